@@ -23,7 +23,7 @@ class RandomIds:
 
 
 class SequentialIds:
-    """Predictable UUID-shaped ids, for tests and simulation: the prefix says which source made it."""
+    """Predictable UUID-shaped ids for tests; the prefix says which source made them."""
 
     def __init__(self, prefix: str = "00000000") -> None:
         self._prefix = prefix

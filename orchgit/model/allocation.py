@@ -1,0 +1,183 @@
+"""An allocation: one instance of a task group on one node.
+
+An allocation refers to its job by (namespace, job_id, job_version); it does not embed it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import field
+
+from orchgit.model.base import Model
+from orchgit.model.evaluation import AllocMetric
+from orchgit.model.resources import AllocatedResources
+
+
+class DesiredStatus(StrEnum):
+    RUN = "run"
+    STOP = "stop"
+    EVICT = "evict"
+
+
+class ClientStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+TERMINAL_CLIENT_STATUSES = frozenset(
+    (ClientStatus.COMPLETE, ClientStatus.FAILED, ClientStatus.LOST)
+)
+
+
+class TaskEvent(Model):
+    type: str = ""
+    time_ns: int = 0
+    message: str = ""
+    display_message: str = ""
+    details: dict[str, str] = {}
+    fails_task: bool = False
+    restart_reason: str = ""
+    setup_error: str = ""
+    driver_error: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    kill_timeout_ns: int = 0
+    kill_error: str = ""
+    kill_reason: str = ""
+    start_delay_ns: int = 0
+    download_error: str = ""
+    validation_error: str = ""
+    disk_limit: int = 0
+    failed_sibling: str = ""
+    vault_error: str = ""
+    task_signal_reason: str = ""
+    task_signal: str = ""
+    driver_message: str = ""
+    generic_source: str = ""
+
+
+class TaskState(Model):
+    """`state` is pending, running or dead."""
+
+    state: str = "pending"
+    failed: bool = False
+    restarts: int = 0
+    last_restart: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    paused: str = ""
+    events: list[TaskEvent] = []
+
+    @property
+    def is_successful(self) -> bool:
+        return self.state == "dead" and not self.failed
+
+
+class AllocDeploymentStatus(Model):
+    healthy: bool | None = None
+    timestamp: datetime | None = None
+    canary: bool = False
+    modify_index: int = 0
+
+
+class RescheduleEvent(Model):
+    reschedule_time: int = 0
+    """Unix nanoseconds."""
+    prev_alloc_id: str = ""
+    prev_node_id: str = ""
+    delay_ns: int = 0
+
+
+class RescheduleTracker(Model):
+    events: list[RescheduleEvent] = []
+    last_reschedule: str = ""
+
+
+class DesiredTransition(Model):
+    migrate: bool | None = None
+    reschedule: bool | None = None
+    force_reschedule: bool | None = None
+    no_shutdown_delay: bool | None = None
+    migrate_disable_placement: bool | None = None
+
+
+class AllocState(Model):
+    """A recorded change of one field of an allocation; field 0 is the client status."""
+
+    field: int = 0
+    value: str = ""
+    time: datetime | None = None
+
+
+class NetworkStatus(Model):
+    interface_name: str = ""
+    address: str = ""
+    address_ipv6: str = field(default="", name="AddressIPv6")
+    dns: dict[str, object] | None = None
+
+
+class Allocation(Model):
+    id: str = ""
+    namespace: str = "default"
+    eval_id: str = ""
+    name: str = ""
+    node_id: str = ""
+    node_name: str = ""
+    job_id: str = ""
+    job_version: int = 0
+    job_type: str = ""
+    task_group: str = ""
+    allocated_resources: AllocatedResources | None = None
+    metrics: AllocMetric | None = None
+    desired_status: str = DesiredStatus.RUN
+    desired_description: str = ""
+    desired_transition: DesiredTransition = field(default_factory=DesiredTransition)
+    client_status: str = ClientStatus.PENDING
+    client_description: str = ""
+    task_states: dict[str, TaskState] | None = None
+    alloc_states: list[AllocState] | None = None
+    previous_allocation: str = ""
+    next_allocation: str = ""
+    deployment_id: str = ""
+    deployment_status: AllocDeploymentStatus | None = None
+    reschedule_tracker: RescheduleTracker | None = None
+    network_status: NetworkStatus | None = None
+    followup_eval_id: str = ""
+    preempted_allocations: list[str] | None = None
+    preempted_by_allocation: str = ""
+    commit_id: str = ""
+    rollout_id: str = ""
+    create_index: int = 0
+    modify_index: int = 0
+    alloc_modify_index: int = 0
+    create_time_ns: int = 0
+    modify_time_ns: int = 0
+
+    @property
+    def is_server_terminal(self) -> bool:
+        """The servers want it gone."""
+        return self.desired_status in (DesiredStatus.STOP, DesiredStatus.EVICT)
+
+    @property
+    def is_client_terminal(self) -> bool:
+        """Its agent says it is over."""
+        return self.client_status in TERMINAL_CLIENT_STATUSES
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.is_server_terminal or self.is_client_terminal
+
+    @property
+    def name_index(self) -> int:
+        """The `3` of `job.group[3]`."""
+        return int(self.name[self.name.rindex("[") + 1 : -1])
+
+
+def alloc_name(job_id: str, group: str, index: int) -> str:
+    return f"{job_id}.{group}[{index}]"

@@ -1,0 +1,55 @@
+"""The base struct, the rename rule to Nomad's JSON names, and conversions of time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+
+import msgspec
+
+_ACRONYMS = {
+    "id": "ID",
+    "ids": "IDs",
+    "cpu": "CPU",
+    "mb": "MB",
+    "ip": "IP",
+    "dns": "DNS",
+    "cidr": "CIDR",
+    "cni": "CNI",
+    "csi": "CSI",
+    "tls": "TLS",
+    "ttl": "TTL",
+    "http": "HTTP",
+    "grpc": "GRPC",
+    "iops": "IOPS",
+    "numa": "NUMA",
+    "tg": "TG",
+    "ui": "UI",
+    "url": "URL",
+    "gc": "GC",
+}
+
+
+@cache
+def nomad_name(field: str) -> str:
+    """`min_healthy_time_ns` -> `MinHealthyTime`, `node_id` -> `NodeID`: units in ns are implied."""
+    parts = field.removesuffix("_ns").split("_")
+    return "".join(_ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in parts)
+
+
+class Model(msgspec.Struct, rename=nomad_name, kw_only=True):
+    """Base of every struct that is stored, replicated or sent."""
+
+
+NS_PER_S = 1_000_000_000
+
+
+def datetime_of_ns(unix_ns: int) -> datetime:
+    """Unix nanoseconds as a UTC datetime (microsecond precision)."""
+    seconds, rest_ns = divmod(unix_ns, NS_PER_S)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest_ns // 1000)
+
+
+def ns_of_datetime(moment: datetime) -> int:
+    """A UTC datetime as Unix nanoseconds."""
+    return int(moment.timestamp()) * NS_PER_S + moment.microsecond * 1000

@@ -1,0 +1,17 @@
+"""What the event stream tells subscribers."""
+
+from __future__ import annotations
+
+from orchgit.model.base import Model
+
+
+class Event(Model):
+    """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source or Rollout."""
+
+    topic: str = ""
+    type: str = ""
+    key: str = ""
+    namespace: str = ""
+    filter_keys: list[str] = []
+    index: int = 0
+    payload: dict[str, object] = {}

@@ -1,0 +1,154 @@
+"""A job: what a job file says, plus the server's bookkeeping about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import field
+
+from orchgit.model.base import Model
+from orchgit.model.constraint import Affinity, Constraint, Spread
+from orchgit.model.group import TaskGroup, UpdateStrategy
+
+
+class JobType(StrEnum):
+    SERVICE = "service"
+    BATCH = "batch"
+    SYSTEM = "system"
+    SYSBATCH = "sysbatch"
+
+
+class JobStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    DEAD = "dead"
+
+
+class PeriodicConfig(Model):
+    enabled: bool = True
+    spec: str = ""
+    specs: list[str] | None = None
+    spec_type: str = "cron"
+    prohibit_overlap: bool = False
+    time_zone: str = "UTC"
+
+
+class ParameterizedJobConfig(Model):
+    payload: str = "optional"
+    meta_required: list[str] | None = None
+    meta_optional: list[str] | None = None
+
+
+class JobVersionTag(Model):
+    name: str = ""
+    description: str = ""
+    tagged_time_ns: int = 0
+
+
+class JobOrigin(Model):
+    """Where this version of a job came from: the commit that every later question leads back to."""
+
+    source: str = ""
+    rollout_id: str = ""
+    commit_id: str = ""
+    author: str = ""
+    subject: str = ""
+    file: str = ""
+    line: int = 0
+    blob_id: str = ""
+
+
+class Job(Model):
+    """One version of a job. (`namespace`, `id`) is its identity; `version` counts changes."""
+
+    id: str = ""
+    name: str = ""
+    namespace: str = "default"
+    region: str = "global"
+    type: str = JobType.SERVICE
+    priority: int = 50
+    all_at_once: bool = False
+    datacenters: list[str] = field(default_factory=lambda: ["*"])
+    node_pool: str = "default"
+    task_groups: list[TaskGroup] = []
+    constraints: list[Constraint] | None = None
+    affinities: list[Affinity] | None = None
+    spreads: list[Spread] | None = None
+    update: UpdateStrategy | None = None
+    periodic: PeriodicConfig | None = None
+    parameterized_job: ParameterizedJobConfig | None = None
+    multiregion: dict[str, object] | None = None
+    parent_id: str = ""
+    dispatched: bool = False
+    dispatch_idempotency_token: str = ""
+    payload: str | None = None
+    meta: dict[str, str] | None = None
+    ui: dict[str, object] | None = None
+    consul_namespace: str = ""
+    vault_namespace: str = ""
+    nomad_token_id: str = ""
+    version_tag: JobVersionTag | None = None
+    origin: JobOrigin | None = None
+
+    status: str = JobStatus.PENDING
+    status_description: str = ""
+    stop: bool = False
+    stable: bool = False
+    version: int = 0
+    submit_time_ns: int = 0
+    create_index: int = 0
+    modify_index: int = 0
+    job_modify_index: int = 0
+
+    def group(self, name: str) -> TaskGroup | None:
+        return next((group for group in self.task_groups if group.name == name), None)
+
+    @property
+    def is_periodic(self) -> bool:
+        """A periodic parent runs nothing itself; its launches are child jobs."""
+        return self.periodic is not None
+
+    @property
+    def is_parameterized(self) -> bool:
+        """A parameterized parent runs nothing itself; its dispatches are child jobs."""
+        return self.parameterized_job is not None and not self.dispatched
+
+
+class GroupSummary(Model):
+    queued: int = 0
+    complete: int = 0
+    failed: int = 0
+    running: int = 0
+    starting: int = 0
+    lost: int = 0
+    unknown: int = 0
+
+
+class ChildrenSummary(Model):
+    pending: int = 0
+    running: int = 0
+    dead: int = 0
+
+
+class JobSummary(Model):
+    """Counts of a job's allocations by group, derived from the tables when read."""
+
+    job_id: str = ""
+    namespace: str = "default"
+    summary: dict[str, GroupSummary] = {}
+    children: ChildrenSummary | None = None
+    create_index: int = 0
+    modify_index: int = 0
+
+
+class JobSubmission(Model):
+    """The text a job version was made from."""
+
+    namespace: str = "default"
+    job_id: str = ""
+    version: int = 0
+    source: str = ""
+    format: str = "hcl2"
+    variable_flags: dict[str, str] | None = None
+    variables: str = ""
+    job_modify_index: int = 0

@@ -1,0 +1,110 @@
+"""What a task asks for, and what an allocation was given."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from orchgit.model.base import Model
+from orchgit.model.constraint import Affinity, Constraint
+
+
+class Port(Model):
+    label: str = ""
+    value: int = 0
+    to: int = 0
+    host_network: str = ""
+    ignore_collision: bool = False
+
+
+class DNSConfig(Model):
+    servers: list[str] | None = None
+    searches: list[str] | None = None
+    options: list[str] | None = None
+
+
+class NetworkResource(Model):
+    """A group's `network` block, or (inside an allocation) the network it was given."""
+
+    mode: str = ""
+    device: str = ""
+    cidr: str = ""
+    ip: str = ""
+    hostname: str = ""
+    mbits: int | None = field(default=None, name="MBits")
+    dns: DNSConfig | None = None
+    cni: dict[str, object] | None = None
+    reserved_ports: list[Port] | None = None
+    dynamic_ports: list[Port] | None = None
+
+
+class RequestedDevice(Model):
+    """`name` is `type`, `vendor/type` or `vendor/type/model`."""
+
+    name: str = ""
+    count: int = 1
+    constraints: list[Constraint] | None = None
+    affinities: list[Affinity] | None = None
+
+
+class NUMA(Model):
+    affinity: str = "none"
+    devices: list[str] | None = None
+
+
+class Resources(Model):
+    """A task's `resources` block."""
+
+    cpu: int = 100
+    cores: int = 0
+    memory_mb: int = 300
+    memory_max_mb: int = 0
+    disk_mb: int = 0
+    iops: int = 0
+    secrets_mb: int = 0
+    numa: NUMA | None = None
+    networks: list[NetworkResource] | None = None
+    devices: list[RequestedDevice] | None = None
+
+
+class AllocatedCpu(Model):
+    cpu_shares: int = field(default=0, name="CpuShares")
+    reserved_cores: list[int] | None = None
+
+
+class AllocatedMemory(Model):
+    memory_mb: int = 0
+    memory_max_mb: int = 0
+
+
+class AllocatedDevice(Model):
+    vendor: str = ""
+    type: str = ""
+    name: str = ""
+    device_ids: list[str] = []
+
+
+class AllocatedTask(Model):
+    cpu: AllocatedCpu = field(default_factory=AllocatedCpu, name="Cpu")
+    memory: AllocatedMemory = field(default_factory=AllocatedMemory)
+    networks: list[NetworkResource] | None = None
+    devices: list[AllocatedDevice] | None = None
+
+
+class AllocatedPort(Model):
+    label: str = ""
+    value: int = 0
+    to: int = 0
+    host_ip: str = ""
+    ignore_collision: bool = False
+
+
+class AllocatedShared(Model):
+    disk_mb: int = 0
+    networks: list[NetworkResource] | None = None
+    ports: list[AllocatedPort] | None = None
+
+
+class AllocatedResources(Model):
+    tasks: dict[str, AllocatedTask] = {}
+    task_lifecycles: dict[str, dict[str, object] | None] = {}
+    shared: AllocatedShared = field(default_factory=AllocatedShared)

@@ -1,0 +1,95 @@
+"""A rollout: one commit of one source going out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import field
+
+from orchgit.model.base import Model
+from orchgit.model.evaluation import DesiredUpdates
+
+
+class RolloutStatus(StrEnum):
+    PENDING = "pending"
+    PLANNING = "planning"
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPLIED = "applied"
+    PROGRESSING = "progressing"
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    REVERTED = "reverted"
+    FAILED = "failed"
+
+
+TERMINAL_ROLLOUT_STATUSES = frozenset(
+    (
+        RolloutStatus.HEALTHY,
+        RolloutStatus.DEGRADED,
+        RolloutStatus.REVERTED,
+        RolloutStatus.FAILED,
+    )
+)
+
+
+class Commit(Model):
+    id: str = ""
+    author: str = ""
+    email: str = ""
+    subject: str = ""
+    time_ns: int = 0
+
+
+class JobAction(StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    UNCHANGED = "unchanged"
+
+
+class RolloutJob(Model):
+    """What a commit does to one job, and how that went.
+
+    `status` is applied, progressing, healthy, failed or reverted.
+    """
+
+    namespace: str = "default"
+    job_id: str = ""
+    action: str = JobAction.CREATE
+    file: str = ""
+    line: int = 0
+    blob_id: str = ""
+    job_type: str = ""
+    job_version: int = 0
+    eval_id: str = ""
+    deployment_id: str = ""
+    status: str = "applied"
+    description: str = ""
+    desired_updates: dict[str, DesiredUpdates] | None = None
+
+
+class Rollout(Model):
+    id: str = ""
+    source: str = ""
+    commit: Commit = field(default_factory=Commit)
+    previous_commit: str = ""
+    reverts: str = ""
+    """The rollout this one takes back, if it is a roll-back."""
+    trigger: str = ""
+    """push, webhook, poll, watch, api or revert."""
+    pusher: str = ""
+    status: str = RolloutStatus.PENDING
+    status_description: str = ""
+    jobs: list[RolloutJob] = []
+    problems: list[str] = []
+    """file:line:column: message, for a commit that was refused."""
+    plan_hash: str = ""
+    create_time_ns: int = 0
+    applied_time_ns: int = 0
+    finished_time_ns: int = 0
+    create_index: int = 0
+    modify_index: int = 0
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL_ROLLOUT_STATUSES

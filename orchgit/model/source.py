@@ -1,0 +1,63 @@
+"""A gitops source: a repository of job files that the cluster follows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import field
+
+from orchgit.model.base import Model
+
+
+class SourceKind(StrEnum):
+    BUILTIN = "builtin"
+    REMOTE = "remote"
+    LOCAL = "local"
+
+
+class PrunePolicy(Model):
+    """Which deletions a commit may cause on its own.
+
+    `max_share_percent` of the source's jobs at most per commit; jobs that own volume claims need an
+    `Orchgit-Delete: <job>` trailer whatever the share.
+    """
+
+    enabled: bool = True
+    max_share_percent: int = 50
+
+
+class SourceStatus(Model):
+    """What the reconciler last saw; changed only by the source's own log entries."""
+
+    applied_commit: str = ""
+    applied_rollout: str = ""
+    seen_commit: str = ""
+    last_error: str = ""
+    last_checked_ns: int = 0
+    quarantined: list[str] = []
+    """Commits that were reverted and are not applied again by themselves."""
+
+
+class Source(Model):
+    """`url` is empty for the built-in remote; `paths` are globs inside the tree."""
+
+    name: str = ""
+    namespace: str = "default"
+    kind: str = SourceKind.BUILTIN
+    url: str = ""
+    ref: str = "refs/heads/main"
+    paths: list[str] = field(default_factory=lambda: ["**/*.nomad.hcl", "**/*.nomad", "**/*.hcl"])
+    variables: dict[str, str] = {}
+    var_files: list[str] = []
+    poll_interval_ns: int = 15_000_000_000
+    prune: PrunePolicy = field(default_factory=PrunePolicy)
+    paused: bool = False
+    credential: str = ""
+    """Name of a credential in the server's config; never the secret itself."""
+    webhook_secret: str = ""
+    """Name of a secret in the server's config; never the secret itself."""
+    allow_rewind: bool = False
+    """Whether a commit that does not descend from the applied one may be applied."""
+    status: SourceStatus = field(default_factory=SourceStatus)
+    create_index: int = 0
+    modify_index: int = 0
