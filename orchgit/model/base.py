@@ -37,7 +37,7 @@ def nomad_name(field: str) -> str:
     return "".join(_ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in parts)
 
 
-class Model(msgspec.Struct, rename=nomad_name, kw_only=True):
+class Model(msgspec.Struct, rename=nomad_name):
     """Base of every struct that is stored, replicated or sent."""
 
 

@@ -1,0 +1,316 @@
+"""Every kind of log entry, as one tagged union of structs.
+
+A command carries everything its effect depends on: ids, times and seeds are made by the proposer,
+so that applying it is deterministic (invariant 2). `now_ns` is the proposer's wall clock. Fields
+named `expected_...` are compare-and-set conditions: when one does not hold, the entry changes
+nothing and its proposer gets a ConflictError.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
+from orchgit.model.base import Model
+from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.job import Job, JobSubmission
+from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
+from orchgit.model.operator import SchedulerConfig
+from orchgit.model.plan import PlanResult
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source, SourceStatus
+from orchgit.model.volume import HostVolume
+
+
+class Entry(Model, tag_field="Kind"):
+    """Base of all commands."""
+
+    now_ns: int = 0
+
+
+class Noop(Entry, tag="noop", kw_only=True):
+    """What a new leader commits first."""
+
+
+class JobUpsert(Model):
+    """`expected_modify_index`: None: unconditional; 0: must be new; else its JobModifyIndex."""
+
+    job: Job
+    submission: JobSubmission | None = None
+    expected_modify_index: int | None = None
+
+
+class JobDeletion(Model):
+    namespace: str
+    job_id: str
+    purge: bool = False
+    expected_modify_index: int | None = None
+
+
+class RegisterJob(Entry, tag="register-job", kw_only=True):
+    """One job registered over the API. Unchanged specs create no new version."""
+
+    upsert: JobUpsert
+    evaluation: Evaluation | None = None
+
+
+class DeregisterJob(Entry, tag="deregister-job", kw_only=True):
+    deletion: JobDeletion
+    evaluation: Evaluation | None = None
+
+
+class ApplyRollout(Entry, tag="apply-rollout", kw_only=True):
+    """One commit of one source, whole or not at all (invariant 9).
+
+    Moves the source's applied commit, upserts and stops jobs, stores evaluations and the rollout.
+    Upserts are applied before deletions.
+    """
+
+    rollout: Rollout
+    expected_commit: str = ""
+    """The source's applied commit the rollout was computed from; empty = none yet."""
+    upserts: list[JobUpsert] = []
+    deletions: list[JobDeletion] = []
+    evaluations: list[Evaluation] = []
+
+
+class RecordRollout(Entry, tag="record-rollout", kw_only=True):
+    """Store a rollout's new state (progress, or a refused commit) without touching any job."""
+
+    rollout: Rollout
+
+
+class UpsertSource(Entry, tag="upsert-source", kw_only=True):
+    """Create or change a source's settings; its status is kept."""
+
+    source: Source
+
+
+class UpdateSourceStatus(Entry, tag="update-source-status", kw_only=True):
+    """Record what the reconciler saw; never moves `applied_commit` (ApplyRollout does)."""
+
+    name: str
+    status: SourceStatus
+
+
+class DeleteSource(Entry, tag="delete-source", kw_only=True):
+    name: str
+
+
+class DeleteRollouts(Entry, tag="delete-rollouts", kw_only=True):
+    ids: list[str]
+
+
+class SetJobStability(Entry, tag="set-job-stability", kw_only=True):
+    namespace: str
+    job_id: str
+    version: int
+    stable: bool
+
+
+class UpsertEvaluations(Entry, tag="upsert-evaluations", kw_only=True):
+    evaluations: list[Evaluation]
+
+
+class DeleteEvaluations(Entry, tag="delete-evaluations", kw_only=True):
+    """Garbage collection of evaluations and allocations."""
+
+    eval_ids: list[str] = []
+    alloc_ids: list[str] = []
+
+
+class ApplyPlan(Entry, tag="apply-plan", kw_only=True):
+    """The committed part of a plan, plus evaluations it causes (preempted jobs)."""
+
+    namespace: str
+    job_id: str
+    job_version: int
+    eval_id: str
+    result: PlanResult
+    evaluations: list[Evaluation] = []
+
+
+class RegisterNode(Entry, tag="register-node", kw_only=True):
+    """Store what an agent found; never sets the status of a known node (invariant 5)."""
+
+    node: Node
+
+
+class UpdateNodeStatus(Entry, tag="update-node-status", kw_only=True):
+    """`missed_heartbeat` also stamps the node's last missed heartbeat index."""
+
+    node_id: str
+    status: str
+    description: str = ""
+    missed_heartbeat: bool = False
+    evaluations: list[Evaluation] = []
+    event: NodeEvent | None = None
+
+
+class UpdateNodeDrain(Entry, tag="update-node-drain", kw_only=True):
+    node_id: str
+    drain: DrainStrategy | None = None
+    mark_eligible: bool = False
+    evaluations: list[Evaluation] = []
+    event: NodeEvent | None = None
+
+
+class UpdateNodeEligibility(Entry, tag="update-node-eligibility", kw_only=True):
+    node_id: str
+    eligibility: str
+    evaluations: list[Evaluation] = []
+    event: NodeEvent | None = None
+
+
+class DeleteNodes(Entry, tag="delete-nodes", kw_only=True):
+    node_ids: list[str]
+    evaluations: list[Evaluation] = []
+
+
+class AllocClientUpdate(Model):
+    """What an agent reports of one allocation."""
+
+    alloc_id: str
+    client_status: str
+    client_description: str = ""
+    task_states: dict[str, TaskState] | None = None
+    deployment_healthy: bool | None = None
+    deployment_healthy_at_ns: int = 0
+    network_status: NetworkStatus | None = None
+
+
+class UpdateAllocsFromClient(Entry, tag="update-allocs-from-client", kw_only=True):
+    """Stamps the node's last allocation update index (invariant 5), even with no updates."""
+
+    node_id: str
+    updates: list[AllocClientUpdate] = []
+    evaluations: list[Evaluation] = []
+
+
+class UpdateAllocTransitions(Entry, tag="update-alloc-transitions", kw_only=True):
+    transitions: dict[str, DesiredTransition]
+    evaluations: list[Evaluation] = []
+
+
+class UpdateDeploymentStatus(Entry, tag="update-deployment-status", kw_only=True):
+    """`job` is the version to run again, for an automatic revert."""
+
+    update: DeploymentStatusUpdate
+    job: Job | None = None
+    evaluation: Evaluation | None = None
+
+
+class PromoteDeployment(Entry, tag="promote-deployment", kw_only=True):
+    """`groups` empty: all of them."""
+
+    deployment_id: str
+    groups: list[str] = []
+    evaluation: Evaluation | None = None
+
+
+class SetDeploymentHealth(Entry, tag="set-deployment-health", kw_only=True):
+    """Health judged by a person or by the watcher; may end the deployment in the same entry."""
+
+    deployment_id: str
+    healthy_alloc_ids: list[str] = []
+    unhealthy_alloc_ids: list[str] = []
+    update: DeploymentStatusUpdate | None = None
+    job: Job | None = None
+    evaluation: Evaluation | None = None
+
+
+class DeleteDeployments(Entry, tag="delete-deployments", kw_only=True):
+    ids: list[str]
+
+
+class RecordPeriodicLaunch(Entry, tag="record-periodic-launch", kw_only=True):
+    namespace: str
+    job_id: str
+    launch_time_ns: int
+
+
+class SetSchedulerConfig(Entry, tag="set-scheduler-config", kw_only=True):
+    config: SchedulerConfig
+    expected_modify_index: int | None = None
+
+
+class UpsertNodePools(Entry, tag="upsert-node-pools", kw_only=True):
+    pools: list[NodePool]
+
+
+class DeleteNodePools(Entry, tag="delete-node-pools", kw_only=True):
+    names: list[str]
+
+
+class UpsertNamespaces(Entry, tag="upsert-namespaces", kw_only=True):
+    namespaces: list[Namespace]
+
+
+class DeleteNamespaces(Entry, tag="delete-namespaces", kw_only=True):
+    names: list[str]
+
+
+class UpsertHostVolume(Entry, tag="upsert-host-volume", kw_only=True):
+    volume: HostVolume
+
+
+class DeleteHostVolume(Entry, tag="delete-host-volume", kw_only=True):
+    namespace: str
+    volume_id: str
+
+
+class DeleteVolumeClaim(Entry, tag="delete-volume-claim", kw_only=True):
+    """Un-stick a group from its volume by hand; the workload keeps running."""
+
+    claim_id: str
+
+
+Command = (
+    Noop
+    | RegisterJob
+    | DeregisterJob
+    | ApplyRollout
+    | RecordRollout
+    | UpsertSource
+    | UpdateSourceStatus
+    | DeleteSource
+    | DeleteRollouts
+    | SetJobStability
+    | UpsertEvaluations
+    | DeleteEvaluations
+    | ApplyPlan
+    | RegisterNode
+    | UpdateNodeStatus
+    | UpdateNodeDrain
+    | UpdateNodeEligibility
+    | DeleteNodes
+    | UpdateAllocsFromClient
+    | UpdateAllocTransitions
+    | UpdateDeploymentStatus
+    | PromoteDeployment
+    | SetDeploymentHealth
+    | DeleteDeployments
+    | RecordPeriodicLaunch
+    | SetSchedulerConfig
+    | UpsertNodePools
+    | DeleteNodePools
+    | UpsertNamespaces
+    | DeleteNamespaces
+    | UpsertHostVolume
+    | DeleteHostVolume
+    | DeleteVolumeClaim
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+
+
+def encode(command: Command) -> bytes:
+    """A command as it lies in the log."""
+    return _ENCODER.encode(command)
+
+
+def decode(data: bytes) -> Command:
+    """Raises msgspec.DecodeError on anything that is not a command."""
+    return _DECODER.decode(data)

@@ -1,0 +1,140 @@
+"""Requests and replies of the internal RPC that are not model structs themselves."""
+
+from __future__ import annotations
+
+from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
+from orchgit.model.base import Model
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.plan import Plan, PlanResult
+
+
+class Empty(Model):
+    pass
+
+
+# -- scheduler workers -> leader -----------------------------------------------------------------
+
+
+class DequeueRequest(Model):
+    """Long poll for the next evaluation of one of these types."""
+
+    types: list[str] = []
+    timeout_s: float = 10.0
+    worker_id: str = ""
+
+
+class DequeueReply(Model):
+    """`evaluation` None: nothing came within the timeout. `wait_index`: schedule at or after it."""
+
+    evaluation: Evaluation | None = None
+    token: str = ""
+    wait_index: int = 0
+
+
+class EvalTokenRequest(Model):
+    """Ack or nack of a dequeued evaluation."""
+
+    eval_id: str = ""
+    token: str = ""
+
+
+class EvalsRequest(Model):
+    """Store evaluations (an updated one, follow-ups, blocked ones) on behalf of a worker."""
+
+    evaluations: list[Evaluation] = []
+    token: str = ""
+    eval_id: str = ""
+
+
+class IndexReply(Model):
+    index: int = 0
+
+
+class SubmitPlanRequest(Model):
+    plan: Plan
+
+
+class SubmitPlanReply(Model):
+    result: PlanResult
+
+
+# -- agents <-> servers: one bidirectional stream per node ---------------------------------------
+
+
+class AgentHello(Model, tag_field="Type", tag="hello"):
+    """First frame of a stream; the answer is Welcome, or the stream ends with an error."""
+
+    node: Node
+
+
+class AgentNodeUpdate(Model, tag_field="Type", tag="node-update"):
+    """The fingerprint changed."""
+
+    node: Node
+
+
+class AgentHeartbeat(Model, tag_field="Type", tag="heartbeat"):
+    status: str = "ready"
+
+
+class AllocReport(Model):
+    alloc_id: str
+    client_status: str
+    client_description: str = ""
+    task_states: dict[str, TaskState] | None = None
+    deployment_healthy: bool | None = None
+    deployment_healthy_at_ns: int = 0
+    network_status: NetworkStatus | None = None
+
+
+class AgentAllocReports(Model, tag_field="Type", tag="alloc-reports"):
+    """Batched reports. The first frame after Welcome is one with everything the agent has
+    (possibly empty): only then does the node become ready (invariant 5). `seq` is acknowledged."""
+
+    seq: int = 0
+    reports: list[AllocReport] = []
+
+
+AgentFrame = AgentHello | AgentNodeUpdate | AgentHeartbeat | AgentAllocReports
+
+
+class Welcome(Model, tag_field="Type", tag="welcome"):
+    server_id: str = ""
+    heartbeat_ttl_s: float = 10.0
+
+
+class HeartbeatAck(Model, tag_field="Type", tag="heartbeat-ack"):
+    heartbeat_ttl_s: float = 10.0
+    servers: list[str] = []
+
+
+class AllocDelivery(Model):
+    """An allocation of this node with the job version it belongs to."""
+
+    alloc: Allocation
+    job: Job
+
+
+class AllocSet(Model, tag_field="Type", tag="alloc-set"):
+    """At `index`: changed allocations in full, and `wanted`: ids of all that this node should know
+    (those missing may be garbage collected by the agent)."""
+
+    index: int = 0
+    changed: list[AllocDelivery] = []
+    wanted: list[str] = []
+
+
+class ReportsAck(Model, tag_field="Type", tag="reports-ack"):
+    seq: int = 0
+    index: int = 0
+
+
+class Refused(Model, tag_field="Type", tag="refused"):
+    """The last frame was refused; `message` says why and what to do."""
+
+    message: str = ""
+
+
+ServerFrame = Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
