@@ -1,0 +1,1 @@
+"""Which nodes may take a group at all."""

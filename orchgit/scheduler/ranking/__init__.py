@@ -1,0 +1,1 @@
+"""Which of the feasible nodes is best, and what exactly it gives."""
