@@ -108,3 +108,48 @@ class AllocatedResources(Model):
     tasks: dict[str, AllocatedTask] = {}
     task_lifecycles: dict[str, dict[str, object] | None] = {}
     shared: AllocatedShared = field(default_factory=AllocatedShared)
+
+    def total(self) -> ResourceTotals:
+        """What the allocation counts for on its node: tasks that never run together share.
+
+        Main and poststart tasks and prestart sidecars run together; the other prestart tasks run
+        before them, poststop tasks after.
+        """
+        phases = [ResourceTotals(), ResourceTotals(), ResourceTotals()]
+        cores: list[int] = []
+        for name, task in self.tasks.items():
+            cores.extend(task.cpu.reserved_cores or ())
+            for phase in _phases_of(self.task_lifecycles.get(name)):
+                phases[phase].add(task)
+        return ResourceTotals(
+            cpu_shares=max(phase.cpu_shares for phase in phases),
+            memory_mb=max(phase.memory_mb for phase in phases),
+            memory_max_mb=max(phase.memory_max_mb for phase in phases),
+            disk_mb=self.shared.disk_mb,
+            cores=sorted(cores),
+        )
+
+
+class ResourceTotals(Model):
+    """What one allocation takes of its node."""
+
+    cpu_shares: int = 0
+    memory_mb: int = 0
+    memory_max_mb: int = 0
+    disk_mb: int = 0
+    cores: list[int] = []
+
+    def add(self, task: AllocatedTask) -> None:
+        self.cpu_shares += task.cpu.cpu_shares
+        self.memory_mb += task.memory.memory_mb
+        self.memory_max_mb += task.memory.memory_max_mb or task.memory.memory_mb
+
+
+_BEFORE, _MAIN, _AFTER = range(3)
+
+
+def _phases_of(lifecycle: dict[str, object] | None) -> tuple[int, ...]:
+    hook = (lifecycle or {}).get("Hook")
+    if hook == "prestart":
+        return (_BEFORE, _MAIN) if (lifecycle or {}).get("Sidecar") else (_BEFORE,)
+    return (_AFTER,) if hook == "poststop" else (_MAIN,)
