@@ -1,0 +1,194 @@
+"""The contract between the task runner and a driver, and the data that crosses it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from orchgit.model.node import DriverInfo
+from orchgit.model.task import LogConfig
+
+__all__ = ["DriverInfo", "LogConfig"]
+
+
+class TaskDir(msgspec.Struct, frozen=True):
+    """Absolute paths on the host; they exist before a task is started."""
+
+    alloc_dir: str
+    """Shared by the allocation's tasks (`NOMAD_ALLOC_DIR` of tasks that see the host's files)."""
+    task_dir: str
+    """The task's own directory, in which `local_dir`, `secrets_dir` and `tmp` are."""
+    local_dir: str
+    secrets_dir: str
+    log_dir: str
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """A volume: a path of the host seen by the task at `task_path`."""
+
+    host_path: str
+    task_path: str
+    read_only: bool = False
+
+
+class TaskResources(msgspec.Struct, frozen=True):
+    cpu_shares: int = 100
+    """MHz reserved."""
+    reserved_cores: tuple[int, ...] = ()
+    memory_mb: int = 300
+    memory_max_mb: int = 0
+    """0: the limit is `memory_mb`."""
+
+
+class TaskPort(msgspec.Struct, frozen=True):
+    label: str
+    host_port: int
+    task_port: int = 0
+    """0: the same as the host's."""
+    host_ip: str = ""
+
+
+class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a driver needs to start one attempt of one task."""
+
+    alloc_id: str
+    task_name: str
+    attempt: int
+    """Counts the starts of this task of this allocation; a start is repeated with the same one."""
+    task_dir: TaskDir
+    job_id: str = ""
+    task_group: str = ""
+    config: dict[str, object] = {}
+    """The job's `config` block, interpolated."""
+    env: dict[str, str] = {}
+    user: str = ""
+    """"" means the driver's own choice."""
+    resources: TaskResources = TaskResources()
+    mounts: tuple[Mount, ...] = ()
+    ports: tuple[TaskPort, ...] = ()
+    logs: LogConfig = LogConfig()
+    kill_signal: str = ""
+    kill_timeout_s: float = 5.0
+
+    @property
+    def key(self) -> str:
+        """Names the attempt: at most one process is ever started for it."""
+        return f"{self.alloc_id}/{self.task_name}/{self.attempt}"
+
+
+class TaskHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent stores to find a task again after any crash. It holds no secret."""
+
+    driver: str
+    key: str
+    started_ns: int
+    pid: int = 0
+    """0 where the driver has none to tell."""
+    kill_signal: str = ""
+    kill_timeout_s: float = 5.0
+    state: dict[str, str] = {}
+    """The driver's own."""
+
+
+class ExitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task ended. An unknown exit code (-1) always comes with an `error`."""
+
+    exit_code: int = 0
+    """128 + the signal's number for a task that a signal ended."""
+    signal: int = 0
+    oom_killed: bool = False
+    error: str = ""
+    finished_ns: int = 0
+
+    @property
+    def successful(self) -> bool:
+        return self.exit_code == 0 and self.signal == 0 and not self.error
+
+
+class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Use of resources at one moment; counters only grow while the task runs."""
+
+    memory_bytes: int = 0
+    cpu_ns: int = 0
+    """Processor time used since the start, of all processes together."""
+    pids: tuple[int, ...] = ()
+
+
+class ExecResult(msgspec.Struct, frozen=True):
+    output: bytes
+    """stdout and stderr in the order written, the last part of it if there was much."""
+    exit_code: int
+    """-1 when the time-out ended it."""
+
+
+class ExecSession(Protocol):
+    """A command in a task's context with its streams open (`alloc exec`)."""
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+
+    async def close_stdin(self) -> None: ...
+
+    async def read(self) -> tuple[str, bytes]:
+        """("stdout" | "stderr", data); data is empty when both streams have ended."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Only of effect on a terminal."""
+
+    async def wait(self) -> int:
+        """The command's exit code."""
+
+    async def close(self) -> None:
+        """Kill the command if it still runs, and release everything."""
+
+
+class Driver(Protocol):
+    """One way of running tasks.
+
+    Errors are `DriverError`; `recoverable` says that the same call may succeed later. `start_task`
+    may be repeated with the same attempt after any crash: it returns the handle of the task already
+    started. Tasks outlive the agent: only `stop_task` and `destroy_task` end them.
+    """
+
+    name: str
+
+    async def fingerprint(self) -> DriverInfo:
+        """Whether the driver can be used on this node now; never raises."""
+
+    async def start_task(self, task: TaskConfig) -> TaskHandle:
+        """Start it; returns once the program runs. DriverError when it cannot."""
+
+    async def recover_task(self, handle: TaskHandle) -> bool:
+        """After a restart of the agent: whether the task is known (running, or its result kept)."""
+
+    async def wait_task(self, handle: TaskHandle) -> ExitResult:
+        """Wait for its end, however long ago that was; any number of waiters."""
+
+    async def stop_task(
+        self, handle: TaskHandle, timeout_s: float | None = None, signal: str = ""
+    ) -> None:
+        """Ask it to end, and kill it when `timeout_s` (default: the task's) is over.
+
+        Returns when it has ended. A task that has ended already is no error.
+        """
+
+    async def destroy_task(self, handle: TaskHandle) -> None:
+        """Forget it and everything left of it, killing it first if it runs. May be repeated."""
+
+    async def signal_task(self, handle: TaskHandle, signal: str) -> None:
+        """Send one signal by name (`SIGHUP`) to its main process."""
+
+    async def exec_task(
+        self, handle: TaskHandle, command: list[str], timeout_s: float
+    ) -> ExecResult:
+        """Run a command in the task's context to its end."""
+
+    async def exec_stream(self, handle: TaskHandle, command: list[str], tty: bool) -> ExecSession:
+        """Start a command in the task's context with its streams open."""
+
+    async def stats(self, handle: TaskHandle) -> TaskStats:
+        """What it uses now; all zero when it has ended."""
+
+    async def close(self) -> None:
+        """Release the driver's own connections; tasks go on."""

@@ -1,0 +1,155 @@
+"""Where this node's control groups are, and which files hold one task's limits and counters.
+
+Four layouts: v2 alone; v1 alone; both (`hybrid`: v1 controllers, v2 mounted beside them without
+any, which still can kill a whole group at once); none. Without groups a task is still held
+together by its process group.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from agent.drivers.base import TaskResources, TaskStats
+from agent.supervisor.protocol import ControlGroup
+
+_PARENT = "orchgit"
+_MIB = 1 << 20
+_CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "freezer", "pids", "cpuset")
+
+
+class CgroupLayout(msgspec.Struct, frozen=True):
+    """`unified` is the v2 tree ("" if none); `controllers` are v1 trees by name."""
+
+    unified: str = ""
+    controllers: dict[str, str] = {}
+
+    @property
+    def mode(self) -> str:
+        if not self.unified:
+            return "v1" if self.controllers else "none"
+        return "hybrid" if self.controllers else "v2"
+
+    def tracking(self, name: str) -> ControlGroup | None:
+        """A group that only holds a task's processes together: one tree, as joining costs time."""
+        root = self.unified or self.controllers.get("freezer", "")
+        if not root:
+            return None
+        directory = f"{root}/{_PARENT}/{name}"
+        return ControlGroup(dirs=[directory], members=[f"{directory}/cgroup.procs"], kill=directory)
+
+    def runtime_owned(self, name: str) -> ControlGroup:
+        """The group that a container runtime makes for us at `oci_path(name)`."""
+        counters = self.controllers.get("memory")
+        path = self.oci_path(name)
+        oom = f"{self.unified}{path}/memory.events"
+        if counters:
+            oom = f"{counters}{path}/memory.oom_control"
+        root = self.unified or self.controllers.get("freezer", "")
+        return ControlGroup(kill=f"{root}{path}" if root else "", oom=oom)
+
+    def oci_path(self, name: str) -> str:
+        return f"/{_PARENT}/{name}"
+
+    def stats(self, name: str) -> TaskStats:
+        """Counters of a group with a memory and a cpu controller; zero where there are none."""
+        path = self.oci_path(name)
+        if self.mode == "v2":
+            memory = _number(f"{self.unified}{path}/memory.current")
+            cpu_ns = _field(f"{self.unified}{path}/cpu.stat", "usage_usec") * 1000
+        else:
+            memory = _number(f"{self.controllers.get('memory')}{path}/memory.usage_in_bytes")
+            cpu_ns = _number(f"{self.controllers.get('cpuacct')}{path}/cpuacct.usage")
+        root = self.unified or self.controllers.get("freezer", "")
+        return TaskStats(memory_bytes=memory, cpu_ns=cpu_ns, pids=tuple(_members(f"{root}{path}")))
+
+
+def detect(root: Path = Path("/sys/fs/cgroup")) -> CgroupLayout:
+    """The layout, with only those trees in which this process may make groups."""
+    if (root / "cgroup.controllers").exists():
+        usable = _usable(root)
+        return CgroupLayout(unified=str(root)) if usable else CgroupLayout()
+    controllers = {
+        name: str(root / name) for name in _V1_CONTROLLERS if _usable((root / name).resolve())
+    }
+    unified = root / "unified"
+    hybrid = (unified / "cgroup.controllers").exists() and _usable(unified)
+    return CgroupLayout(unified=str(unified) if hybrid else "", controllers=controllers)
+
+
+def prepare(layout: CgroupLayout) -> None:
+    """Make the parent group; under v2 its children get their controllers from it."""
+    if layout.mode != "v2":
+        return
+    for directory in (layout.unified, f"{layout.unified}/{_PARENT}"):
+        os.makedirs(directory, exist_ok=True)
+        for controller in ("cpu", "memory", "pids", "cpuset"):
+            _write(f"{directory}/cgroup.subtree_control", f"+{controller}")
+
+
+def process_stats(pid: int, group: ControlGroup | None) -> TaskStats:
+    """Counters summed over a task's processes, for groups without controllers."""
+    pids = _members(group.kill) if group and group.kill else [pid]
+    memory = cpu_ns = 0
+    for member in pids:
+        memory += _rss_bytes(member)
+        cpu_ns += _cpu_ns(member)
+    return TaskStats(memory_bytes=memory, cpu_ns=cpu_ns, pids=tuple(pids))
+
+
+def oci_resources(resources: TaskResources) -> dict[str, object]:
+    """The limits of a task as the OCI runtime specification has them."""
+    limit_mb = max(resources.memory_mb, resources.memory_max_mb)
+    memory = {"limit": limit_mb * _MIB, "swap": limit_mb * _MIB}
+    if resources.memory_max_mb > resources.memory_mb:
+        memory["reservation"] = resources.memory_mb * _MIB
+    cpu: dict[str, object] = {"shares": max(2, resources.cpu_shares)}
+    if resources.reserved_cores:
+        cpu["cpus"] = ",".join(str(core) for core in resources.reserved_cores)
+    return {"memory": memory, "cpu": cpu}
+
+
+def _usable(directory: Path) -> bool:
+    return directory.is_dir() and os.access(directory, os.W_OK)
+
+
+def _members(directory: str) -> list[int]:
+    return [int(line) for line in _text(f"{directory}/cgroup.procs").split()]
+
+
+def _rss_bytes(pid: int) -> int:
+    fields = _text(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+
+def _cpu_ns(pid: int) -> int:
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _CLOCK_NS if fields else 0
+
+
+def _number(path: str) -> int:
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _field(path: str, name: str) -> int:
+    pairs = [line.split() for line in _text(path).splitlines()]
+    return next((int(pair[1]) for pair in pairs if pair[0] == name), 0)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _write(path: str, text: str) -> bool:
+    try:
+        Path(path).write_text(text)
+    except OSError:
+        return False
+    return True

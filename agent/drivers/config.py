@@ -1,0 +1,44 @@
+"""A job's driver `config` block as a struct, with every mistake named."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TypeVar
+
+import msgspec
+
+from orchgit.errors import DriverError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def decode_config(driver: str, task: str, config: dict[str, object], shape: type[T]) -> T:
+    """`config` as `shape`; DriverError naming the unknown, missing or ill-typed key."""
+    known = {field.encode_name for field in msgspec.structs.fields(shape)}
+    unknown = [key for key in config if key not in known]
+    if unknown:
+        hints = ", ".join(_with_hint(key, known) for key in unknown)
+        raise DriverError(f"cannot use the {driver} config of task {task}: unknown {hints}")
+    try:
+        return msgspec.convert(config, shape, strict=False)
+    except msgspec.ValidationError as problem:
+        raise DriverError(
+            f"cannot use the {driver} config of task {task}: {_plain(str(problem))}"
+        ) from None
+
+
+def _with_hint(key: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f'key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else "")
+
+
+def _plain(text: str) -> str:
+    missing = re.match(r"Object missing required field `(\w+)`", text)
+    return f'"{missing[1]}" is required' if missing else text.replace("`", "")
+
+
+def labelled(value: dict[str, str] | list[dict[str, str]]) -> dict[str, str]:
+    """A block of free keys: HCL gives one map, or a list of maps where the block is repeated."""
+    maps = [value] if isinstance(value, dict) else value
+    return {key: text for one in maps for key, text in one.items()}

@@ -1,0 +1,133 @@
+"""`raw_exec`: a process of the host without isolation, held together by a control group.
+
+It runs in the task's directory, as the agent's user unless the job names one. Off unless the
+agent's config enables it (`enabled = true`): whoever may register jobs then owns the node.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from agent.drivers import cgroups
+from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
+from agent.drivers.config import decode_config
+from agent.drivers.sessions import Command, StreamSession, open_session, run_command
+from agent.drivers.signals import signal_number
+from agent.drivers.supervised import SupervisedDriver, log_streams
+from agent.drivers.users import resolve_user
+from agent.supervisor.client import SupervisorClient
+from agent.supervisor.protocol import TaskSpec
+from orchgit.errors import DriverError
+
+
+class RawExecConfig(msgspec.Struct, frozen=True):
+    command: str
+    args: list[str] = []
+    work_dir: str = ""
+
+
+class RawExecDriver(SupervisedDriver):
+    name = "raw_exec"
+
+    def __init__(
+        self, supervisor: SupervisorClient, layout: cgroups.CgroupLayout, enabled: bool = False
+    ) -> None:
+        super().__init__(supervisor)
+        self._layout = layout
+        self._enabled = enabled
+
+    async def fingerprint(self) -> DriverInfo:
+        if not self._enabled:
+            return DriverInfo(health_description="disabled; enable it in the agent's config")
+        return DriverInfo(
+            detected=True,
+            healthy=True,
+            health_description="Healthy",
+            attributes={"driver.raw_exec": "1"},
+        )
+
+    async def start_task(self, task: TaskConfig) -> TaskHandle:
+        if not self._enabled:
+            raise DriverError("cannot start with raw_exec: the agent's config does not enable it")
+        config = decode_config(self.name, task.task_name, task.config, RawExecConfig)
+        signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
+        user = resolve_user(task.user)
+        cwd = os.path.join(task.task_dir.task_dir, config.work_dir)
+        spec = TaskSpec(
+            key=task.key,
+            argv=[_find_command(config.command, task), *config.args],
+            cwd=cwd,
+            env=task.env,
+            uid=user.uid if user else None,
+            gid=user.gid if user else None,
+            groups=user.groups if user else [],
+            streams=log_streams(task),
+            group=self._layout.tracking(_group_name(task.key)),
+        )
+        return await self._start(task, spec, {"cwd": cwd})
+
+    async def exec_task(
+        self, handle: TaskHandle, command: list[str], timeout_s: float
+    ) -> ExecResult:
+        return await run_command(await self._command(handle, command), timeout_s)
+
+    async def exec_stream(self, handle: TaskHandle, command: list[str], tty: bool) -> StreamSession:
+        return await open_session(await self._command(handle, command), tty)
+
+    async def stats(self, handle: TaskHandle) -> TaskStats:
+        group = self._layout.tracking(_group_name(handle.key))
+        return cgroups.process_stats(handle.pid, group)
+
+    async def _command(self, handle: TaskHandle, command: list[str]) -> Command:
+        """The context is read from the running task: its environment is stored nowhere else."""
+        report = await self._running(handle)
+        env, ids = _environment(report.pid), _identity(report.pid)
+        group = self._layout.tracking(_group_name(handle.key))
+        found = shutil.which(command[0], path=env.get("PATH") or os.defpath)
+        if found is None:
+            raise DriverError(f"cannot run {command[0]}: there is no such command")
+        return Command(
+            argv=[found, *command[1:]],
+            env=env,
+            cwd=handle.state["cwd"],
+            group_procs=group.members[0] if group else "",
+            uid=ids[0] if ids[0] != os.geteuid() else None,
+            gid=ids[1],
+            groups=ids[2],
+        )
+
+
+def _group_name(key: str) -> str:
+    return key.replace("/", ".")
+
+
+def _find_command(command: str, task: TaskConfig) -> str:
+    """In the task's local directory, in its directory, on its PATH; or an absolute path."""
+    for base in (task.task_dir.local_dir, task.task_dir.task_dir):
+        path = Path(base, command)
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    found = shutil.which(command, path=task.env.get("PATH") or os.environ.get("PATH"))
+    if found is None:
+        raise DriverError(
+            f'cannot start task {task.task_name}: command "{command}" is neither in the task '
+            "directory nor on PATH"
+        )
+    return os.path.abspath(found)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+
+
+def _identity(pid: int) -> tuple[int, int, list[int]]:
+    lines = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    uid, gid = (int(lines[name].split()[0]) for name in ("Uid", "Gid"))
+    return uid, gid, [int(group) for group in lines["Groups"].split()]

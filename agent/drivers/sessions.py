@@ -1,0 +1,200 @@
+"""Commands run beside a task, as children of the agent: they live no longer than who asked.
+
+The task's own processes belong to the supervisor; these are for script checks and `alloc exec`,
+where the streams end at the agent anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agent.drivers.base import ExecResult
+from orchgit.errors import DriverError
+
+OUTPUT_LIMIT_BYTES = 256 << 10
+TIMED_OUT = -1
+
+_READ_BYTES = 65536
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start a process in a task's context."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    group_procs: str = ""
+    """The file to write the new pid to, so that it dies with the task ("" if none)."""
+
+
+class StreamSession:
+    """A running command with open streams; a terminal has one stream, reported as stdout."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        readers: dict[str, asyncio.StreamReader],
+        write: Callable[[bytes], None],
+        close_stdin: Callable[[], None],
+        terminal_fd: int = -1,
+    ) -> None:
+        self._process = process
+        self._write = write
+        self._close_stdin = close_stdin
+        self._terminal_fd = terminal_fd
+        self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(maxsize=16)
+        self._open = len(readers)
+        self._copying = [asyncio.create_task(self._copy(n, r)) for n, r in readers.items()]
+
+    async def write(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # the command no longer reads
+            self._write(data)
+
+    async def close_stdin(self) -> None:
+        self._close_stdin()
+
+    async def read(self) -> tuple[str, bytes]:
+        if self._open == 0 and self._output.empty():
+            return "stdout", b""
+        return await self._output.get()
+
+    def resize(self, rows: int, columns: int) -> None:
+        if self._terminal_fd >= 0:
+            size = struct.pack("HHHH", rows, columns, 0, 0)
+            fcntl.ioctl(self._terminal_fd, termios.TIOCSWINSZ, size)
+
+    async def wait(self) -> int:
+        code = await self._process.wait()
+        return 128 - code if code < 0 else code
+
+    async def close(self) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        for copying in self._copying:
+            copying.cancel()
+        await asyncio.gather(*self._copying, return_exceptions=True)
+        await self._process.wait()
+        if self._terminal_fd >= 0:
+            os.close(self._terminal_fd)
+            self._terminal_fd = -1
+
+    async def _copy(self, name: str, reader: asyncio.StreamReader) -> None:
+        """A terminal whose last user has left reads as an I/O error: that is its end."""
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_READ_BYTES):
+                await self._output.put((name, data))
+        self._open -= 1
+        if self._open == 0:
+            await self._output.put(("stdout", b""))
+
+
+async def open_session(command: Command, tty: bool) -> StreamSession:
+    """Start `command`; with `tty` its streams are a new terminal."""
+    return await (_open_terminal(command) if tty else _open_pipes(command))
+
+
+async def run_command(command: Command, timeout_s: float) -> ExecResult:
+    """Run `command` to its end; its output is cut to the last `OUTPUT_LIMIT_BYTES`."""
+    process = await _start(
+        command, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    output = bytearray()
+    try:
+        async with asyncio.timeout(timeout_s):
+            while data := await process.stdout.read(_READ_BYTES):
+                output += data
+                del output[: max(0, len(output) - OUTPUT_LIMIT_BYTES)]
+            code = await process.wait()
+    except TimeoutError:
+        _kill_session(process)
+        await process.wait()
+        return ExecResult(bytes(output), TIMED_OUT)
+    except asyncio.CancelledError:
+        _kill_session(process)
+        raise
+    return ExecResult(bytes(output), 128 - code if code < 0 else code)
+
+
+def _kill_session(process: asyncio.subprocess.Process) -> None:
+    """Each command leads its own session, so its children are killed with it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, 9)
+
+
+async def _open_pipes(command: Command) -> StreamSession:
+    pipe = asyncio.subprocess.PIPE
+    process = await _start(command, pipe, pipe, pipe)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    readers = {"stdout": process.stdout, "stderr": process.stderr}
+    return StreamSession(process, readers, process.stdin.write, process.stdin.close)
+
+
+async def _open_terminal(command: Command) -> StreamSession:
+    main_fd, task_fd = pty.openpty()
+    try:
+        process = await _start(command, task_fd, task_fd, task_fd)
+    except BaseException:
+        os.close(main_fd)
+        raise
+    finally:
+        os.close(task_fd)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(main_fd), "rb", 0)
+    )
+    return StreamSession(
+        process,
+        {"stdout": reader},
+        lambda data: _write_all(main_fd, data),
+        lambda: _write_all(main_fd, b"\x04"),
+        main_fd,
+    )
+
+
+async def _start(
+    command: Command, stdin: int, stdout: int, stderr: int
+) -> asyncio.subprocess.Process:
+    changes_user = command.uid is not None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=command.cwd,
+            env=command.env,
+            start_new_session=True,
+            user=command.uid,
+            group=command.gid if changes_user else None,
+            extra_groups=command.groups if changes_user else None,
+        )
+    except OSError as problem:
+        raise DriverError(f"cannot run {command.argv[0]}: {problem.strerror}") from None
+    if command.group_procs:
+        with contextlib.suppress(OSError):  # it has ended already, or the task has
+            Path(command.group_procs).write_text(str(process.pid))
+    return process
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,117 @@
+"""Start one process: fork, set it up, and hold it at a gate until its pid is on disk.
+
+The gate is what makes a start happen at most once: the child waits for a byte before it executes
+anything, and the supervisor sends it only after the journal holds the pid. A supervisor that dies
+first closes the gate, and the child leaves without having run the task's program.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent.supervisor import cgroup_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # `signal` imports enum, a tenth of this process
+
+Spec = dict[str, object]
+
+SETUP_FAILED = 127
+
+
+class Child:
+    """A process held at the gate; `status_fd` reports why it could not become the program."""
+
+    __slots__ = ("_gate_fd", "pid", "status_fd")
+
+    def __init__(self, pid: int, status_fd: int, gate_fd: int) -> None:
+        self.pid = pid
+        self.status_fd = status_fd
+        self._gate_fd = gate_fd
+
+    def release(self) -> None:
+        os.write(self._gate_fd, b"1")
+        os.close(self._gate_fd)
+
+    def abandon(self) -> None:
+        os.close(self._gate_fd)
+        os.close(self.status_fd)
+
+
+def spawn(spec: Spec, output_fds: tuple[int, int]) -> Child:
+    """Fork a child for `spec` with these file descriptors as stdout and stderr."""
+    status_read, status_write = os.pipe()
+    gate_read, gate_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(gate_write)
+        _become(spec, output_fds, gate_read, status_write)
+    os.close(status_write)
+    os.close(gate_read)
+    return Child(pid, status_read, gate_write)
+
+
+def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: int) -> None:
+    """In the child: never returns. What goes wrong is written to `status_fd` before leaving."""
+    step = "prepare the process"
+    try:
+        os.setsid()
+        group = spec.get("group")
+        if isinstance(group, dict):
+            step = "join the control group"
+            cgroup_files.join(group)
+        if os.read(gate_fd, 1) != b"1":
+            os._exit(SETUP_FAILED)
+        step = "set up its input and output"
+        _take_stdio(output_fds)
+        step = f"change to its directory {spec['cwd']}"
+        os.chdir(str(spec["cwd"]))
+        step = "change to its user"
+        _take_user(spec)
+        argv = _strings(spec["argv"])
+        step = f"execute {argv[0]}"
+        _reset_signals()
+        os.execve(argv[0], argv, _environment(spec))  # noqa: S606 -- never through a shell
+    except BaseException as problem:  # noqa: BLE001 -- a forked child must not run on
+        reason = problem.strerror if isinstance(problem, OSError) else repr(problem)
+        os.write(status_fd, f"cannot {step}: {reason}".encode("utf-8", "replace"))
+    os._exit(SETUP_FAILED)
+
+
+def _take_stdio(output_fds: tuple[int, int]) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    for target, fd in zip((1, 2), output_fds, strict=True):
+        os.dup2(fd, target)
+    os.umask(0o022)
+
+
+def _take_user(spec: Spec) -> None:
+    uid, gid, groups = spec.get("uid"), spec.get("gid"), spec.get("groups")
+    if not isinstance(uid, int) or not isinstance(gid, int):
+        return
+    if os.geteuid() == 0:
+        os.setgroups([int(g) for g in groups] if isinstance(groups, list) else [])
+        os.setgid(gid)
+        os.setuid(uid)
+    elif uid != os.geteuid():
+        raise PermissionError(1, "only a supervisor that runs as root can change the user")
+
+
+def _reset_signals() -> None:
+    """Ignored signals stay ignored over exec, and Python ignores SIGPIPE."""
+    for number in range(1, 32):
+        if number not in (_signal.SIGKILL, _signal.SIGSTOP):
+            _signal.signal(number, _signal.SIG_DFL)
+
+
+def _environment(spec: Spec) -> dict[str, str]:
+    env = spec.get("env")
+    return {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {}
+
+
+def _strings(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

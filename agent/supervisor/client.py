@@ -1,0 +1,265 @@
+"""The agent's end of the supervisor: starts one where none runs, and stays connected.
+
+Every request may be sent twice without harm, so a connection that breaks (the supervisor was
+killed) is made anew, with a new supervisor if need be, and what was not answered is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from agent.supervisor.protocol import Answer, TaskReport, TaskSpec
+from orchgit.errors import DriverError, UnavailableError
+
+_MAIN = str(Path(__file__).with_name("main.py"))
+_SOCKET_NAME = "supervisor.sock"
+_READY_TIMEOUT_S = 10.0
+_CONNECT_ATTEMPTS = 5
+_RETRY_DELAY_S = 1.0
+
+
+class SupervisorClient:
+    """Requests to the supervisor of one directory, and the exits it reports."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ids = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[Answer]] = {}
+        self._exits: dict[str, asyncio.Future[TaskReport]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._recovering: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+        self.pid = 0
+        """Of the supervisor; 0 before the first connection."""
+
+    async def connect(self) -> None:
+        """Be connected to a supervisor that works, starting one if there is none."""
+        async with self._connecting:
+            if self._closed:
+                raise UnavailableError("cannot reach the supervisor: the agent is shutting down")
+            if self._writer is None:
+                await self._open()
+
+    async def close(self) -> None:
+        """Leave; the supervisor and the tasks go on."""
+        self._closed = True
+        running = [task for task in (self._reading, self._recovering) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._drop_connection()
+        for waiting in self._exits.values():
+            waiting.cancel()
+
+    # -- commands ------------------------------------------------------------------------------
+
+    async def start(self, spec: TaskSpec) -> TaskReport:
+        """Start the process; the same key a second time returns the task already started."""
+        answer = await self._ask("start", spec=msgspec.to_builtins(spec))
+        return _one(answer, spec.key)
+
+    async def stop(self, key: str, signal: int, grace_s: float) -> None:
+        """Signal it, and kill it when the grace is over; returns at once."""
+        await self._ask("stop", key=key, signal=signal, grace_ms=round(grace_s * 1000))
+
+    async def signal(self, key: str, signal: int) -> None:
+        await self._ask("signal", key=key, signal=signal)
+
+    async def status(self, key: str) -> TaskReport | None:
+        """None: the supervisor never started it, or it was acknowledged."""
+        answer = await self._ask("status", key=key)
+        return answer.tasks[0] if answer.tasks else None
+
+    async def list(self) -> list[TaskReport]:
+        return (await self._ask("status")).tasks
+
+    async def wait(self, key: str) -> TaskReport:
+        """The report of its end; DriverError when the supervisor does not know it."""
+        future = self._exits.get(key)
+        if future is None:
+            future = self._exits[key] = asyncio.get_running_loop().create_future()
+            report = await self.status(key)
+            if report is None:
+                self._forget(key)
+                raise _unknown(key)
+            if report.ended:
+                self._settle(report)
+        return await asyncio.shield(future)
+
+    async def ack(self, key: str) -> None:
+        """The result has been stored: the supervisor may forget the task."""
+        await self._ask("ack", key=key)
+        self._forget(key)
+
+    # -- connection ----------------------------------------------------------------------------
+
+    async def _ask(self, op: str, **fields: object) -> Answer:
+        for _ in range(_CONNECT_ATTEMPTS):
+            with contextlib.suppress(ConnectionError):
+                await self.connect()
+                return _checked(await self._ask_once(op, fields))
+        raise UnavailableError(
+            f"cannot {op}: the supervisor in {self._directory} ends again and again; "
+            "see supervisor.log there"
+        )
+
+    async def _ask_once(self, op: str, fields: dict[str, object]) -> Answer:
+        if self._writer is None:
+            raise ConnectionResetError
+        number = next(self._ids)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        body = msgspec.msgpack.encode({"id": number, "op": op, **fields})
+        try:
+            self._writer.write(len(body).to_bytes(4, "big") + body)
+            return await future
+        finally:
+            self._pending.pop(number, None)
+
+    async def _open(self) -> None:
+        for _ in range(_CONNECT_ATTEMPTS):
+            try:
+                reader, self._writer = await self._connect_once()
+            except OSError:
+                await self._spawn()
+                continue
+            self._reading = asyncio.create_task(self._read(reader), name="supervisor-link")
+            await self._greet()
+            return
+        raise UnavailableError(
+            f"cannot start the supervisor in {self._directory}; see supervisor.log there"
+        )
+
+    async def _connect_once(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect through the directory's descriptor: an address has room for 107 bytes only."""
+        directory_fd = os.open(self._directory, os.O_PATH)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(f"/proc/self/fd/{directory_fd}/{_SOCKET_NAME}")
+            return await asyncio.open_unix_connection(sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        finally:
+            os.close(directory_fd)
+
+    async def _greet(self) -> None:
+        """Ask who is there, and to be told of exits; the answer has the exits missed."""
+        self.pid = _checked(await self._ask_once("hello", {})).pid
+        known = {report.key: report for report in (await self._ask_once("watch", {})).tasks}
+        for key, waiting in list(self._exits.items()):
+            report = known.get(key)
+            if report is None and not waiting.done():
+                waiting.set_exception(_unknown(key))
+            elif report is not None and report.ended:
+                self._settle(report)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        decoder = msgspec.msgpack.Decoder(Answer)
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                self._take(decoder.decode(await reader.readexactly(size)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self._drop_connection()
+            if not self._closed and (self._recovering is None or self._recovering.done()):
+                self._recovering = asyncio.create_task(self._recover(), name="supervisor-recovery")
+
+    async def _recover(self) -> None:
+        """Tasks run and write on: they need a supervisor even while nobody asks for anything."""
+        while not self._closed:
+            with contextlib.suppress(UnavailableError, ConnectionError, DriverError):
+                await self.connect()
+                return
+            await asyncio.sleep(_RETRY_DELAY_S)
+
+    def _take(self, answer: Answer) -> None:
+        if answer.event == "exit" and answer.task is not None:
+            self._settle(answer.task)
+        elif answer.id is not None and answer.id in self._pending:
+            future = self._pending[answer.id]
+            if not future.done():
+                future.set_result(answer)
+
+    def _settle(self, report: TaskReport) -> None:
+        future = self._exits.get(report.key)
+        if future is not None and not future.done():
+            future.set_result(report)
+
+    def _forget(self, key: str) -> None:
+        future = self._exits.pop(key, None)
+        if future is not None and not future.done():
+            future.cancel()
+
+    def _drop_connection(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(ConnectionResetError())
+
+    # -- starting a supervisor -----------------------------------------------------------------
+
+    async def _spawn(self) -> None:
+        """Start one, and wait until it serves (or says that another one does)."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._directory.chmod(0o700)
+        async with _pipe() as (read_fd, write_fd):
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", _MAIN, "launch"),
+                *(str(self._directory.resolve()), str(write_fd)),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(write_fd,),
+            )
+            os.close(write_fd)
+            await _first_bytes(read_fd)
+            await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[int, int]]:
+    read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield read_fd, write_fd
+    finally:
+        os.close(read_fd)
+
+
+async def _first_bytes(fd: int) -> bytes:
+    """What the new supervisor says first; nothing when it ended or took too long."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(fd, readable.cancel)
+    try:
+        await asyncio.wait([readable], timeout=_READY_TIMEOUT_S)
+        return os.read(fd, 16) if readable.done() else b""
+    finally:
+        loop.remove_reader(fd)
+
+
+def _unknown(key: str) -> DriverError:
+    return DriverError(f"cannot wait for task {key}: the supervisor does not know it")
+
+
+def _checked(answer: Answer) -> Answer:
+    if answer.error:
+        raise DriverError(answer.error)
+    return answer
+
+
+def _one(answer: Answer, key: str) -> TaskReport:
+    if answer.task is None:
+        raise UnavailableError(f"cannot read the supervisor's answer about task {key}")
+    return answer.task

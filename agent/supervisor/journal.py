@@ -1,0 +1,103 @@
+"""What the supervisor must not forget: one append-only file of the tasks' latest records.
+
+A record is a dict with a `key`; the last one for a key counts, and one with `gone` ends it. Every
+frame carries a checksum; a torn tail (the machine stopped inside a write) is cut off when read.
+`append` returns after fdatasync where the caller asks for it: a start is on disk before the task's
+first instruction, an exit before anyone is told.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import crc32
+
+from agent.supervisor.codec import CodecError, pack, unpack
+
+Record = dict[str, object]
+
+_COMPACT_BYTES = 1 << 20
+
+
+class Journal:
+    def __init__(self, directory: str) -> None:
+        self._path = os.path.join(directory, "journal")
+        self.records, size = _read(self._path)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.ftruncate(self._fd, size)
+        self._size = size
+        self._compact_at = max(_COMPACT_BYTES, 2 * size)
+
+    def append(self, record: Record, durable: bool) -> None:
+        """Write one record; with `durable`, only return once it is on disk."""
+        _apply(self.records, record)
+        data = _frame(record)
+        os.write(self._fd, data)
+        self._size += len(data)
+        if durable:
+            os.fdatasync(self._fd)
+        if self._size > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Replace the file by one that holds only the live records."""
+        data = b"".join(_frame(record) for record in self.records.values())
+        new_path = self._path + ".new"
+        fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        os.write(fd, data)
+        os.fsync(fd)
+        os.rename(new_path, self._path)
+        _sync_directory(os.path.dirname(self._path))
+        os.close(self._fd)
+        self._fd, self._size = fd, len(data)
+        self._compact_at = max(_COMPACT_BYTES, 2 * len(data))
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _frame(record: Record) -> bytes:
+    body = pack(record)
+    return len(body).to_bytes(4, "big") + crc32(body).to_bytes(4, "big") + body
+
+
+def _read(path: str) -> tuple[dict[str, Record], int]:
+    """The live records, and how many bytes of the file are whole."""
+    records: dict[str, Record] = {}
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return records, 0
+    at = 0
+    while (record := _record_at(data, at)) is not None:
+        _apply(records, record[0])
+        at = record[1]
+    return records, at
+
+
+def _record_at(data: bytes, at: int) -> tuple[Record, int] | None:
+    size = int.from_bytes(data[at : at + 4], "big")
+    body = data[at + 8 : at + 8 + size]
+    if len(data) < at + 8 or len(body) < size:
+        return None
+    if crc32(body) != int.from_bytes(data[at + 4 : at + 8], "big"):
+        return None
+    try:
+        value = unpack(body)
+    except CodecError:
+        return None
+    return (value, at + 8 + size) if isinstance(value, dict) else None
+
+
+def _apply(records: dict[str, Record], record: Record) -> None:
+    key = str(record["key"])
+    if record.get("gone"):
+        records.pop(key, None)
+    else:
+        records[key] = record
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)

@@ -1,0 +1,111 @@
+"""A task's output as numbered files: `web.stdout.0`, `web.stdout.1`, ... .
+
+The index only grows; when more than `max_files` exist the oldest is deleted. A file ends at a line
+end where one is near, so that a reader of one file sees whole lines. A disk that is full drops
+output and counts it: a task must never stop because its log cannot be written.
+The directory may be writable by the task, so files are opened without following links.
+"""
+
+from __future__ import annotations
+
+import os
+from stat import S_ISREG
+
+_OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class RotatingFiles:
+    """Appends to the newest file of one stream, moving to the next at `max_bytes`."""
+
+    def __init__(self, directory: str, prefix: str, max_files: int, max_bytes: int) -> None:
+        self._directory = directory
+        self._prefix = prefix
+        self._max_files = max(1, max_files)
+        self._max_bytes = max(1, max_bytes)
+        self._fd = -1
+        self.dropped_bytes = 0
+        indexes = self._indexes()
+        self._index = indexes[-1] if indexes else 0
+        self._size = 0
+
+    def open(self) -> None:
+        """Create or continue the newest file; a reader then finds it before the first output."""
+        path = os.path.join(self._directory, f"{self._prefix}.{self._index}")
+        fd = os.open(path, _OPEN_FLAGS, 0o644)
+        status = os.fstat(fd)
+        if not S_ISREG(status.st_mode):
+            os.close(fd)
+            raise OSError(f"{path} is not a regular file")
+        self._fd, self._size = fd, status.st_size
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`, in as many files as it takes."""
+        view = memoryview(data)
+        while view:
+            if self._fd < 0 and not self._reopen():
+                self.dropped_bytes += len(view)
+                return
+            room = self._max_bytes - self._size
+            if room <= 0:
+                self._rotate()
+                continue
+            taken = self._append(bytes(view[: _line_end(data, len(data) - len(view), room)]))
+            if taken == 0:
+                self.dropped_bytes += len(view)
+                return
+            view = view[taken:]
+            if view:
+                self._rotate()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _append(self, data: bytes) -> int:
+        try:
+            written = os.write(self._fd, data)
+        except OSError:
+            return 0
+        self._size += written
+        return written
+
+    def _reopen(self) -> bool:
+        try:
+            self.open()
+        except OSError:
+            return False
+        return True
+
+    def _rotate(self) -> None:
+        self.close()
+        self._index += 1
+        self._size = 0
+        for index in self._indexes():
+            if index <= self._index - self._max_files:
+                self._delete(index)
+
+    def _delete(self, index: int) -> None:
+        try:
+            os.unlink(os.path.join(self._directory, f"{self._prefix}.{index}"))
+        except OSError:
+            return  # a person deleted it first
+
+    def _indexes(self) -> list[int]:
+        """The indexes of the files there now, oldest first."""
+        start = self._prefix + "."
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return []
+        tails = [name[len(start) :] for name in names if name.startswith(start)]
+        return sorted(int(tail) for tail in tails if tail.isdecimal())
+
+
+def _line_end(data: bytes, start: int, room: int) -> int:
+    """How much of `data[start:]` to put in a file with `room` bytes left."""
+    rest = len(data) - start
+    if rest <= room:
+        return rest
+    end = data.rfind(b"\n", start, start + room)
+    return end + 1 - start if end >= 0 else room

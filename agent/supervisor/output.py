@@ -1,0 +1,82 @@
+"""A task's stdout and stderr: two named pipes that outlive the supervisor, and their log files.
+
+The task holds its end open for reading and writing. So a supervisor that is killed breaks no pipe:
+the task goes on, what it writes waits in the pipe (64 KiB; then it waits too), and the next
+supervisor opens the same name and reads on. The names lie in the supervisor's private directory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agent.supervisor.log_files import RotatingFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent.supervisor.loop import Loop
+
+_READ_BYTES = 65536
+_LAST_READS = 64  # what may be left in a pipe at exit, with room for a child that writes on
+
+
+class Stream:
+    """One named pipe being copied into rotating files."""
+
+    def __init__(self, loop: Loop, pipe_path: str, spec: dict[str, object]) -> None:
+        self._loop = loop
+        self._path = pipe_path
+        self._fd = -1
+        self.files = RotatingFiles(
+            str(spec["directory"]),
+            str(spec["prefix"]),
+            int(str(spec["max_files"])),
+            int(str(spec["max_bytes"])),
+        )
+
+    def open(self) -> None:
+        """Begin (or, after a restart, go on) reading; the pipe is made if it is not there."""
+        self.files.open()
+        if not os.path.exists(self._path):
+            os.mkfifo(self._path, 0o600)
+        self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        self._loop.add(self._fd, self._readable)
+
+    def open_for_task(self, uid: int | None, gid: int | None) -> int:
+        """The task's end; its user may reopen it as /dev/stdout, so the pipe is given to it."""
+        if uid is not None and gid is not None and os.geteuid() == 0:
+            os.chown(self._path, uid, gid)
+        return os.open(self._path, os.O_RDWR)
+
+    def finish(self) -> None:
+        """Take what is left in the pipe, then close it and the files."""
+        for _ in range(_LAST_READS):
+            if not self._copy():
+                break
+        self._stop_reading()
+        self.files.close()
+
+    def forget(self) -> None:
+        self.finish()
+        if os.path.exists(self._path):
+            os.unlink(self._path)
+
+    def _readable(self, _events: int) -> None:
+        if not self._copy():
+            self._stop_reading()
+
+    def _copy(self) -> bool:
+        """Copy one piece; False at the end of the stream or when nothing is there now."""
+        if self._fd < 0:
+            return False
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self.files.write(data)
+        return bool(data)
+
+    def _stop_reading(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove(self._fd)
+            os.close(self._fd)
+            self._fd = -1
