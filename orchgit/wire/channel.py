@@ -1,0 +1,130 @@
+"""The client side: calls over one connection, and calls that find the leader.
+
+`Channel` is one connection to one address. `LeaderChannel` starts with the servers it is told of
+and follows the hint in a NotLeaderError, so a caller names a method and never an address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.wire import codec, failures
+from orchgit.wire.methods import Stream, Unary
+from orchgit.wire.serve import SIZE_OPTIONS
+from orchgit.wire.tls import TlsFiles, channel_credentials
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+_CHANNEL_OPTIONS = [
+    *SIZE_OPTIONS,
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # A server that restarts is found again at once, not after the default of up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class Channel:
+    """One connection; reconnects by itself. Errors of the peer are raised as its own class."""
+
+    def __init__(self, address: str, tls: TlsFiles | None = None) -> None:
+        self.address = address
+        if tls is None:
+            self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+        else:
+            credentials = channel_credentials(tls)
+            self._channel = grpc.aio.secure_channel(address, credentials, options=_CHANNEL_OPTIONS)
+
+    async def call(
+        self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
+    ) -> Reply:
+        try:
+            data = await self._channel.unary_unary(method.path)(
+                codec.encode(request), timeout=timeout_s
+            )
+        except grpc.aio.AioRpcError as exc:
+            raise failures.from_rpc(exc, self.address) from None
+        reply: Reply = codec.decode(method.reply, data)
+        return reply
+
+    async def stream(
+        self, method: Stream[Request, Reply], frames: AsyncIterator[Request]
+    ) -> AsyncIterator[Reply]:
+        """Frames of the peer, while `frames` are sent. Ends when the peer ends it; leaving the
+        iteration cancels the stream."""
+        call: Any = self._channel.stream_stream(method.path)(_encoded(frames))
+        try:
+            async for data in call:
+                yield codec.decode(method.reply, data)
+        except grpc.aio.AioRpcError as exc:
+            raise failures.from_rpc(exc, self.address) from None
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+async def _encoded(frames: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    async for frame in frames:
+        yield codec.encode(frame)
+
+
+class LeaderChannel:
+    """Calls to whichever server leads.
+
+    A NotLeaderError with a hint is followed at once; an unreachable server makes the next of the
+    list be asked. After one round through all of them the last error is the caller's.
+    """
+
+    def __init__(self, servers: list[str], tls: TlsFiles | None = None) -> None:
+        if not servers:
+            raise UnavailableError("cannot call the leader: no server address is configured")
+        self._servers = list(servers)
+        self._tls = tls
+        self._channels: dict[str, Channel] = {}
+        self._current = servers[0]
+
+    async def call(
+        self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
+    ) -> Reply:
+        for attempt in range(len(self._servers) + 1):
+            address = self._current
+            try:
+                return await self._channel(address).call(method, request, timeout_s)
+            except UnavailableError as exc:
+                self._move_on(address, exc)
+                if attempt == len(self._servers) or not _worth_another(exc):
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def _channel(self, address: str) -> Channel:
+        if address not in self._channels:
+            self._channels[address] = Channel(address, self._tls)
+        return self._channels[address]
+
+    def _move_on(self, tried: str, error: UnavailableError) -> None:
+        if isinstance(error, NotLeaderError) and error.leader:
+            self._current = error.leader
+        elif self._current == tried:
+            at = self._servers.index(tried) if tried in self._servers else -1
+            self._current = self._servers[(at + 1) % len(self._servers)]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        self._channels.clear()
+
+
+def _worth_another(error: UnavailableError) -> bool:
+    return isinstance(error, NotLeaderError)

@@ -1,0 +1,67 @@
+"""Every method of the internal RPC, with the structs that are its request and reply.
+
+A method's name is a stable part of the protocol; the structs are its schema. Unary methods answer
+one reply to one request; a stream method exchanges frames both ways until either side ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from orchgit.wire import messages
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True)
+class Unary(Generic[Request, Reply]):
+    """One request, one reply."""
+
+    service: str
+    name: str
+    request: Any
+    reply: Any
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Stream(Generic[Request, Reply]):
+    """Frames both ways; `request` and `reply` are what one frame may be."""
+
+    service: str
+    name: str
+    request: Any
+    reply: Any
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+
+WORKERS = "orchgit.Workers"
+NODES = "orchgit.Nodes"
+
+DEQUEUE: Unary[messages.DequeueRequest, messages.DequeueReply] = Unary(
+    WORKERS, "Dequeue", messages.DequeueRequest, messages.DequeueReply
+)
+ACK: Unary[messages.EvalTokenRequest, messages.Empty] = Unary(
+    WORKERS, "Ack", messages.EvalTokenRequest, messages.Empty
+)
+NACK: Unary[messages.EvalTokenRequest, messages.Empty] = Unary(
+    WORKERS, "Nack", messages.EvalTokenRequest, messages.Empty
+)
+STORE_EVALUATIONS: Unary[messages.EvalsRequest, messages.IndexReply] = Unary(
+    WORKERS, "StoreEvaluations", messages.EvalsRequest, messages.IndexReply
+)
+SUBMIT_PLAN: Unary[messages.SubmitPlanRequest, messages.SubmitPlanReply] = Unary(
+    WORKERS, "SubmitPlan", messages.SubmitPlanRequest, messages.SubmitPlanReply
+)
+
+CONNECT_NODE: Stream[messages.AgentFrame, messages.ServerFrame] = Stream(
+    NODES, "Connect", messages.AgentFrame, messages.ServerFrame
+)

@@ -1,0 +1,126 @@
+"""The server side: a table of implementations becomes one gRPC server.
+
+Each implementation is an async function from a decoded request to a reply (unary), or from an
+async iterator of frames to an async iterator of frames (stream). Errors are mapped in one place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.wire import codec, failures
+from orchgit.wire.methods import Stream, Unary
+from orchgit.wire.tls import TlsFiles, check_plain, server_credentials
+
+logger = logging.getLogger(__name__)
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+UnaryImpl = Callable[[Any], Awaitable[Any]]
+StreamImpl = Callable[[AsyncIterator[Any]], AsyncIterator[Any]]
+
+SIZE_OPTIONS = [
+    ("grpc.max_receive_message_length", codec.MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", codec.MAX_MESSAGE_BYTES),
+]
+_SERVER_OPTIONS = [
+    *SIZE_OPTIONS,
+    ("grpc.so_reuseport", 0),
+    # A dead peer (its machine gone without a word) ends the stream within about half a minute.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+]
+
+
+async def _fail(context: grpc.aio.ServicerContext, error: Exception, path: str) -> None:
+    if not isinstance(error, OrchgitError):
+        logger.error("RPC %s failed inside the server", path, exc_info=error)
+    metadata = ((failures.METADATA_KEY, failures.pack(error)),)
+    await context.abort(failures.status_of(error), str(error)[:1000], metadata)
+
+
+def _unary(method: Unary[Any, Any], impl: UnaryImpl) -> grpc.RpcMethodHandler:
+    async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        try:
+            return codec.encode(await impl(codec.decode(method.request, data)))
+        except Exception as exc:  # noqa: BLE001 - mapped to a status, and logged where it is a bug
+            await _fail(context, exc, method.path)
+            raise AssertionError("abort raises") from exc
+
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _stream(method: Stream[Any, Any], impl: StreamImpl) -> grpc.RpcMethodHandler:
+    async def handle(
+        frames: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[bytes]:
+        async def decoded() -> AsyncIterator[Any]:
+            async for data in frames:
+                yield codec.decode(method.request, data)
+
+        try:
+            async for frame in impl(decoded()):
+                yield codec.encode(frame)
+        except Exception as exc:  # noqa: BLE001 - as above
+            await _fail(context, exc, method.path)
+
+    return grpc.stream_stream_rpc_method_handler(handle)
+
+
+class GrpcServer:
+    """Serves the methods given to `add_...` before `start`. `address` is known after `start`."""
+
+    def __init__(self, bind: str, tls: TlsFiles | None = None) -> None:
+        if tls is None:
+            check_plain(bind)
+        self._bind = bind
+        self._tls = tls
+        self._handlers: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
+        self._server: grpc.aio.Server | None = None
+        self.address = ""
+
+    def add_unary(
+        self, method: Unary[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
+    ) -> None:
+        self._handlers.setdefault(method.service, {})[method.name] = _unary(method, impl)
+
+    def add_stream(
+        self,
+        method: Stream[Request, Reply],
+        impl: Callable[[AsyncIterator[Request]], AsyncIterator[Reply]],
+    ) -> None:
+        self._handlers.setdefault(method.service, {})[method.name] = _stream(method, impl)
+
+    async def start(self) -> None:
+        server = grpc.aio.server(options=_SERVER_OPTIONS)
+        for service, handlers in self._handlers.items():
+            generic = grpc.method_handlers_generic_handler(service, handlers)
+            server.add_generic_rpc_handlers((generic,))
+        host = self._bind.rpartition(":")[0]
+        try:
+            if self._tls is None:
+                port = server.add_insecure_port(self._bind)
+            else:
+                port = server.add_secure_port(self._bind, server_credentials(self._tls))
+        except RuntimeError as exc:
+            raise UnavailableError(f"cannot serve RPC on {self._bind}: {exc}") from None
+        await server.start()
+        self._server = server
+        self.address = f"{host}:{port}"
+
+    async def stop(self, grace_s: float = 0.2) -> None:
+        """Open calls get `grace_s` to finish; streams are then cut."""
+        if self._server is not None:
+            await self._server.stop(grace_s)
+            self._server = None
+
+
+__all__ = ["SIZE_OPTIONS", "GrpcServer"]
