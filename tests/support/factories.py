@@ -9,7 +9,7 @@ import msgspec
 
 from orchgit.model.allocation import Allocation, alloc_name
 from orchgit.model.deployment import Deployment, DeploymentState
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.group import EphemeralDisk, ReschedulePolicy, TaskGroup, UpdateStrategy
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import (
