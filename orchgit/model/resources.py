@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import field
 
 from orchgit.model.base import Model
@@ -129,6 +130,14 @@ class AllocatedResources(Model):
             cores=sorted(cores),
         )
 
+    def with_ports(self, ports: list[AllocatedPort]) -> AllocatedResources:
+        """A copy that has these ports, also in its group networks (by label)."""
+        networks = self.shared.networks
+        if networks:
+            networks = [_with_values(network, ports) for network in networks]
+        shared = msgspec.structs.replace(self.shared, ports=ports, networks=networks)
+        return msgspec.structs.replace(self, shared=shared)
+
 
 class ResourceTotals(Model):
     """What one allocation takes of its node."""
@@ -143,6 +152,27 @@ class ResourceTotals(Model):
         self.cpu_shares += task.cpu.cpu_shares
         self.memory_mb += task.memory.memory_mb
         self.memory_max_mb += task.memory.memory_max_mb or task.memory.memory_mb
+
+
+def _with_values(network: NetworkResource, ports: list[AllocatedPort]) -> NetworkResource:
+    by_label = {port.label: port for port in ports}
+
+    def given(asked: list[Port] | None) -> list[Port] | None:
+        return asked and [
+            msgspec.structs.replace(
+                port, value=by_label[port.label].value, to=by_label[port.label].to
+            )
+            if port.label in by_label
+            else port
+            for port in asked
+        ]
+
+    return msgspec.structs.replace(
+        network,
+        ip=ports[0].host_ip if ports else network.ip,
+        reserved_ports=given(network.reserved_ports),
+        dynamic_ports=given(network.dynamic_ports),
+    )
 
 
 _BEFORE, _MAIN, _AFTER = range(3)

@@ -1,0 +1,45 @@
+"""What `${attr.kernel.name}` and its like mean on a node."""
+
+from __future__ import annotations
+
+from orchgit.model.node import Node
+
+_UNIQUE_PREFIXES = (
+    "${unique.",
+    "${node.unique.",
+    "${attr.unique.",
+    "${meta.unique.",
+)
+
+
+def resolve(target: str, node: Node) -> str | None:
+    """The value of a constraint's side on a node; None when the node has none."""
+    if not target.startswith("${"):
+        return target
+    inner = target[2:].removesuffix("}")
+    head, _, key = inner.partition(".")
+    if head == "attr":
+        return node.attributes.get(key)
+    if head == "meta":
+        return node.meta.get(key)
+    return _node_value(key, node) if head == "node" else None
+
+
+def _node_value(key: str, node: Node) -> str | None:
+    match key:
+        case "unique.id":
+            return node.id
+        case "unique.name":
+            return node.name
+        case "datacenter":
+            return node.datacenter
+        case "class":
+            return node.node_class
+        case "pool":
+            return node.node_pool
+    return None
+
+
+def escapes_class(target: str) -> bool:
+    """Whether nodes of one computed class may differ in this target."""
+    return target.startswith(_UNIQUE_PREFIXES)

@@ -1,0 +1,106 @@
+"""Version constraints: `>= 1.2, < 2.0`, `~> 1.4`, and strict semantic versions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_VERSION = re.compile(
+    r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z~.-]+)|(-?[A-Za-z~][0-9A-Za-z~.-]*))?(?:\+[0-9A-Za-z~.+-]+)?"
+)
+_SEMVER = re.compile(r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+_CLAUSE = re.compile(r"\s*(=|!=|>=|<=|>|<|~>|)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    segments: tuple[int, ...]
+    """At least three."""
+    given_segments: int
+    prerelease: tuple[tuple[int, int, str], ...]
+
+    def key(self) -> tuple[object, ...]:
+        """Orders versions; a release is above all its prereleases."""
+        longest = self.segments + (0,) * (8 - len(self.segments))
+        return (longest, not self.prerelease, self.prerelease)
+
+
+@lru_cache(maxsize=4096)
+def parse_version(text: str, strict: bool = False) -> Version | None:
+    """None when it is not a version. `strict`: a prerelease needs its hyphen."""
+    found = (_SEMVER if strict else _VERSION).fullmatch(text.strip())
+    if found is None:
+        return None
+    numbers = tuple(int(part) for part in found.group(1).split("."))
+    prerelease = next((part for part in found.groups()[1:] if part), "")
+    return Version(
+        segments=numbers + (0,) * (3 - len(numbers)),
+        given_segments=len(numbers),
+        prerelease=tuple(_identifier(part) for part in prerelease.split(".") if part),
+    )
+
+
+def _identifier(part: str) -> tuple[int, int, str]:
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+
+
+@lru_cache(maxsize=1024)
+def _clauses(constraint: str, strict: bool) -> tuple[tuple[str, Version], ...] | None:
+    clauses = []
+    for part in constraint.split(","):
+        found = _CLAUSE.fullmatch(part)
+        if found is None or (strict and found.group(1) == "~>"):
+            return None
+        version = parse_version(found.group(2), strict)
+        if version is None:
+            return None
+        clauses.append((found.group(1) or "=", version))
+    return tuple(clauses)
+
+
+def satisfies(text: str, constraint: str, *, strict: bool) -> bool:
+    """Whether version `text` meets every clause of `constraint`; False when one is malformed.
+
+    Not strict: a prerelease satisfies only clauses that name a prerelease of the same release.
+    """
+    version = parse_version(text, strict)
+    clauses = _clauses(constraint, strict)
+    if version is None or clauses is None:
+        return False
+    return all(_meets(version, operator, bound, strict) for operator, bound in clauses)
+
+
+def _meets(version: Version, operator: str, bound: Version, strict: bool) -> bool:
+    if operator == "=":
+        return version.key() == bound.key()
+    if operator == "!=":
+        return version.key() != bound.key()
+    if not strict and not _prerelease_allowed(version, bound):
+        return False
+    match operator:
+        case ">":
+            return version.key() > bound.key()  # type: ignore[operator]
+        case ">=":
+            return version.key() >= bound.key()  # type: ignore[operator]
+        case "<":
+            return version.key() < bound.key()  # type: ignore[operator]
+        case "<=":
+            return version.key() <= bound.key()  # type: ignore[operator]
+    return _pessimistic(version, bound)
+
+
+def _prerelease_allowed(version: Version, bound: Version) -> bool:
+    if not version.prerelease:
+        return True
+    return bool(bound.prerelease) and version.segments == bound.segments
+
+
+def _pessimistic(version: Version, bound: Version) -> bool:
+    """`~> 1.2.3`: at least that, and only the last given part may grow."""
+    if version.key() < bound.key():  # type: ignore[operator]
+        return False
+    fixed = max(bound.given_segments - 1, 0) or (1 if bound.given_segments == 1 else 0)
+    if bound.given_segments == 1:
+        return version.segments[0] >= bound.segments[0]
+    return version.segments[:fixed] == bound.segments[:fixed]
