@@ -1,0 +1,167 @@
+"""Admission: the ordered steps every job passes before it may be registered.
+
+Mutators complete the job, guards refuse what no rule-by-rule list could explain, validators list
+every problem. Used for single registrations, plans and whole commits alike, so that a preview
+and the real thing cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from jobspec.validate import job_warnings, validate_job
+from orchgit.errors import RefusedError, ValidationError
+from orchgit.model.job import Job
+from orchgit.services.implied_constraints import with_implied_constraints
+from orchgit.state.snapshot import Snapshot
+
+MAX_PAYLOAD_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A job as it will be stored, and what its author should know."""
+
+    job: Job
+    warnings: Sequence[str]
+
+
+def admit(job: Job, snapshot: Snapshot) -> Admitted:
+    """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
+    for _, mutate in MUTATORS:
+        job = mutate(job)
+    for _, guard in GUARDS:
+        guard(job, snapshot)
+    problems = [problem for _, validate in VALIDATORS for problem in validate(job, snapshot)]
+    if problems:
+        raise ValidationError(multiple_errors(problems), problems)
+    return Admitted(job, tuple(job_warnings(job)))
+
+
+def multiple_errors(problems: Sequence[str]) -> str:
+    """The list format that Nomad's clients print as it comes."""
+    noun = "error" if len(problems) == 1 else "errors"
+    lines = "".join(f"\t* {problem}\n" for problem in problems)
+    return f"{len(problems)} {noun} occurred:\n{lines}\n"
+
+
+# -- mutators: job -> job ------------------------------------------------------------------------
+
+
+def _with_defaults(job: Job) -> Job:
+    """What an empty string means in the fields that name a place."""
+    return replace(
+        job,
+        name=job.name or job.id,
+        namespace=job.namespace or "default",
+        region=job.region or "global",
+        node_pool=job.node_pool or "default",
+        datacenters=job.datacenters or ["*"],
+        priority=job.priority or 50,
+    )
+
+
+def _without_bookkeeping(job: Job) -> Job:
+    """A caller may send back a job it read; only the server says what these fields hold."""
+    return replace(
+        job,
+        status="pending",
+        status_description="",
+        stop=False,
+        stable=False,
+        version=0,
+        version_tag=None,
+        create_index=0,
+        modify_index=0,
+        job_modify_index=0,
+    )
+
+
+# -- guards: raise or pass -----------------------------------------------------------------------
+
+
+def _registration_allowed(job: Job, snapshot: Snapshot) -> None:
+    if snapshot.scheduler_config().reject_job_registration:
+        raise RefusedError("cannot register a job: job registration is disabled by an operator")
+
+
+def _kind_unchanged(job: Job, snapshot: Snapshot) -> None:
+    """A job cannot change what kind of thing it is; register it under another id instead."""
+    old = snapshot.job(job.namespace, job.id)
+    if old is None:
+        return
+    if old.type != job.type:
+        raise RefusedError(f'cannot update job from type "{old.type}" to "{job.type}"')
+    for kind, was, now in (
+        ("periodic", old.is_periodic, job.is_periodic),
+        ("parameterized", old.is_parameterized, job.is_parameterized),
+    ):
+        if was and not now:
+            raise RefusedError(f"cannot update {kind} job to being non-{kind}")
+        if now and not was:
+            raise RefusedError(f"cannot update non-{kind} job to being {kind}")
+
+
+# -- validators: problems ------------------------------------------------------------------------
+
+
+def _specification(job: Job, snapshot: Snapshot) -> Sequence[str]:
+    return validate_job(job)
+
+
+def _namespace_exists(job: Job, snapshot: Snapshot) -> Sequence[str]:
+    if snapshot.namespace(job.namespace) is not None:
+        return ()
+    return (f'job "{job.id}" is in nonexistent namespace "{job.namespace}"',)
+
+
+def _node_pool_exists(job: Job, snapshot: Snapshot) -> Sequence[str]:
+    if snapshot.node_pool(job.node_pool) is not None:
+        return ()
+    return (f'job "{job.id}" is in nonexistent node pool "{job.node_pool}"',)
+
+
+def _drivers_allowed(job: Job, snapshot: Snapshot) -> Sequence[str]:
+    """A namespace may allow or forbid task drivers."""
+    namespace = snapshot.namespace(job.namespace)
+    rules = (namespace.capabilities if namespace else None) or {}
+    enabled, disabled = rules.get("EnabledTaskDrivers"), rules.get("DisabledTaskDrivers")
+    return [
+        f'used task driver "{task.driver}" is not allowed in namespace "{job.namespace}"'
+        for group in job.task_groups
+        for task in group.tasks
+        if (isinstance(enabled, list) and enabled and task.driver not in enabled)
+        or (isinstance(disabled, list) and task.driver in disabled)
+    ]
+
+
+def _counts_within_bounds(job: Job, snapshot: Snapshot) -> Sequence[str]:
+    return [
+        f"Task group {group.name} count {group.count} is outside its scaling bounds "
+        f"{group.scaling.min}..{group.scaling.max}"
+        for group in job.task_groups
+        if group.scaling is not None
+        and group.scaling.enabled
+        and not group.scaling.min <= group.count <= group.scaling.max
+    ]
+
+
+MUTATORS: tuple[tuple[str, Callable[[Job], Job]], ...] = (
+    ("defaults", _with_defaults),
+    ("bookkeeping", _without_bookkeeping),
+    ("implied constraints", with_implied_constraints),
+)
+GUARDS: tuple[tuple[str, Callable[[Job, Snapshot], None]], ...] = (
+    ("registration allowed", _registration_allowed),
+    ("kind unchanged", _kind_unchanged),
+)
+VALIDATORS: tuple[tuple[str, Callable[[Job, Snapshot], Sequence[str]]], ...] = (
+    ("specification", _specification),
+    ("namespace", _namespace_exists),
+    ("node pool", _node_pool_exists),
+    ("drivers", _drivers_allowed),
+    ("scaling bounds", _counts_within_bounds),
+)

@@ -1,0 +1,38 @@
+"""Jobs made from a parent: one dispatch of a parameterized job, one launch of a periodic one."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from orchgit.clock import SECOND_NS
+from orchgit.model.job import Job, JobStatus
+
+
+def dispatched_id(parent: Job, prefix: str, now_ns: int, unique: str) -> str:
+    middle = f"{prefix}-" if prefix else ""
+    return f"{parent.id}/dispatch-{middle}{now_ns // SECOND_NS}-{unique[:8]}"
+
+
+def launched_id(parent: Job, launch_ns: int) -> str:
+    return f"{parent.id}/periodic-{launch_ns // SECOND_NS}"
+
+
+def child_of(parent: Job, child_id: str, now_ns: int) -> Job:
+    """A new job that runs what its parent describes, with none of its bookkeeping."""
+    return replace(
+        parent,
+        id=child_id,
+        name=child_id,
+        parent_id=parent.id,
+        periodic=None,
+        status=JobStatus.PENDING,
+        status_description="",
+        stable=False,
+        stop=False,
+        version=0,
+        version_tag=None,
+        submit_time_ns=now_ns,
+        create_index=0,
+        modify_index=0,
+        job_modify_index=0,
+    )

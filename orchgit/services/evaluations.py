@@ -1,0 +1,46 @@
+"""Evaluations as use cases make them: always pending, stamped by the caller's clock and ids."""
+
+from __future__ import annotations
+
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.job import Job
+from orchgit.services.world import World
+
+
+def evaluation_for_job(
+    world: World,
+    job: Job,
+    trigger: str,
+    *,
+    priority: int = 0,
+    node_id: str = "",
+    node_modify_index: int = 0,
+    deployment_id: str = "",
+    rollout_id: str = "",
+) -> Evaluation:
+    """One pending evaluation of `job`; `priority` 0 means the job's own.
+
+    `job_modify_index` is that of the job as read; an entry that also stores the job overwrites it.
+    """
+    now_ns = world.now_ns()
+    return Evaluation(
+        id=world.ids.new(),
+        namespace=job.namespace,
+        priority=priority or job.priority,
+        type=job.type,
+        triggered_by=trigger,
+        job_id=job.id,
+        job_modify_index=job.job_modify_index,
+        node_id=node_id,
+        node_modify_index=node_modify_index,
+        deployment_id=deployment_id,
+        rollout_id=rollout_id,
+        status=EvalStatus.PENDING,
+        create_time_ns=now_ns,
+        modify_time_ns=now_ns,
+    )
+
+
+def runs_by_itself(job: Job) -> bool:
+    """Whether registering `job` asks for placements: periodic and parameterized parents do not."""
+    return not (job.is_periodic or job.is_parameterized)

@@ -1,0 +1,120 @@
+"""Dynamic host volumes and the claims that tie groups to them (invariant 7)."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from orchgit.errors import NotFoundError, RefusedError
+from orchgit.model.node import Node
+from orchgit.model.volume import HostVolume, VolumeCapability
+from orchgit.replication.commands import (
+    DeleteHostVolume,
+    DeleteVolumeClaim,
+    UpsertHostVolume,
+)
+from orchgit.services.world import World
+from orchgit.state.snapshot import Snapshot
+
+_NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
+_WRITER = VolumeCapability("single-node-writer", "file-system")
+
+
+async def put_host_volume(world: World, volume: HostVolume) -> HostVolume:
+    """Create a volume, or register one that is there (`host_path` set).
+
+    A created one is placed on `node_id`, or on the first ready node of its pool; its directory is
+    made by the node's agent when it is first mounted.
+    """
+    _check(volume)
+    with world.snapshot() as snapshot:
+        known = snapshot.host_volume(volume.id) if volume.id else None
+        node = _home(snapshot, volume)
+        _check_unique(snapshot, volume, node)
+    now_ns = world.now_ns()
+    volume = replace(
+        volume,
+        id=volume.id or world.ids.new(),
+        node_id=node.id,
+        node_pool=node.node_pool,
+        plugin_id=volume.plugin_id or "mkdir",
+        requested_capabilities=volume.requested_capabilities or [_WRITER],
+        capacity_bytes=volume.capacity_bytes or volume.requested_capacity_min_bytes,
+        state="ready",
+        create_time_ns=known.create_time_ns if known else now_ns,
+        modify_time_ns=now_ns,
+    )
+    applied = await world.propose(UpsertHostVolume(now_ns=now_ns, volume=volume))
+    create_index = known.create_index if known else applied.index
+    return replace(volume, create_index=create_index, modify_index=applied.index)
+
+
+async def delete_host_volume(world: World, namespace: str, volume_id: str) -> int:
+    """Raises RefusedError while a claim or a live allocation uses it."""
+    with world.snapshot() as snapshot:
+        volume = snapshot.host_volume(volume_id)
+        if volume is None or volume.namespace != namespace:
+            raise NotFoundError("volume not found")
+        claims = [
+            claim for claim in snapshot.volume_claims(namespace) if claim.volume_id == volume_id
+        ]
+    if claims:
+        jobs = sorted({claim.job_id for claim in claims})
+        raise RefusedError(
+            f"volume {volume_id} in use by claims of {', '.join(jobs)}; delete the claims first"
+        )
+    applied = await world.propose(
+        DeleteHostVolume(now_ns=world.now_ns(), namespace=namespace, volume_id=volume_id)
+    )
+    return applied.index
+
+
+async def delete_volume_claim(world: World, claim_id: str) -> int:
+    """Un-stick a group from its volume; its workload keeps running."""
+    with world.snapshot() as snapshot:
+        if snapshot.volume_claim(claim_id) is None:
+            raise NotFoundError("volume claim not found")
+    applied = await world.propose(DeleteVolumeClaim(now_ns=world.now_ns(), claim_id=claim_id))
+    return applied.index
+
+
+def _check(volume: HostVolume) -> None:
+    if not volume.name:
+        raise RefusedError("volume validation failed: missing name")
+    if not _NAME.match(volume.name):
+        raise RefusedError(f'volume validation failed: invalid name "{volume.name}"')
+    if volume.host_path and not volume.host_path.startswith("/"):
+        raise RefusedError("volume validation failed: host path must be absolute")
+
+
+def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
+    if volume.node_id:
+        node = snapshot.node(volume.node_id)
+        if node is None:
+            raise RefusedError(f'volume validation failed: node "{volume.node_id}" not found')
+        return node
+    if volume.host_path:
+        raise RefusedError("volume validation failed: a registered volume needs a node id")
+    pools = (volume.node_pool, "default") if volume.node_pool == "all" else (volume.node_pool,)
+    ready = (node for node in snapshot.nodes() if node.is_ready and node.node_pool in pools)
+    node = next(ready, None)
+    if node is None:
+        raise RefusedError(
+            f'could not place volume "{volume.name}": no ready node in pool "{volume.node_pool}"'
+        )
+    return node
+
+
+def _check_unique(snapshot: Snapshot, volume: HostVolume, node: Node) -> None:
+    """On one node a name means one volume."""
+    for other in snapshot.host_volumes(None, node_id=node.id):
+        if other.name == volume.name and other.id != volume.id:
+            raise RefusedError(
+                f'volume validation failed: node {node.id} has a volume "{volume.name}" already'
+            )
+    static = node.host_volumes.get(volume.name)
+    if static is not None and not static.id:
+        raise RefusedError(
+            f'volume validation failed: node {node.id} has a static volume "{volume.name}"'
+        )

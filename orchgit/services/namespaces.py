@@ -1,0 +1,47 @@
+"""Namespaces: create, change, delete."""
+
+from __future__ import annotations
+
+import re
+
+from orchgit.errors import RefusedError
+from orchgit.model.node import Namespace
+from orchgit.replication.commands import DeleteNamespaces, UpsertNamespaces
+from orchgit.services.admission import multiple_errors
+from orchgit.services.world import World
+
+DEFAULT_NAMESPACE = "default"
+_NAME = re.compile(r"^[a-zA-Z0-9-]{1,128}$")
+
+
+async def put_namespace(world: World, namespace: Namespace) -> int:
+    if not _NAME.match(namespace.name):
+        problem = f'invalid name "{namespace.name}". Must match regex {_NAME.pattern}'
+        raise RefusedError(
+            f'Invalid namespace "{namespace.name}": {multiple_errors([problem]).rstrip()}'
+        )
+    if len(namespace.description) > 256:
+        raise RefusedError(
+            f'Invalid namespace "{namespace.name}": description longer than 256 characters'
+        )
+    applied = await world.propose(UpsertNamespaces(now_ns=world.now_ns(), namespaces=[namespace]))
+    return applied.index
+
+
+async def delete_namespace(world: World, name: str) -> int:
+    """Raises RefusedError while jobs that are not dead or volumes are in it."""
+    if name == DEFAULT_NAMESPACE:
+        raise RefusedError("can not delete default namespace")
+    with world.snapshot() as snapshot:
+        if snapshot.namespace(name) is None:
+            raise RefusedError("namespace not found")
+        live = [job.id for job in snapshot.jobs(name) if job.status != "dead"]
+        volumes = snapshot.host_volumes(name)
+    if live:
+        raise RefusedError(
+            f'namespace "{name}" has non-terminal jobs: stop {", ".join(live[:5])} first'
+        )
+    if volumes:
+        raise RefusedError(f'namespace "{name}" has {len(volumes)} volumes: delete them first')
+    applied = await world.propose(DeleteNamespaces(now_ns=world.now_ns(), names=[name]))
+    return applied.index

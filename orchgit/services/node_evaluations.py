@@ -1,0 +1,53 @@
+"""Which jobs must be looked at again when a node changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.job import Job, JobType
+from orchgit.model.node import Node
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.world import World
+from orchgit.state.snapshot import Snapshot
+
+ALL_POOLS = "all"
+
+
+def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[Evaluation]:
+    """One evaluation per job with allocations on the node, and per system job that may run there.
+
+    A job that was purged has nothing to evaluate; its allocations are stopped already.
+    """
+    keys = {
+        (allocation.namespace, allocation.job_id)
+        for allocation in snapshot.allocations_by_node(node.id)
+        if not (allocation.is_server_terminal and allocation.is_client_terminal)
+    }
+    jobs = {key: job for key in sorted(keys) if (job := snapshot.job(*key)) is not None}
+    for job in system_jobs(snapshot.jobs(), node):
+        jobs.setdefault((job.namespace, job.id), job)
+    return [
+        evaluation_for_job(
+            world,
+            job,
+            EvalTrigger.NODE_UPDATE,
+            node_id=node.id,
+            node_modify_index=node.modify_index,
+        )
+        for job in jobs.values()
+    ]
+
+
+def system_jobs(jobs: Iterable[Job], node: Node) -> list[Job]:
+    """Those of `jobs` that run on every node like this one."""
+    return [
+        job
+        for job in jobs
+        if job.type in (JobType.SYSTEM, JobType.SYSBATCH)
+        and not job.stop
+        and runs_by_itself(job)
+        and job.node_pool in (node.node_pool, ALL_POOLS)
+        and any(fnmatchcase(node.datacenter, pattern) for pattern in job.datacenters)
+    ]

@@ -1,0 +1,139 @@
+"""Find objects by the beginning of their id, or by a part of their name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from orchgit.errors import RefusedError
+from orchgit.model.job import Job
+from orchgit.state.snapshot import Snapshot
+
+LIMIT = 20
+MIN_FUZZY_CHARACTERS = 2
+CONTEXTS = (
+    "allocs",
+    "jobs",
+    "nodes",
+    "node_pools",
+    "evals",
+    "deployment",
+    "plugins",
+    "volumes",
+    "scaling_policy",
+    "vars",
+    "namespaces",
+    "host_volumes",
+)
+_UUID_CONTEXTS = ("allocs", "nodes", "evals", "deployment", "host_volumes")
+_UUID_CHARACTERS = frozenset("0123456789abcdef-")
+
+Finder = Callable[[Snapshot, str | None, str], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzyMatch:
+    """`scope` leads from the namespace down to what holds the match."""
+
+    id: str
+    scope: tuple[str, ...] = ()
+
+
+def search_prefix(
+    snapshot: Snapshot, prefix: str, context: str, namespace: str | None
+) -> dict[str, list[str]]:
+    """Ids beginning with `prefix`, per context; one more than LIMIT where there are more."""
+    if context not in (*CONTEXTS, "all", ""):
+        raise RefusedError(
+            f"context must be one of [{' '.join(CONTEXTS)}] or 'all' for all contexts; "
+            f'got "{context}"'
+        )
+    chosen: Sequence[str] = [context] if context not in ("all", "") else _plausible(prefix)
+    return {
+        name: _first(_FINDERS.get(name, _nothing)(snapshot, namespace, prefix)) for name in chosen
+    }
+
+
+def search_fuzzy(
+    snapshot: Snapshot, text: str, context: str, namespace: str | None
+) -> dict[str, list[FuzzyMatch]]:
+    """Names containing `text`, without regard to case."""
+    if len(text) < MIN_FUZZY_CHARACTERS:
+        raise RefusedError(
+            f"fuzzy search query must be at least {MIN_FUZZY_CHARACTERS} characters, "
+            f"got {len(text)}"
+        )
+    matches: dict[str, list[FuzzyMatch]] = {}
+    for kind, match in _fuzzy_candidates(snapshot, namespace):
+        wanted = context in ("all", "") or context == kind or context == "jobs"
+        found = matches.setdefault(kind, [])
+        if wanted and text.lower() in match.id.lower() and len(found) <= LIMIT:
+            found.append(match)
+    return {kind: found for kind, found in matches.items() if found}
+
+
+def _plausible(prefix: str) -> Sequence[str]:
+    """A text that cannot begin a UUID is not looked for among objects that have one."""
+    is_uuid = set(prefix.lower()) <= _UUID_CHARACTERS
+    return [name for name in CONTEXTS if is_uuid or name not in _UUID_CONTEXTS[:4]]
+
+
+def _first(ids: Iterable[str]) -> list[str]:
+    found = []
+    for each in ids:
+        found.append(each)
+        if len(found) > LIMIT:
+            break
+    return found
+
+
+def _nothing(snapshot: Snapshot, namespace: str | None, prefix: str) -> Iterable[str]:
+    return ()
+
+
+def _named(names: Iterable[str], prefix: str) -> Iterable[str]:
+    return (name for name in names if name.startswith(prefix))
+
+
+_FINDERS: dict[str, Finder] = {
+    "allocs": lambda s, ns, prefix: (each.id for each in s.allocations(ns, prefix)),
+    "jobs": lambda s, ns, prefix: (each.id for each in s.jobs(ns, prefix)),
+    "nodes": lambda s, ns, prefix: (each.id for each in s.nodes(prefix)),
+    "evals": lambda s, ns, prefix: (each.id for each in s.evaluations(ns, prefix)),
+    "deployment": lambda s, ns, prefix: (each.id for each in s.deployments(ns, prefix)),
+    "node_pools": lambda s, ns, prefix: _named((each.name for each in s.node_pools()), prefix),
+    "namespaces": lambda s, ns, prefix: _named((each.name for each in s.namespaces()), prefix),
+    "host_volumes": lambda s, ns, prefix: _named((each.id for each in s.host_volumes(ns)), prefix),
+}
+
+
+def _fuzzy_candidates(
+    snapshot: Snapshot, namespace: str | None
+) -> Iterable[tuple[str, FuzzyMatch]]:
+    for job in snapshot.jobs(namespace):
+        yield from _of_job(job)
+    for allocation in snapshot.allocations(namespace):
+        yield "allocs", FuzzyMatch(allocation.name, (allocation.namespace, allocation.id))
+    for node in snapshot.nodes():
+        yield "nodes", FuzzyMatch(node.name, (node.id,))
+    for pool in snapshot.node_pools():
+        yield "node_pools", FuzzyMatch(pool.name)
+    for each in snapshot.namespaces():
+        yield "namespaces", FuzzyMatch(each.name)
+
+
+def _of_job(job: Job) -> Iterable[tuple[str, FuzzyMatch]]:
+    yield "jobs", FuzzyMatch(job.name, (job.namespace, job.id))
+    for group in job.task_groups:
+        path = (job.namespace, job.id)
+        yield "groups", FuzzyMatch(group.name, path)
+        for service in group.services or ():
+            yield "services", FuzzyMatch(service.name, (*path, group.name))
+        for task in group.tasks:
+            yield "tasks", FuzzyMatch(task.name, (*path, group.name))
+            for service in task.services or ():
+                yield "services", FuzzyMatch(service.name, (*path, group.name, task.name))
+            for kind, key in (("images", "image"), ("commands", "command"), ("classes", "class")):
+                value = (task.config or {}).get(key)
+                if isinstance(value, str):
+                    yield kind, FuzzyMatch(value, (*path, group.name, task.name))

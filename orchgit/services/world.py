@@ -1,0 +1,36 @@
+"""What every use case needs: the replicated state, the clock and a source of ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchgit.clock import Clock
+from orchgit.errors import ConflictError, RefusedError
+from orchgit.ids import IdSource
+from orchgit.replication.commands import Command
+from orchgit.replication.replicated import Applied, ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    state: ReplicatedState
+    clock: Clock
+    ids: IdSource
+
+    def snapshot(self) -> Snapshot:
+        return self.state.store.snapshot()
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns()
+
+    async def propose(self, command: Command) -> Applied:
+        """Commit one entry; returns when its effects can be read."""
+        return await self.state.propose(command)
+
+    async def propose_or_refuse(self, command: Command, refusal: str) -> Applied:
+        """Like `propose`; a lost race (ConflictError) becomes the refusal Nomad's clients know."""
+        try:
+            return await self.state.propose(command)
+        except ConflictError as error:
+            raise RefusedError(refusal) from error
