@@ -1,0 +1,49 @@
+"""`orchgit blame ID`: the commit that an allocation or a volume claim came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, formatted
+from orchgit.cli.output import ago, pairs, plain, short
+from orchgit.cli.output import formatted as print_formatted
+
+
+@click.command("blame")
+@click.argument("identifier")
+@formatted
+@connected
+def blame(client: ApiClient, identifier: str, as_json: bool, template: str | None) -> None:
+    """The commit, author and line of the job file behind an allocation or a volume claim."""
+    data = client.get(f"/v1/gitops/blame/{identifier}")
+    if print_formatted(data, as_json, template):
+        return
+    where = f"{data['File']}:{data['Line']}" if data.get("File") else ""
+    pairs(
+        (
+            ("Allocation", short(data.get("AllocID") or "")),
+            ("Node", plain(data.get("NodeName") or "")),
+            ("Job", plain(f"{data['JobID']} version {data['JobVersion']}")),
+            ("Group", plain(data.get("TaskGroup") or "")),
+            ("Source", plain(data.get("Source") or "")),
+            ("Commit", data.get("CommitID") or "<not from git>"),
+            ("Author", plain(data.get("Author") or "")),
+            ("Subject", plain(data.get("Subject") or "")),
+            ("Committed", ago(data["CommitTime"]) if data.get("CommitTime") else ""),
+            ("File", plain(where)),
+            ("Rollout", short(data.get("RolloutID") or "")),
+        )
+    )
+
+
+def fetch_blame(client: ApiClient, identifier: str) -> dict[str, Any]:
+    """The origin of an allocation; empty where its commit is not known any more."""
+    try:
+        return dict(client.get(f"/v1/gitops/blame/{identifier}"))
+    except ApiError as error:
+        if error.status == 404:
+            return {}
+        raise

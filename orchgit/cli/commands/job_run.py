@@ -1,0 +1,234 @@
+"""`orchgit job run`, `plan`, `validate` and `init`: from a file to the cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchgit.cli.commands.eval import show_failures
+from orchgit.cli.diff_text import changes_anything, print_job_diff
+from orchgit.cli.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.job_files import FileVariables, read_job, submission_of, with_namespace
+from orchgit.cli.monitor import monitor_evaluation
+from orchgit.cli.options import connected, detach_option, option, verbose_option
+from orchgit.cli.output import console, short
+from orchgit.errors import JobFileError
+
+PLAN_CHANGES, PLAN_ERROR = 1, 255
+
+EXAMPLE = """\
+# A job: what should run, and how it is kept running.
+# Try it:  orchgit job plan {name}   then   orchgit job run {name}
+job "example" {{
+  type = "service"
+
+  group "web" {{
+    # How many instances of the group should run.
+    count = 1
+
+    network {{
+      # A free port of the node; the task finds it in NOMAD_PORT_http.
+      port "http" {{}}
+    }}
+
+    # A new version replaces one instance at a time, and is taken back if it stays unhealthy.
+    update {{
+      max_parallel     = 1
+      min_healthy_time = "5s"
+      healthy_deadline = "1m"
+      auto_revert      = true
+    }}
+
+    service {{
+      name     = "example"
+      port     = "http"
+      provider = "nomad"
+
+      check {{
+        type     = "http"
+        path     = "/"
+        interval = "5s"
+        timeout  = "2s"
+      }}
+    }}
+
+    task "server" {{
+      driver = "raw_exec"
+
+      config {{
+        command = "python3"
+        args    = ["-m", "http.server", "${{NOMAD_PORT_http}}", "--directory", "local"]
+      }}
+
+      # Written into the task's directory before it starts.
+      template {{
+        destination = "local/index.html"
+        data        = "<h1>It works</h1>"
+      }}
+
+      resources {{
+        cpu    = 100 # MHz
+        memory = 64  # MiB
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that reads a job file."""
+    for add in (
+        option("var", multiple=True, help="Variable, NAME=VALUE; may be repeated."),
+        option("var-file", multiple=True, help="File of variables; may be repeated."),
+        option("hcl2-strict", type=bool, default=True, help="Refuse undeclared variables."),
+        option("json", dest="as_json", is_flag=True, help="The file is the JSON of the API."),
+    ):
+        command = add(command)
+    return command
+
+
+@click.command("run")
+@click.argument("path")
+@file_options
+@option("output", is_flag=True, help="Print the job as JSON and send nothing.")
+@option("check-index", type=int, help="Only if the job's modify index is this; 0: must be new.")
+@option("preserve-counts", is_flag=True, help="Keep the counts that run now.")
+@detach_option
+@connected
+def run(
+    client: ApiClient,
+    path: str,
+    var: tuple[str, ...],
+    var_file: tuple[str, ...],
+    hcl2_strict: bool,
+    as_json: bool,
+    output: bool,
+    check_index: int | None,
+    preserve_counts: bool,
+    detach: bool,
+) -> None:
+    """Register the job of a file and follow it until it runs."""
+    variables = FileVariables(var, var_file, hcl2_strict)
+    job = _read(path, variables, as_json)
+    if output:
+        click.echo(json.dumps({"Job": job}, indent=4))
+        return
+    namespace = with_namespace(client, job)
+    body: dict[str, Any] = {"Job": job, "PreserveCounts": preserve_counts}
+    if not as_json:
+        body["Submission"] = submission_of(path, variables)
+    if check_index is not None:
+        body |= {"EnforceIndex": True, "JobModifyIndex": check_index}
+    answer = client.put("/v1/jobs", body, namespace=namespace)
+    _print_warnings(answer)
+    if not answer["EvalID"]:
+        click.echo("Job registered; it is launched by its schedule or by dispatch.")
+        return
+    console().print(f"==> Job {job['ID']!r}: evaluation {short(answer['EvalID'])}")
+    if not detach:
+        raise SystemExit(monitor_evaluation(client, answer["EvalID"], namespace))
+
+
+@click.command("plan")
+@click.argument("path")
+@file_options
+@option("diff", type=bool, default=True, help="Show what changes in the job.")
+@verbose_option
+@connected
+def plan(
+    client: ApiClient,
+    path: str,
+    var: tuple[str, ...],
+    var_file: tuple[str, ...],
+    hcl2_strict: bool,
+    as_json: bool,
+    diff: bool,
+    verbose: bool,
+) -> None:
+    """What running a file would change: exit 0 nothing, 1 allocations change, 255 error."""
+    try:
+        job = read_job(path, FileVariables(var, var_file, hcl2_strict), as_json)
+        namespace = with_namespace(client, job)
+        answer = client.put(
+            f"/v1/job/{quoted(job['ID'])}/plan", {"Job": job, "Diff": diff}, namespace=namespace
+        )
+    except (ApiError, JobFileError) as error:
+        _print_error(error)
+        raise SystemExit(PLAN_ERROR) from error
+    if diff and answer.get("Diff"):
+        print_job_diff(answer["Diff"], verbose)
+    failures = answer.get("FailedTGAllocs") or {}
+    show_failures(failures)
+    if not failures:
+        click.echo("\nAll tasks can be placed.")
+    _print_warnings(answer)
+    index = answer["JobModifyIndex"]
+    click.echo(f"\nJob Modify Index: {index}")
+    click.echo(f"To run exactly this plan: orchgit job run -check-index {index} {path}")
+    raise SystemExit(PLAN_CHANGES if changes_anything(answer.get("Annotations")) else 0)
+
+
+@click.command("validate")
+@click.argument("path")
+@file_options
+@connected
+def validate(
+    client: ApiClient,
+    path: str,
+    var: tuple[str, ...],
+    var_file: tuple[str, ...],
+    hcl2_strict: bool,
+    as_json: bool,
+) -> None:
+    """Check a job file; the server's rules included."""
+    job = _read(path, FileVariables(var, var_file, hcl2_strict), as_json)
+    answer = client.put("/v1/validate/job", {"Job": job})
+    problems = answer.get("ValidationErrors") or []
+    for problem in problems:
+        click.echo(f"* {problem}", err=True)
+    _print_warnings(answer)
+    if problems:
+        raise SystemExit(1)
+    click.echo("Job validation successful")
+
+
+@click.command("init")
+@click.argument("path", default="example.nomad.hcl")
+@option("short", is_flag=True, help="Without comments.")
+def init(path: str, short: bool) -> None:
+    """Write an example job file."""
+    target = Path(path)
+    if target.exists():
+        raise ApiError(f"cannot write {path}: it exists already; name another file")
+    text = EXAMPLE.format(name=path)
+    if short:
+        kept = (line for line in text.splitlines() if not line.strip().startswith("#"))
+        text = "\n".join(kept) + "\n"
+    target.write_text(text)
+    click.echo(f"Example job file written to {path}")
+
+
+def _read(path: str, variables: FileVariables, as_json: bool) -> dict[str, Any]:
+    try:
+        return read_job(path, variables, as_json)
+    except JobFileError as error:
+        _print_error(error)
+        raise SystemExit(1) from error
+
+
+def _print_error(error: Exception) -> None:
+    problems = getattr(error, "problems", ())
+    click.echo(f"Error: {error}" if not problems else "\n".join(problems), err=True)
+
+
+def _print_warnings(answer: dict[str, Any]) -> None:
+    if answer.get("Warnings"):
+        console().print(f"[yellow]Warnings:[/yellow]\n{answer['Warnings']}")
+
+
+RUNS = (run, plan, validate, init)

@@ -1,0 +1,47 @@
+"""`orchgit namespace`: list, apply, delete."""
+
+from __future__ import annotations
+
+import click
+
+from orchgit.cli.http_client import ApiClient, quoted
+from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.output import plain, table
+
+
+@click.group("namespace")
+def namespace() -> None:
+    """Manage namespaces."""
+
+
+@namespace.command("list")
+@formatted
+@connected
+def list_(client: ApiClient, as_json: bool, template: str | None) -> None:
+    """All namespaces."""
+    found = client.get("/v1/namespaces")
+    if not print_formatted(found, as_json, template):
+        table(
+            ("Name", "Description"),
+            ((plain(each["Name"]), plain(each["Description"])) for each in found),
+        )
+
+
+@namespace.command("apply")
+@click.argument("name")
+@option("description", default="", help="What the namespace is for.")
+@connected
+def apply(client: ApiClient, name: str, description: str) -> None:
+    """Create or change a namespace."""
+    client.put(f"/v1/namespace/{quoted(name)}", {"Name": name, "Description": description})
+    click.echo(f"Namespace {name!r} is applied.")
+
+
+@namespace.command("delete")
+@click.argument("name")
+@connected
+def delete(client: ApiClient, name: str) -> None:
+    """Delete a namespace that holds no jobs."""
+    client.delete(f"/v1/namespace/{quoted(name)}")
+    click.echo(f"Namespace {name!r} is deleted.")

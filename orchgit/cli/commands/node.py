@@ -1,0 +1,197 @@
+"""`orchgit node`: status, drain, eligibility, purge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchgit.cli.commands.alloc import show_table as show_allocations
+from orchgit.cli.durations import parse_duration_ns
+from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
+from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.output import heading, pairs, plain, short, styled, table
+
+
+@click.group("node")
+def node() -> None:
+    """Look into nodes, drain them, make them eligible."""
+
+
+@node.command("status")
+@click.argument("identifier", required=False)
+@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
+@option("allocs", is_flag=True, help="Count the allocations of each node.")
+@verbose_option
+@formatted
+@connected
+def status(
+    client: ApiClient,
+    identifier: str | None,
+    own: bool,
+    allocs: bool,
+    verbose: bool,
+    as_json: bool,
+    template: str | None,
+) -> None:
+    """All nodes, or one of them with its drivers, resources and allocations."""
+    if own:
+        identifier = own_node_id(client)
+    if identifier:
+        show_status(client, identifier, verbose, as_json, template)
+        return
+    found = client.get("/v1/nodes")
+    if print_formatted(found, as_json, template):
+        return
+    counts = _running_counts(client, found) if allocs else {}
+    columns = ["ID", "Node Pool", "DC", "Name", "Class", "Drain", "Eligibility", "Status"]
+    table(
+        [*columns, "Running Allocs"] if allocs else columns,
+        (
+            [
+                short(each["ID"], verbose),
+                plain(each["NodePool"]),
+                plain(each["Datacenter"]),
+                plain(each["Name"]),
+                plain(each["NodeClass"] or "<none>"),
+                str(each["Drain"]).lower(),
+                each["SchedulingEligibility"],
+                styled(each["Status"]),
+                *([counts[each["ID"]]] if allocs else []),
+            ]
+            for each in found
+        ),
+        empty="No nodes registered",
+    )
+
+
+@node.command("drain")
+@click.argument("identifier", required=False)
+@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
+@option("enable", is_flag=True, help="Start draining.")
+@option("disable", is_flag=True, help="Stop draining.")
+@option("deadline", default="1h", help="Allocations still there after this are stopped.")
+@option("force", is_flag=True, help="Stop everything at once.")
+@option("no-deadline", is_flag=True, help="Wait as long as it takes.")
+@option("ignore-system", is_flag=True, help="Leave system jobs running.")
+@option("keep-ineligible", is_flag=True, help="With -disable: place nothing there yet.")
+@yes_option
+@connected
+def drain(
+    client: ApiClient,
+    identifier: str | None,
+    own: bool,
+    enable: bool,
+    disable: bool,
+    deadline: str,
+    force: bool,
+    no_deadline: bool,
+    ignore_system: bool,
+    keep_ineligible: bool,
+    yes: bool,
+) -> None:
+    """Move everything off a node (-enable), or let work come back (-disable)."""
+    if enable == disable:
+        raise click.UsageError("cannot drain: give exactly one of -enable and -disable")
+    found = _find(client, identifier, own)
+    question = f"Drain node {short(found['ID'])} ({found['Name']})?"
+    if enable and not yes and not click.confirm(question):
+        return
+    deadline_ns = -1 if force else 0 if no_deadline else parse_duration_ns(deadline)
+    spec = {"Deadline": deadline_ns, "IgnoreSystemJobs": ignore_system} if enable else None
+    client.put(
+        f"/v1/node/{found['ID']}/drain",
+        {"NodeID": found["ID"], "DrainSpec": spec, "MarkEligible": not keep_ineligible},
+    )
+    click.echo(f"Node {short(found['ID'])} drain strategy {'set' if enable else 'unset'}.")
+
+
+@node.command("eligibility")
+@click.argument("identifier", required=False)
+@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
+@option("enable", is_flag=True, help="Work may be placed there.")
+@option("disable", is_flag=True, help="Nothing more is placed there.")
+@connected
+def eligibility(
+    client: ApiClient, identifier: str | None, own: bool, enable: bool, disable: bool
+) -> None:
+    """Whether new work may be placed on a node."""
+    if enable == disable:
+        raise click.UsageError(
+            "cannot change eligibility: give exactly one of -enable and -disable"
+        )
+    found = _find(client, identifier, own)
+    wanted = "eligible" if enable else "ineligible"
+    client.put(
+        f"/v1/node/{found['ID']}/eligibility", {"NodeID": found["ID"], "Eligibility": wanted}
+    )
+    click.echo(f"Node {short(found['ID'])} is {wanted}.")
+
+
+@node.command("purge")
+@click.argument("identifier")
+@connected
+def purge(client: ApiClient, identifier: str) -> None:
+    """Forget a node; its allocations are lost and replaced elsewhere."""
+    found = client.find("node", "/v1/nodes", identifier)
+    client.put(f"/v1/node/{found['ID']}/purge")
+    click.echo(f"Node {short(found['ID'])} is purged.")
+
+
+def own_node_id(client: ApiClient) -> str:
+    """The node of the agent that answers; raises ApiError where it runs no client."""
+    stats = client.get("/v1/agent/self").get("stats") or {}
+    identifier = (stats.get("client") or {}).get("node_id")
+    if not identifier:
+        raise ApiError("cannot tell which node this is: the agent asked runs no client")
+    return str(identifier)
+
+
+def _find(client: ApiClient, identifier: str | None, own: bool) -> dict[str, Any]:
+    if own:
+        identifier = own_node_id(client)
+    if not identifier:
+        raise click.UsageError("cannot tell which node: give its id, or -self")
+    return client.find("node", "/v1/nodes", identifier)
+
+
+def _running_counts(client: ApiClient, nodes: list[dict[str, Any]]) -> dict[str, int]:
+    running = client.get("/v1/allocations", namespace="*", filter='ClientStatus == "running"')
+    counts = {each["ID"]: 0 for each in nodes}
+    for each in running:
+        counts[each["NodeID"]] = counts.get(each["NodeID"], 0) + 1
+    return counts
+
+
+def show_status(
+    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
+) -> None:
+    found = client.find("node", "/v1/nodes", identifier)
+    data = client.get(f"/v1/node/{found['ID']}")
+    if print_formatted(data, as_json, template):
+        return
+    drivers = sorted(name for name, info in data["Drivers"].items() if info["Healthy"])
+    resources = data["NodeResources"]
+    pairs(
+        (
+            ("ID", short(data["ID"], verbose)),
+            ("Name", plain(data["Name"])),
+            ("Node Pool", plain(data["NodePool"])),
+            ("Class", plain(data["NodeClass"] or "<none>")),
+            ("DC", plain(data["Datacenter"])),
+            ("Drain", str(data["Drain"]).lower()),
+            ("Eligibility", data["SchedulingEligibility"]),
+            ("Status", styled(data["Status"])),
+            ("Drivers", ", ".join(drivers) or "<none>"),
+            ("Host Volumes", ", ".join(sorted(data.get("HostVolumes") or {})) or "<none>"),
+            ("CPU", f"{resources['Cpu']['CpuShares']} MHz"),
+            ("Memory", f"{resources['Memory']['MemoryMB']} MiB"),
+            ("Disk", f"{resources['Disk']['DiskMB']} MiB"),
+        )
+    )
+    heading("Allocations")
+    show_allocations(client.get(f"/v1/node/{data['ID']}/allocations"), verbose)
+    if verbose:
+        heading("Attributes")
+        pairs((name, plain(value)) for name, value in sorted(data["Attributes"].items()))

@@ -1,0 +1,180 @@
+"""`orchgit rollout`: list, status, watch, revert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchgit.cli.http_client import ApiClient
+from orchgit.cli.options import (
+    connected,
+    detach_option,
+    formatted,
+    option,
+    verbose_option,
+    yes_option,
+)
+from orchgit.cli.output import ago, console, duration, heading, pairs, plain, short, styled, table
+from orchgit.cli.output import formatted as print_formatted
+
+TERMINAL = frozenset(("healthy", "degraded", "reverted", "failed"))
+
+
+@click.group("rollout")
+def rollout() -> None:
+    """Commits going out: list, status, watch, revert."""
+
+
+@rollout.command("list")
+@option("source", help="Only rollouts of this source.")
+@option("n", dest="limit", type=int, default=20, help="How many to show.")
+@verbose_option
+@formatted
+@connected
+def list_(
+    client: ApiClient,
+    source: str | None,
+    limit: int,
+    verbose: bool,
+    as_json: bool,
+    template: str | None,
+) -> None:
+    """The newest rollouts first."""
+    found = client.get("/v1/gitops/rollouts", source=source, per_page=limit)
+    if print_formatted(found, as_json, template):
+        return
+    table(
+        ("ID", "Source", "Commit", "Author", "Subject", "Jobs", "Status", "When", "Took"),
+        (
+            (
+                short(each["ID"], verbose),
+                plain(each["Source"]),
+                short(each["Commit"]["ID"], verbose),
+                plain(each["Commit"]["Author"]),
+                plain(each["Commit"]["Subject"][:50]),
+                sum(job["Action"] != "unchanged" for job in each["Jobs"]),
+                styled(each["Status"]),
+                ago(each["CreateTime"]),
+                took(each),
+            )
+            for each in found
+        ),
+        empty="No rollouts yet: push a commit, or `orchgit source add` a repository",
+    )
+
+
+@rollout.command("status")
+@click.argument("identifier", required=False)
+@verbose_option
+@formatted
+@connected
+def status(
+    client: ApiClient,
+    identifier: str | None,
+    verbose: bool,
+    as_json: bool,
+    template: str | None,
+) -> None:
+    """One rollout, job by job; without IDENTIFIER the newest."""
+    data = client.get(f"/v1/gitops/rollout/{identifier or newest_id(client)}")
+    if not print_formatted(data, as_json, template):
+        show(data, verbose)
+
+
+@rollout.command("watch")
+@click.argument("identifier", required=False)
+@connected
+def watch(client: ApiClient, identifier: str | None) -> None:
+    """Follow a rollout to its end; exit 0 when it is healthy, else 1."""
+    raise SystemExit(follow(client, identifier or newest_id(client)))
+
+
+@rollout.command("revert")
+@click.argument("identifier")
+@detach_option
+@yes_option
+@connected
+def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
+    """Run the jobs of the commit before again; the bad commit is not applied again by itself."""
+    bad = client.get(f"/v1/gitops/rollout/{identifier}")
+    question = f"Take back {short(bad['Commit']['ID'])} ({bad['Commit']['Subject']})?"
+    if not yes and not click.confirm(question):
+        return
+    answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
+    click.echo(f"Rollout {short(answer['ID'])} takes {short(bad['Commit']['ID'])} back.")
+    if not detach:
+        raise SystemExit(follow(client, answer["ID"]))
+
+
+def newest_id(client: ApiClient) -> str:
+    found = client.get("/v1/gitops/rollouts", per_page=1)
+    if not found:
+        raise click.ClickException("cannot show a rollout: there is none yet")
+    return str(found[0]["ID"])
+
+
+def took(data: dict[str, Any]) -> str:
+    if not data.get("FinishedTime"):
+        return "-"
+    return duration(data["FinishedTime"] - data["CreateTime"])
+
+
+def follow(client: ApiClient, identifier: str) -> int:
+    """Print each change of a rollout until its end; the exit code is 0 for healthy."""
+    index = 0
+    seen: dict[str, str] = {}
+    while True:
+        index, data = client.blocking_get(f"/v1/gitops/rollout/{identifier}", index)
+        for job in data["Jobs"]:
+            name = f"{job['Namespace']}/{job['JobID']}"
+            if job["Action"] != "unchanged" and seen.get(name) != job["Status"]:
+                seen[name] = job["Status"]
+                note = f"  {plain(job['Description'])}" if job["Description"] else ""
+                console().print(f"  {plain(job['JobID'])}: {styled(job['Status'])}{note}")
+        if data["Status"] in TERMINAL:
+            note = plain(data["StatusDescription"])
+            console().print(f"Rollout {short(data['ID'])} is {styled(data['Status'])}. {note}")
+            return 0 if data["Status"] == "healthy" else 1
+
+
+def show(data: dict[str, Any], verbose: bool) -> None:
+    commit = data["Commit"]
+    pairs(
+        (
+            ("ID", short(data["ID"], verbose)),
+            ("Source", plain(data["Source"])),
+            ("Commit", short(commit["ID"], verbose)),
+            ("Author", plain(f"{commit['Author']} <{commit['Email']}>")),
+            ("Subject", plain(commit["Subject"])),
+            ("Trigger", data["Trigger"]),
+            ("Reverts", short(data.get("Reverts") or "", verbose)),
+            ("Status", styled(data["Status"])),
+            ("Description", plain(data["StatusDescription"])),
+            ("Started", ago(data["CreateTime"])),
+            ("Took", took(data)),
+        )
+    )
+    for problem in data.get("Problems") or []:
+        console().print(f"[red]{plain(problem)}[/red]")
+    changed = [job for job in data["Jobs"] if job["Action"] != "unchanged"]
+    if changed:
+        heading("Jobs")
+        table(
+            ("Job", "Action", "Version", "File", "Deployment", "Status", "Description"),
+            (
+                (
+                    plain(job["JobID"]),
+                    job["Action"],
+                    job["JobVersion"],
+                    plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),
+                    short(job["DeploymentID"] or "-", verbose),
+                    styled(job["Status"]),
+                    plain(job["Description"]),
+                )
+                for job in changed
+            ),
+        )
+    unchanged = len(data["Jobs"]) - len(changed)
+    if unchanged:
+        click.echo(f"{unchanged} jobs unchanged.")

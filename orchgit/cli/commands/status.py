@@ -1,0 +1,50 @@
+"""`orchgit status [ID]`: the jobs of the namespace, or anything by the beginning of its id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchgit.cli.commands import alloc, deployment, eval, job, node
+from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, formatted, verbose_option
+
+
+@click.command("status")
+@click.argument("identifier", required=False)
+@verbose_option
+@formatted
+@connected
+def status(
+    client: ApiClient,
+    identifier: str | None,
+    verbose: bool,
+    as_json: bool,
+    template: str | None,
+) -> None:
+    """The jobs of the namespace, or the status of what IDENTIFIER begins."""
+    if identifier is None:
+        job.show_list(client, as_json, template)
+        return
+    matches = client.post("/v1/search", {"Prefix": identifier, "Context": "all"})["Matches"] or {}
+    shown: dict[str, Any] = {
+        "jobs": lambda found: job.show_status(client, found, verbose, as_json, template),
+        "allocs": lambda found: alloc.show_status(client, found, verbose, as_json, template),
+        "nodes": lambda found: node.show_status(client, found, verbose, as_json, template),
+        "evals": lambda found: eval.show_status(client, found, verbose, as_json, template),
+        "deployment": lambda found: deployment.show_status(
+            client, found, verbose, as_json, template
+        ),
+    }
+    found = [(kind, name) for kind in shown for name in matches.get(kind) or []]
+    exact = [(kind, name) for kind, name in found if name == identifier]
+    if len(exact or found) != 1:
+        names = ", ".join(f"{kind} {name}" for kind, name in found[:5])
+        raise ApiError(
+            f"cannot tell what {identifier!r} is: it begins {names}"
+            if found
+            else f"cannot find anything whose id begins with {identifier!r}"
+        )
+    kind, name = (exact or found)[0]
+    shown[kind](name)

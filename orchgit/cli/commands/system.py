@@ -1,0 +1,21 @@
+"""`orchgit system gc`: collect what is over now."""
+
+from __future__ import annotations
+
+import click
+
+from orchgit.cli.http_client import ApiClient
+from orchgit.cli.options import connected
+
+
+@click.group("system")
+def system() -> None:
+    """Garbage collection."""
+
+
+@system.command("gc")
+@connected
+def gc(client: ApiClient) -> None:
+    """Forget jobs, evaluations, allocations, deployments and nodes that are over."""
+    client.put("/v1/system/gc")
+    click.echo("Garbage collection has begun.")

@@ -1,0 +1,81 @@
+"""`orchgit`: the table of commands, loaded one by one, and how errors end the program."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from orchgit import __version__
+from orchgit.errors import OrchgitError
+
+COMMANDS = {
+    "agent": ("agent", "agent", "Run a server, a client, or both"),
+    "alloc": ("alloc", "alloc", "Look into allocations: status, logs, exec, stop, restart"),
+    "blame": ("blame", "blame", "The commit that an allocation or volume claim came from"),
+    "deployment": ("deployment", "deployment", "Follow, promote, pause and fail deployments"),
+    "dev": ("dev", "dev", "One server, one agent and a git repository, for trying things out"),
+    "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),
+    "eval": ("eval", "eval_", "Look into evaluations"),
+    "event": ("event", "event", "Follow the cluster's events"),
+    "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),
+    "lint": ("lint", "lint", "Check job files offline"),
+    "namespace": ("namespace", "namespace", "Manage namespaces"),
+    "node": ("node", "node", "Look into nodes, drain them, make them eligible"),
+    "operator": ("operator", "operator", "Scheduler configuration and metrics"),
+    "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
+    "server": ("server", "server", "The servers of this cluster"),
+    "source": ("source", "source", "Git repositories that the cluster follows"),
+    "status": ("status", "status", "What runs here; or the status of anything by its id"),
+    "system": ("system", "system", "Garbage collection"),
+    "volume": ("volume", "volume", "Host volumes and the claims on them"),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is asked for, so that each starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, attribute, _ = COMMANDS[cmd_name]
+        module = importlib.import_module(f"orchgit.cli.commands.{module_name}")
+        command = getattr(module, attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "-help", "--help"]})
+@click.version_option(__version__, "-version", "--version", message="orchgit v%(version)s")
+def cli() -> None:
+    """git push is the only deploy command.
+
+    Commands talk to the server at -address, ORCHGIT_ADDR or NOMAD_ADDR
+    (default http://127.0.0.1:4646).
+    """
+
+
+def main() -> None:
+    """Run the command line; a known error is one line on standard error and exit code 1."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except OrchgitError as error:
+        click.echo(f"Error: {error.message}", err=True)
+        sys.exit(getattr(error, "exit_code", 1))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
