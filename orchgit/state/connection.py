@@ -1,0 +1,40 @@
+"""How the database file is opened: the one writer, readers here, readers in other processes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+_WRITER_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    # The log is the durability: it is fsynced before anything is applied, and the store notices
+    # at start when the machine went down with writes in its cache (see replication/recovery.py).
+    "PRAGMA synchronous = OFF",
+    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -65536",
+)
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    for pragma in _WRITER_PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write; any thread may use it, one at a time."""
+    connection = sqlite3.connect(
+        f"file:{path}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -8192")
+    return connection

@@ -1,0 +1,147 @@
+"""The tables, as an ordered list of migrations; `PRAGMA user_version` counts those applied.
+
+Columns are what is queried, sorted or overridden; the rest of a struct lies in its msgpack `body`.
+A migration, once released, never changes: add the next one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+_FIRST = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE jobs (
+    namespace TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, type TEXT NOT NULL,
+    status TEXT NOT NULL, priority INTEGER NOT NULL, parent_id TEXT NOT NULL,
+    source TEXT NOT NULL, periodic INTEGER NOT NULL, parameterized INTEGER NOT NULL,
+    stop INTEGER NOT NULL, node_pool TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    job_modify_index INTEGER NOT NULL,
+    PRIMARY KEY (namespace, id)) WITHOUT ROWID;
+CREATE INDEX jobs_by_parent ON jobs (namespace, parent_id, status) WHERE parent_id != '';
+CREATE INDEX jobs_by_source ON jobs (source) WHERE source != '';
+CREATE INDEX jobs_periodic ON jobs (periodic) WHERE periodic = 1;
+
+CREATE TABLE job_versions (
+    namespace TEXT NOT NULL, id TEXT NOT NULL, job_create_index INTEGER NOT NULL,
+    version INTEGER NOT NULL, retired INTEGER NOT NULL DEFAULT 0, stable INTEGER NOT NULL,
+    tagged INTEGER NOT NULL, status TEXT NOT NULL, status_description TEXT NOT NULL,
+    modify_index INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (namespace, id, job_create_index, version));
+CREATE TABLE job_submissions (
+    namespace TEXT NOT NULL, job_id TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (namespace, job_id, version)) WITHOUT ROWID;
+CREATE TABLE job_summaries (
+    namespace TEXT NOT NULL, job_id TEXT NOT NULL, task_group TEXT NOT NULL,
+    queued INTEGER NOT NULL DEFAULT 0, complete INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0, running INTEGER NOT NULL DEFAULT 0,
+    starting INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,
+    unknown INTEGER NOT NULL DEFAULT 0, live INTEGER NOT NULL DEFAULT 0,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    PRIMARY KEY (namespace, job_id, task_group)) WITHOUT ROWID;
+CREATE TABLE periodic_launches (
+    namespace TEXT NOT NULL, job_id TEXT NOT NULL, launch_time_ns INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    PRIMARY KEY (namespace, job_id)) WITHOUT ROWID;
+
+CREATE TABLE evaluations (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, status TEXT NOT NULL,
+    type TEXT NOT NULL, deployment_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX evaluations_by_job ON evaluations (namespace, job_id, status);
+CREATE INDEX evaluations_by_status ON evaluations (status);
+
+CREATE TABLE alloc_shared (
+    id INTEGER PRIMARY KEY, uses INTEGER NOT NULL, resources BLOB NOT NULL, metrics BLOB);
+CREATE TABLE allocations (
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, namespace TEXT NOT NULL,
+    job_id TEXT NOT NULL, job_version INTEGER NOT NULL, job_type TEXT NOT NULL,
+    task_group TEXT NOT NULL, name_index INTEGER NOT NULL,
+    node_id TEXT NOT NULL, node_name TEXT NOT NULL, eval_id TEXT NOT NULL,
+    deployment_id TEXT NOT NULL, commit_id TEXT NOT NULL, rollout_id TEXT NOT NULL,
+    desired_status TEXT NOT NULL, client_status TEXT NOT NULL,
+    cpu_shares INTEGER NOT NULL, memory_mb INTEGER NOT NULL, memory_max_mb INTEGER NOT NULL,
+    disk_mb INTEGER NOT NULL, has_devices INTEGER NOT NULL, has_cores INTEGER NOT NULL,
+    ports BLOB, shared INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    alloc_modify_index INTEGER NOT NULL,
+    create_time_ns INTEGER NOT NULL, modify_time_ns INTEGER NOT NULL, body BLOB);
+CREATE INDEX allocations_by_job ON allocations (namespace, job_id);
+CREATE INDEX allocations_by_node ON allocations (node_id);
+CREATE INDEX allocations_by_eval ON allocations (eval_id);
+CREATE INDEX allocations_by_deployment ON allocations (deployment_id) WHERE deployment_id != '';
+CREATE INDEX allocations_by_change ON allocations (modify_index);
+
+CREATE TABLE nodes (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, datacenter TEXT NOT NULL, node_pool TEXT NOT NULL,
+    node_class TEXT NOT NULL, computed_class TEXT NOT NULL, status TEXT NOT NULL,
+    scheduling_eligibility TEXT NOT NULL, drain INTEGER NOT NULL,
+    last_missed_heartbeat_index INTEGER NOT NULL, last_alloc_update_index INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX nodes_by_change ON nodes (modify_index);
+CREATE INDEX nodes_by_pool ON nodes (node_pool);
+CREATE TABLE node_pools (
+    name TEXT PRIMARY KEY, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE namespaces (
+    name TEXT PRIMARY KEY, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE scheduler_config (
+    id INTEGER PRIMARY KEY, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+
+CREATE TABLE deployments (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL,
+    job_version INTEGER NOT NULL, job_create_index INTEGER NOT NULL, status TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX deployments_by_job ON deployments (namespace, job_id, create_index);
+CREATE INDEX deployments_by_status ON deployments (status);
+
+CREATE TABLE host_volumes (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, node_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX host_volumes_by_node ON host_volumes (node_id);
+CREATE TABLE volume_claims (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL,
+    task_group_name TEXT NOT NULL, volume_id TEXT NOT NULL, alloc_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX volume_claims_by_job ON volume_claims (namespace, job_id, task_group_name);
+
+CREATE TABLE sources (
+    name TEXT PRIMARY KEY, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE rollouts (
+    id TEXT PRIMARY KEY, source TEXT NOT NULL, status TEXT NOT NULL, commit_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX rollouts_by_source ON rollouts (source, create_index);
+CREATE INDEX rollouts_by_status ON rollouts (status);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+
+TABLES = (
+    "jobs",
+    "job_versions",
+    "evaluations",
+    "allocations",
+    "nodes",
+    "deployments",
+    "host_volumes",
+    "volume_claims",
+    "sources",
+    "rollouts",
+    "node_pools",
+    "namespaces",
+    "scheduler_config",
+    "periodic_launches",
+)
+"""Names that readers may ask the index of, and wait for."""
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the database to the newest schema; each migration is one transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")

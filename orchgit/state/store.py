@@ -1,0 +1,143 @@
+"""The store: one SQLite file, its writer, its readers, and who waits for it to change."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from orchgit.errors import TimedOutError
+from orchgit.state import connection, schema
+from orchgit.state.changes import Changes
+from orchgit.state.snapshot import Snapshot, StateReads
+from orchgit.state.transaction import WriteTxn
+from orchgit.state.watch import Watch
+
+_IDLE_READERS = 8
+_POLL_S = 0.002
+
+
+class _Readers:
+    """Connections that wait to be used again, for any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def snapshot(self) -> Snapshot:
+        with self._lock:
+            reader = self._idle.pop() if self._idle else None
+        return Snapshot(reader or connection.open_reader(self._path), self._release)
+
+    def _release(self, reader: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE_READERS:
+                self._idle.append(reader)
+                return
+        reader.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()
+
+
+class Store:
+    """For the process that applies the log. Only the applier's thread calls `begin`."""
+
+    def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
+        self.path = path
+        self._writer = writer
+        self._readers = _Readers(path)
+        reads = StateReads()
+        reads.connection = writer
+        indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
+        self.watch = Watch(indexes, reads.applied_index())
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Create the file or bring it to the newest schema."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writer = connection.open_writer(path)
+        schema.migrate(writer)
+        return cls(path, writer)
+
+    @staticmethod
+    def open_reader(path: Path) -> StoreReader:
+        """For other processes."""
+        return StoreReader(path)
+
+    def snapshot(self) -> Snapshot:
+        return self._readers.snapshot()
+
+    async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
+        """A snapshot at or after `index`; TimedOutError if it is not applied in time."""
+        if not await self.watch.wait_applied(index, timeout_s):
+            raise _too_late(index, self.watch.applied_index, timeout_s)
+        return self.snapshot()
+
+    def begin(self) -> WriteTxn:
+        """The transaction for the next entries; its commit must be followed by `publish`."""
+        return WriteTxn(self._writer)
+
+    def publish(self, changes: Changes, applied_index: int) -> None:
+        """Wake who waits; on the event loop's thread, after the commit."""
+        self.watch.publish(changes, applied_index)
+
+    def close(self) -> None:
+        """Readers first, then the writer, which folds the WAL into the file."""
+        self._readers.close()
+        self._writer.close()
+
+
+class StoreReader:
+    """Snapshots of a store that another process writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._readers = _Readers(path)
+
+    def snapshot(self) -> Snapshot:
+        return self._readers.snapshot()
+
+    async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
+        """As Store.snapshot_min_index; looks every 2 ms."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            snapshot = self._at_least(index, deadline_s, timeout_s)
+            if snapshot is not None:
+                return snapshot
+            await asyncio.sleep(_POLL_S)
+
+    def wait_snapshot(self, index: int, timeout_s: float) -> Snapshot:
+        """The same for code without an event loop; blocks the thread."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            snapshot = self._at_least(index, deadline_s, timeout_s)
+            if snapshot is not None:
+                return snapshot
+            time.sleep(_POLL_S)
+
+    def _at_least(self, index: int, deadline_s: float, timeout_s: float) -> Snapshot | None:
+        snapshot = self.snapshot()
+        if snapshot.index >= index:
+            return snapshot
+        snapshot.close()
+        if time.monotonic() >= deadline_s:
+            raise _too_late(index, snapshot.index, timeout_s)
+        return None
+
+    def close(self) -> None:
+        self._readers.close()
+
+
+def _too_late(index: int, applied_index: int, timeout_s: float) -> TimedOutError:
+    return TimedOutError(
+        f"cannot read the state at index {index}: after {timeout_s:g} s this server has applied "
+        f"{applied_index}; try again, or ask another server"
+    )

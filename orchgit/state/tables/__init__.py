@@ -1,0 +1,1 @@
+"""SQL of each aggregate: reads (for snapshots) and writes (for the applier)."""

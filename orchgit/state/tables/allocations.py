@@ -1,0 +1,305 @@
+"""Allocations: reads that build structs, bulk inserts of placements, and changes of records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import cast
+
+from orchgit.model.allocation import Allocation, AllocDeploymentStatus
+from orchgit.model.plan import Placements
+from orchgit.model.resources import AllocatedResources, ResourceTotals
+from orchgit.state.body_table import both, conditions, starting_with
+from orchgit.state.changes import job_key
+from orchgit.state.tables.allocation_rows import (
+    CHANGE_COLUMNS,
+    READ_COLUMNS,
+    AllocBody,
+    AllocRecord,
+    Shared,
+    allocation_of,
+    encode,
+    encode_body,
+    shared_id,
+)
+from orchgit.state.tables.base import Reads
+from orchgit.state.tables.summaries import SummaryWrites
+
+_CHUNK = 500
+_SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)
+_CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
+_TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
+
+
+def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    iterator = iter(ids)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk
+
+
+class AllocationReads(Reads):
+    def allocation(self, alloc_id: str) -> Allocation | None:
+        found = self._allocations("id = ?", (alloc_id,))
+        return found[0] if found else None
+
+    def allocations(self, namespace: str | None = None, prefix: str = "") -> list[Allocation]:
+        where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
+        return self._allocations(where, values)
+
+    def allocations_by_ids(self, ids: Iterable[str]) -> list[Allocation]:
+        """Those that exist, in no particular order."""
+        return [
+            allocation
+            for chunk in _chunks(ids)
+            for allocation in self._allocations(f"id IN ({', '.join('?' * len(chunk))})", chunk)
+        ]
+
+    def allocations_by_job(
+        self, namespace: str, job_id: str, all_versions: bool = True
+    ) -> list[Allocation]:
+        """`all_versions` False: only those of the job's current version."""
+        where = "namespace = ? AND job_id = ?"
+        if all_versions:
+            return self._allocations(where, (namespace, job_id))
+        version = "(SELECT version FROM jobs WHERE namespace = ? AND id = ?)"
+        return self._allocations(
+            f"{where} AND job_version = {version}", (namespace, job_id, namespace, job_id)
+        )
+
+    def allocations_by_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
+        """`terminal`: True: either side calls it over; False: neither does; None: all."""
+        where = "node_id = ?"
+        if terminal is not None:
+            where += f" AND {'' if terminal else 'NOT '}{_TERMINAL}"
+        return self._allocations(where, (node_id,))
+
+    def allocations_on_node(self, node_id: str) -> list[Allocation]:
+        """Those that still take resources: the agent has not said that they are over."""
+        return self._allocations(f"node_id = ? AND NOT {_CLIENT_TERMINAL}", (node_id,))
+
+    def allocation_ids_by_node(self, node_id: str) -> list[str]:
+        sql = "SELECT id FROM allocations WHERE node_id = ? ORDER BY id"
+        return [cast(str, id_) for (id_,) in self._rows(sql, (node_id,))]
+
+    def allocations_by_eval(self, eval_id: str) -> list[Allocation]:
+        return self._allocations("eval_id = ?", (eval_id,))
+
+    def allocations_by_deployment(self, deployment_id: str) -> list[Allocation]:
+        return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
+
+    def allocations_changed_since(self, node_id: str, index: int) -> list[Allocation]:
+        """Those whose servers' side changed after `index`; what the agent reported is left out."""
+        return self._allocations("node_id = ? AND alloc_modify_index > ?", (node_id, index))
+
+    def job_has_allocations(self, namespace: str, job_id: str) -> bool:
+        sql = "SELECT EXISTS (SELECT 1 FROM allocations WHERE namespace = ? AND job_id = ?)"
+        return bool(self._number(sql, (namespace, job_id)))
+
+    def _allocations(self, where: str, values: Sequence[object]) -> list[Allocation]:
+        rows = self._rows(f"{_SELECT} {'WHERE ' + where if where else ''} ORDER BY id", values)
+        shared = self._shared({shared_id(row) for row in rows})
+        return [allocation_of(row, shared[shared_id(row)]) for row in rows]
+
+    def _shared(self, ids: Iterable[int]) -> dict[int, Shared]:
+        sql = "SELECT resources, metrics FROM alloc_shared WHERE id = ?"
+        return {id_: Shared.decode(*self.connection.execute(sql, (id_,)).fetchone()) for id_ in ids}
+
+
+_INSERT = """INSERT INTO allocations (id, namespace, job_id, job_version, job_type, task_group,
+    name_index, node_id, node_name, eval_id, deployment_id, commit_id, rollout_id, desired_status,
+    client_status, cpu_shares, memory_mb, memory_max_mb, disk_mb, has_devices, has_cores, ports,
+    shared, create_index, modify_index, alloc_modify_index, create_time_ns, modify_time_ns, body)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'run', 'pending', ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?)"""
+_UPDATE = """UPDATE allocations SET job_version = ?, deployment_id = ?, desired_status = ?,
+    client_status = ?, eval_id = coalesce(?, eval_id), modify_index = ?, alloc_modify_index = ?,
+    modify_time_ns = ?, body = ? WHERE row = ?"""
+_UPDATE_RESOURCES = """UPDATE allocations SET cpu_shares = ?, memory_mb = ?, memory_max_mb = ?,
+    disk_mb = ?, has_devices = ?, has_cores = ?, ports = ? WHERE row = ?"""
+
+
+def _usage(resources: AllocatedResources, total: ResourceTotals) -> tuple[int, ...]:
+    devices = any(task.devices for task in resources.tasks.values())
+    return (
+        *(total.cpu_shares, total.memory_mb, total.memory_max_mb, total.disk_mb),
+        *(int(devices), int(bool(total.cores))),
+    )
+
+
+def _encoded_ports(resources: AllocatedResources) -> bytes | None:
+    return encode(resources.shared.ports) if resources.shared.ports else None
+
+
+class AllocationWrites(AllocationReads, SummaryWrites):
+    def insert_placements(self, placements: Placements) -> None:
+        """All rows of the columns; they must be new."""
+        count = len(placements)
+        shared = self._insert_shared(placements)
+        usage = _usage(placements.resources, placements.resources.total())
+        usages: list[Iterable[object]] = [repeat(value, count) for value in usage]
+        if placements.resources_of:
+            usages = list(zip(*self._usages(placements, usage), strict=True))
+        ports = self._ports(placements)
+        bodies = self._bodies(placements)
+        fixed = (
+            *(placements.namespace, placements.job_id, placements.job_version),
+            *(placements.job_type, placements.task_group),
+        )
+        links = (
+            *(placements.eval_id, placements.deployment_id),
+            *(placements.commit_id, placements.rollout_id),
+        )
+        stamps = (shared, *(self.index,) * 3, *(self.now_ns,) * 2)
+        rows = zip(
+            placements.alloc_ids,
+            *(repeat(value, count) for value in fixed),
+            placements.name_indexes,
+            placements.node_ids,
+            placements.node_names,
+            *(repeat(value, count) for value in links),
+            *usages,
+            ports,
+            *(repeat(value, count) for value in stamps),
+            bodies,
+            strict=True,
+        )
+        self.connection.executemany(_INSERT, rows)
+        key = (placements.namespace, placements.job_id, placements.task_group)
+        self.count_alloc(key, "pending", True, count)
+        self._note(placements.alloc_ids, placements.node_ids, [key], [placements.deployment_id])
+
+    def _insert_shared(self, placements: Placements) -> int:
+        metrics = encode(placements.metrics) if placements.metrics is not None else None
+        cursor = self.connection.execute(
+            "INSERT INTO alloc_shared (uses, resources, metrics) VALUES (?, ?, ?)",
+            (len(placements), encode(placements.resources), metrics),
+        )
+        return cast(int, cursor.lastrowid)
+
+    def _usages(self, placements: Placements, usual: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        for row in range(len(placements)):
+            own = placements.resources_of.get(row)
+            yield usual if own is None else _usage(own, own.total())
+
+    def _ports(self, placements: Placements) -> Iterable[bytes | None]:
+        if not placements.ports and not placements.resources_of:
+            return repeat(None, len(placements))
+        ports = [encode(row) if row else None for row in placements.ports or ()]
+        ports = ports or [None] * len(placements)
+        for row, own in placements.resources_of.items():
+            ports[row] = ports[row] or _encoded_ports(own)
+        return ports
+
+    def _bodies(self, placements: Placements) -> Iterable[bytes | None]:
+        canaries = set(placements.canary_rows)
+        unusual = canaries.union(
+            placements.previous_of,
+            placements.reschedule_of,
+            placements.preempts_of,
+            placements.resources_of,
+            placements.metrics_of,
+        )
+        if not unusual:
+            return repeat(None, len(placements))
+        bodies: list[bytes | None] = [None] * len(placements)
+        for row in unusual:
+            bodies[row] = encode_body(
+                AllocBody(
+                    previous_allocation=placements.previous_of.get(row, ""),
+                    reschedule_tracker=placements.reschedule_of.get(row),
+                    preempted_allocations=placements.preempts_of.get(row),
+                    resources=placements.resources_of.get(row),
+                    metrics=placements.metrics_of.get(row),
+                    deployment_status=(
+                        AllocDeploymentStatus(canary=True) if row in canaries else None
+                    ),
+                )
+            )
+        return bodies
+
+    def alloc_records(self, ids: Iterable[str]) -> dict[str, AllocRecord]:
+        """Those that exist, for changing and giving to `save_alloc_records`."""
+        sql = f"SELECT {CHANGE_COLUMNS} FROM allocations WHERE id IN "  # noqa: S608
+        records = (
+            AllocRecord.of(row)
+            for chunk in _chunks(ids)
+            for row in self._rows(f"{sql}({', '.join('?' * len(chunk))})", chunk)
+        )
+        return {record.id: record for record in records}
+
+    def live_alloc_ids(self, namespace: str, job_id: str) -> list[str]:
+        sql = f"""SELECT id FROM allocations WHERE namespace = ? AND job_id = ?
+            AND NOT {_TERMINAL} ORDER BY row"""  # noqa: S608
+        return [cast(str, id_) for (id_,) in self._rows(sql, (namespace, job_id))]
+
+    def save_alloc_records(self, records: Iterable[AllocRecord]) -> None:
+        """Write changed records back at this index, and count what changed."""
+        records = list(records)
+        self.connection.executemany(_UPDATE, map(self._update_of, records))
+        for record in records:
+            if record.resources is not None:
+                usage = _usage(record.resources, record.resources.total())
+                ports = _encoded_ports(record.resources)
+                self.connection.execute(_UPDATE_RESOURCES, (*usage, ports, record.row))
+        self._count_changes(records)
+        self._note(
+            [record.id for record in records],
+            {record.node_id for record in records},
+            {(record.namespace, record.job_id, record.task_group) for record in records},
+            {record.deployment_id for record in records},
+        )
+
+    def _update_of(self, record: AllocRecord) -> tuple[object, ...]:
+        return (
+            *(record.job_version, record.deployment_id, record.desired_status),
+            *(record.client_status, record.eval_id, self.index, record.alloc_modify_index),
+            *(self.now_ns, encode_body(record.body), record.row),
+        )
+
+    def _count_changes(self, records: Sequence[AllocRecord]) -> None:
+        """An allocation of a purged job does not count for a new one of the same name."""
+        since = {
+            key: self._number("SELECT create_index FROM jobs WHERE namespace = ? AND id = ?", key)
+            for key in {(record.namespace, record.job_id) for record in records}
+        }
+        for record in records:
+            if record.create_index < since[record.namespace, record.job_id]:
+                continue
+            key = (record.namespace, record.job_id, record.task_group)
+            self.count_alloc(key, record.old_client_status, record.old_live, -1)
+            self.count_alloc(key, record.client_status, record.live, 1)
+
+    def delete_allocations(self, ids: Sequence[str]) -> list[AllocRecord]:
+        """Forget them, and what they alone shared; returns those there were."""
+        records = list(self.alloc_records(ids).values())
+        self.connection.executemany(
+            "DELETE FROM allocations WHERE row = ?", [(record.row,) for record in records]
+        )
+        uses = Counter(record.shared for record in records)
+        self.connection.executemany(
+            "UPDATE alloc_shared SET uses = uses - ? WHERE id = ?",
+            [(count, shared) for shared, count in uses.items()],
+        )
+        self.connection.executemany(
+            "DELETE FROM alloc_shared WHERE id = ? AND uses <= 0", [(shared,) for shared in uses]
+        )
+        for record in records:
+            if record.live:
+                self.uncount_live((record.namespace, record.job_id, record.task_group), 1)
+        keys = {(record.namespace, record.job_id, record.task_group) for record in records}
+        nodes = {record.node_id for record in records}
+        self._note([record.id for record in records], nodes, keys, ())
+        return records
+
+    def _note(
+        self,
+        ids: Iterable[str],
+        nodes: Iterable[str],
+        groups: Iterable[tuple[str, str, str]],
+        deployments: Iterable[str],
+    ) -> None:
+        self._changed("allocations", ids)
+        self._changed("allocations_by_node", nodes)
+        self._changed("allocations_by_job", {job_key(ns, job) for ns, job, _ in groups})
+        self._changed("allocations_by_deployment", {id_ for id_ in deployments if id_})

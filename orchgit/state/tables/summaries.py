@@ -1,0 +1,131 @@
+"""Counts of a job's allocations by group, kept as allocations change, and the status they imply."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import cast
+
+from orchgit.model.allocation import ClientStatus
+from orchgit.model.job import ChildrenSummary, GroupSummary, JobStatus, JobSummary, JobType
+from orchgit.state.tables.base import Reads, Writes
+
+COUNTED = {
+    ClientStatus.PENDING: "starting",
+    ClientStatus.RUNNING: "running",
+    ClientStatus.COMPLETE: "complete",
+    ClientStatus.FAILED: "failed",
+    ClientStatus.LOST: "lost",
+    ClientStatus.UNKNOWN: "unknown",
+}
+"""Client status -> column that counts it."""
+
+_COUNTS = ("queued", "complete", "failed", "running", "starting", "lost", "unknown")
+
+
+class SummaryReads(Reads):
+    def job_summary(self, namespace: str, job_id: str) -> JobSummary | None:
+        """None for a job that is not registered."""
+        sql = """SELECT task_group, queued, complete, failed, running, starting, lost, unknown,
+            create_index, modify_index FROM job_summaries
+            WHERE namespace = ? AND job_id = ? ORDER BY task_group"""
+        rows = self._rows(sql, (namespace, job_id))
+        if not rows:
+            return None
+        groups = {
+            cast(str, name): GroupSummary(**dict(zip(_COUNTS, counts, strict=True)))  # type: ignore[arg-type]
+            for name, *counts, _, _ in rows
+        }
+        return JobSummary(
+            job_id=job_id,
+            namespace=namespace,
+            summary=groups,
+            children=self._children(namespace, job_id),
+            create_index=min(cast(int, row[-2]) for row in rows),
+            modify_index=max(cast(int, row[-1]) for row in rows),
+        )
+
+    def _children(self, namespace: str, job_id: str) -> ChildrenSummary | None:
+        sql = "SELECT periodic + parameterized FROM jobs WHERE namespace = ? AND id = ?"
+        if not self._number(sql, (namespace, job_id)):
+            return None
+        sql = """SELECT status, count(*) FROM jobs
+            WHERE namespace = ? AND parent_id = ? AND parent_id != '' GROUP BY status"""
+        counts = dict(cast(list[tuple[str, int]], self._rows(sql, (namespace, job_id))))
+        return ChildrenSummary(**counts)
+
+    def derived_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> str | None:
+        """What the job's allocations and evaluations imply; None for one not registered.
+
+        `purged_evals`: evaluations were garbage collected, so that none left means dead.
+        """
+        sql = """SELECT type, stop, periodic OR parameterized FROM jobs
+            WHERE namespace = ? AND id = ?"""
+        row = self.connection.execute(sql, (namespace, job_id)).fetchone()
+        if row is None:
+            return None
+        job_type, stop, parent = row
+        if job_type == JobType.SYSTEM or parent:
+            return JobStatus.DEAD if stop else JobStatus.RUNNING
+        return self._status_of_work(namespace, job_id, purged_evals)
+
+    def _status_of_work(self, namespace: str, job_id: str, purged_evals: bool) -> str:
+        key = (namespace, job_id)
+        live = "SELECT sum(live) FROM job_summaries WHERE namespace = ? AND job_id = ?"
+        if self._number(live, key):
+            return JobStatus.RUNNING
+        pending = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ? AND job_id = ?
+            AND status IN ('pending', 'blocked'))"""
+        if self._number(pending, key):
+            return JobStatus.PENDING
+        past = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ?1 AND job_id = ?2)
+            OR EXISTS (SELECT 1 FROM allocations WHERE namespace = ?1 AND job_id = ?2)"""
+        if purged_evals or self._number(past, key):
+            return JobStatus.DEAD
+        return JobStatus.PENDING
+
+
+GroupKey = tuple[str, str, str]
+
+
+class SummaryWrites(SummaryReads, Writes):
+    """Changes are gathered while an entry is applied and written once, by `flush_summaries`."""
+
+    counted: defaultdict[GroupKey, defaultdict[str, int]]
+
+    def count_alloc(self, key: GroupKey, status: str, live: bool, by: int) -> None:
+        """`by` more allocations of (namespace, job, group) have this client status."""
+        counts = self.counted[key]
+        counts[COUNTED[ClientStatus(status)]] += by
+        counts["live"] += by * live
+
+    def uncount_live(self, key: GroupKey, by: int) -> None:
+        """Allocations were deleted; what became of them stays counted."""
+        self.counted[key]["live"] -= by
+
+    def put_summary(self, namespace: str, job_id: str, groups: list[str]) -> None:
+        """Make sure that each group has a row, with zeros if it is new."""
+        self.connection.executemany(
+            """INSERT OR IGNORE INTO job_summaries (namespace, job_id, task_group, create_index,
+            modify_index) VALUES (?, ?, ?, ?, ?)""",
+            [(namespace, job_id, group, self.index, self.index) for group in groups],
+        )
+
+    def set_queued(self, namespace: str, job_id: str, queued: dict[str, int]) -> None:
+        self.connection.executemany(
+            """UPDATE job_summaries SET queued = ?1, modify_index = ?2 WHERE namespace = ?3
+            AND job_id = ?4 AND task_group = ?5 AND queued != ?1""",
+            [(count, self.index, namespace, job_id, group) for group, count in queued.items()],
+        )
+
+    def flush_summaries(self) -> None:
+        for (namespace, job_id, group), counts in self.counted.items():
+            changed = {column: by for column, by in counts.items() if by}
+            if not changed:
+                continue
+            sets = ", ".join(f"{column} = max(0, {column} + ?)" for column in changed)
+            self.connection.execute(
+                f"UPDATE job_summaries SET {sets}, modify_index = ? "  # noqa: S608
+                "WHERE namespace = ? AND job_id = ? AND task_group = ?",
+                (*changed.values(), self.index, namespace, job_id, group),
+            )
+        self.counted.clear()

@@ -1,0 +1,98 @@
+"""The transaction in which log entries are applied: every read and write, and what changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+
+from orchgit.state.changes import Changes
+from orchgit.state.snapshot import StateReads
+from orchgit.state.tables.allocations import AllocationWrites
+from orchgit.state.tables.deployments import DeploymentWrites
+from orchgit.state.tables.evaluations import EvaluationWrites
+from orchgit.state.tables.gitops import GitopsWrites
+from orchgit.state.tables.jobs import JobWrites
+from orchgit.state.tables.nodes import NodeWrites
+from orchgit.state.tables.summaries import GroupKey
+from orchgit.state.tables.volumes import VolumeWrites
+
+
+class WriteTxn(
+    JobWrites,
+    EvaluationWrites,
+    AllocationWrites,
+    NodeWrites,
+    DeploymentWrites,
+    VolumeWrites,
+    GitopsWrites,
+    StateReads,
+):
+    """One SQLite transaction for many entries; each is whole or leaves nothing behind.
+
+    Between `begin_entry` and `end_entry` (or `undo_entry`) the entry's handler reads and writes.
+    Nothing here asks the clock or makes up an id (invariant 2).
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.index = 0
+        self.now_ns = 0
+        self.changes = Changes()
+        self.counted: defaultdict[GroupKey, defaultdict[str, int]]
+        self.counted = defaultdict(lambda: defaultdict(int))
+        self._committed = Changes()
+        self._touched: dict[tuple[str, str], bool] = {}
+        connection.execute("BEGIN IMMEDIATE")
+
+    def begin_entry(self, index: int, now_ns: int) -> None:
+        self.index, self.now_ns = index, now_ns
+        self.changes = Changes()
+        self.counted.clear()
+        self._touched.clear()
+        self.connection.execute("SAVEPOINT entry")
+
+    def touch_job(self, namespace: str, job_id: str, purged_evals: bool = False) -> None:
+        """The job's status is derived anew when the entry ends."""
+        key = (namespace, job_id)
+        self._touched[key] = self._touched.get(key, False) or purged_evals
+
+    def end_entry(self) -> None:
+        """Settle what is derived from the entry's changes, and keep it."""
+        for namespace, job_id, _ in self.counted:
+            self.touch_job(namespace, job_id)
+        self.flush_summaries()
+        for (namespace, job_id), purged in self._touched.items():
+            self._settle_job_status(namespace, job_id, purged)
+        self.connection.execute("RELEASE entry")
+        self._committed.merge(self.changes)
+
+    def _settle_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> None:
+        wanted = self.derived_job_status(namespace, job_id, purged_evals)
+        sql = "SELECT status FROM jobs WHERE namespace = ? AND id = ?"
+        row = self.connection.execute(sql, (namespace, job_id)).fetchone()
+        if wanted is not None and row[0] != wanted:
+            self.set_job_status(namespace, job_id, wanted)
+
+    def undo_entry(self) -> None:
+        """Leave nothing of the entry."""
+        self.connection.execute("ROLLBACK TO entry")
+        self.connection.execute("RELEASE entry")
+
+    def set_meta(self, key: str, value: str | int) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def commit(self, applied_index: int) -> Changes:
+        """End the transaction, the applied index in it; returns what its entries changed."""
+        self.set_meta("applied_index", applied_index)
+        self._put_table_indexes(self._committed.table_indexes().items())
+        self.connection.execute("COMMIT")
+        return self._committed
+
+    def _put_table_indexes(self, indexes: Iterable[tuple[str, int]]) -> None:
+        self.connection.executemany("INSERT OR REPLACE INTO table_indexes VALUES (?, ?)", indexes)
+
+    def rollback(self) -> None:
+        """Give the whole transaction up."""
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
