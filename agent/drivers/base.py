@@ -67,7 +67,7 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     resources: TaskResources = TaskResources()
     mounts: tuple[Mount, ...] = ()
     ports: tuple[TaskPort, ...] = ()
-    logs: LogConfig = LogConfig()
+    logs: LogConfig = msgspec.field(default_factory=LogConfig)
     kill_signal: str = ""
     kill_timeout_s: float = 5.0
 
@@ -152,6 +152,9 @@ class Driver(Protocol):
     """
 
     name: str
+    isolation: str
+    """What a task sees of the files: "none" (the host's, at the host's paths), "chroot" or "image"
+    (then its directories are /alloc, /local and /secrets)."""
 
     async def fingerprint(self) -> DriverInfo:
         """Whether the driver can be used on this node now; never raises."""

@@ -48,6 +48,7 @@ class MockConfig(msgspec.Struct, frozen=True):
 
 class MockDriver:
     name = "mock_driver"
+    isolation = "none"
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

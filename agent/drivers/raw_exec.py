@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from agent.drivers import cgroups
-from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
+from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.config import decode_config
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
-from agent.drivers.supervised import SupervisedDriver, log_streams
+from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import resolve_user
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
@@ -32,6 +32,7 @@ class RawExecConfig(msgspec.Struct, frozen=True):
 
 class RawExecDriver(SupervisedDriver):
     name = "raw_exec"
+    isolation = "none"
 
     def __init__(
         self, supervisor: SupervisorClient, layout: cgroups.CgroupLayout, enabled: bool = False
@@ -57,6 +58,8 @@ class RawExecDriver(SupervisedDriver):
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         user = resolve_user(task.user)
         cwd = os.path.join(task.task_dir.task_dir, config.work_dir)
+        for mount in task.mounts:
+            _link_volume(task, mount)
         spec = TaskSpec(
             key=task.key,
             argv=[_find_command(config.command, task), *config.args],
@@ -66,7 +69,7 @@ class RawExecDriver(SupervisedDriver):
             gid=user.gid if user else None,
             groups=user.groups if user else [],
             streams=log_streams(task),
-            group=self._layout.tracking(_group_name(task.key)),
+            group=self._layout.tracking(group_name(task.key)),
         )
         return await self._start(task, spec, {"cwd": cwd})
 
@@ -79,14 +82,14 @@ class RawExecDriver(SupervisedDriver):
         return await open_session(await self._command(handle, command), tty)
 
     async def stats(self, handle: TaskHandle) -> TaskStats:
-        group = self._layout.tracking(_group_name(handle.key))
+        group = self._layout.tracking(group_name(handle.key))
         return cgroups.process_stats(handle.pid, group)
 
     async def _command(self, handle: TaskHandle, command: list[str]) -> Command:
         """The context is read from the running task: its environment is stored nowhere else."""
         report = await self._running(handle)
         env, ids = _environment(report.pid), _identity(report.pid)
-        group = self._layout.tracking(_group_name(handle.key))
+        group = self._layout.tracking(group_name(handle.key))
         found = shutil.which(command[0], path=env.get("PATH") or os.defpath)
         if found is None:
             raise DriverError(f"cannot run {command[0]}: there is no such command")
@@ -101,8 +104,21 @@ class RawExecDriver(SupervisedDriver):
         )
 
 
-def _group_name(key: str) -> str:
-    return key.replace("/", ".")
+def _link_volume(task: TaskConfig, mount: Mount) -> None:
+    """Without a mount namespace a volume is a link below the task's directory."""
+    if mount.read_only:
+        raise DriverError(
+            f"cannot mount {mount.task_path} read-only for task {task.task_name}: raw_exec has no "
+            "isolation; use exec or docker"
+        )
+    relative = Path(mount.task_path.lstrip("/"))
+    if ".." in relative.parts:
+        raise DriverError(f'cannot mount "{mount.task_path}": it leads out of the task directory')
+    link = Path(task.task_dir.task_dir, relative)
+    if link.is_symlink():
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(mount.host_path, target_is_directory=True)
 
 
 def _find_command(command: str, task: TaskConfig) -> str:

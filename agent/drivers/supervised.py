@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+
 import msgspec
 
 from agent.drivers.base import ExitResult, TaskConfig, TaskHandle
@@ -11,6 +14,8 @@ from agent.supervisor.protocol import LogStream, TaskReport, TaskSpec
 from orchgit.errors import DriverError
 
 _MIB = 1 << 20
+_MAX_NAME = 128
+_ID_LENGTH = 36
 
 
 class SupervisedDriver:
@@ -67,6 +72,14 @@ class SupervisedDriver:
         if report is None or report.ended:
             raise DriverError(f"cannot use task {handle.key}: it does not run")
         return report
+
+
+def group_name(key: str) -> str:
+    """The attempt's name where only plain characters may be: control groups, containers."""
+    plain = re.sub(r"[^A-Za-z0-9.-]", "_", key)
+    if plain == key.replace("/", "_") and len(plain) < _MAX_NAME:
+        return plain
+    return f"{plain[:_ID_LENGTH]}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def log_streams(task: TaskConfig) -> list[LogStream]:

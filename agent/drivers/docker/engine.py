@@ -1,0 +1,296 @@
+"""The Docker SDK, and nothing but it: blocking calls that raise `DriverError`.
+
+Every call may wait for the network or the engine, so it is made on a thread (`driver` sees to it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import docker
+import msgspec
+import requests
+from docker.errors import APIError, DockerException, NotFound
+from urllib3.exceptions import HTTPError
+
+from orchgit.errors import DriverError
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 60
+_HEADER_BYTES = 8
+_STREAMS = {0: "stdout", 1: "stdout", 2: "stderr"}
+_CONFLICT = 409
+
+
+class Container(msgspec.Struct, frozen=True):
+    """What the engine says of a container."""
+
+    id: str
+    status: str
+    pid: int
+    exit_code: int
+    oom_killed: bool
+    error: str
+    finished_ns: int
+    tty: bool
+    labels: dict[str, str]
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("exited", "dead")
+
+
+class LogFrame(msgspec.Struct, frozen=True):
+    stream: str
+    timestamp: str
+    """RFC 3339 with nanoseconds, as the engine wrote it; orders the frames of a container."""
+    data: bytes
+
+
+class Engine:
+    """One Docker engine."""
+
+    def __init__(self, endpoint: str = "") -> None:
+        self._api = _translated(lambda: _connect(endpoint), "reach the docker engine")
+
+    def version(self) -> dict[str, Any]:
+        return self._call("reach the docker engine", lambda: dict(self._api.version()))
+
+    def info(self) -> dict[str, Any]:
+        return self._call("reach the docker engine", lambda: dict(self._api.info()))
+
+    def close(self) -> None:
+        self._api.close()
+
+    # -- images --------------------------------------------------------------------------------
+
+    def has_image(self, image: str) -> bool:
+        with contextlib.suppress(NotFound):
+            return bool(
+                self._call(f"inspect image {image}", lambda: self._api.inspect_image(image))
+            )
+        return False
+
+    def pull(self, image: str, timeout_s: float) -> None:
+        """A failed pull may succeed later: the registry or the way to it may be down."""
+        name, tag = _name_and_tag(image)
+        try:
+            with contextlib.closing(_connect_like(self._api, timeout_s)) as api:
+                api.pull(name, tag=tag)
+        except (DockerException, requests.RequestException) as problem:
+            raise DriverError(
+                f"cannot pull image {image}: {_explain(problem)}", recoverable=True
+            ) from None
+
+    # -- containers ----------------------------------------------------------------------------
+
+    def create(self, name: str, request: dict[str, object]) -> str:
+        """The id of the new container, or of the one that has this name already."""
+        try:
+            return str(self._api.create_container_from_config(request, name)["Id"])
+        except APIError as problem:
+            if problem.status_code == _CONFLICT:
+                return self.inspect(name).id
+            raise DriverError(f"cannot create container {name}: {_explain(problem)}") from None
+        except (DockerException, requests.RequestException) as problem:
+            raise _failure(f"create container {name}", problem) from None
+
+    def start(self, container: str) -> None:
+        self._call(f"start container {container[:12]}", lambda: self._api.start(container))
+
+    def inspect(self, container: str) -> Container:
+        """NotFound is a DriverError too: see `exists`."""
+        what = f"inspect container {container[:12]}"
+        return _container(self._call(what, lambda: self._api.inspect_container(container)))
+
+    def exists(self, container: str) -> bool:
+        try:
+            self._api.inspect_container(container)
+        except NotFound:
+            return False
+        except (DockerException, requests.RequestException) as problem:
+            raise _failure(f"inspect container {container[:12]}", problem) from None
+        return True
+
+    def wait(self, container: str) -> None:
+        """Return once it has ended, however long that takes."""
+        what = f"wait for container {container[:12]}"
+        self._call(what, lambda: self._api.wait(container, timeout=None))
+
+    def stop(self, container: str, timeout_s: float) -> None:
+        """The image's own stop signal, then a kill."""
+        what = f"stop container {container[:12]}"
+        with contextlib.suppress(NotFound):
+            self._call(what, lambda: self._api.stop(container, timeout=max(0, round(timeout_s))))
+
+    def kill(self, container: str, signal: str) -> bool:
+        """False when there is nothing to signal any more."""
+        try:
+            self._api.kill(container, signal)
+        except APIError as problem:
+            if problem.status_code in (404, _CONFLICT):
+                return False
+            raise _failure(f"signal container {container[:12]}", problem) from None
+        except (DockerException, requests.RequestException) as problem:
+            raise _failure(f"signal container {container[:12]}", problem) from None
+        return True
+
+    def remove(self, container: str) -> None:
+        what = f"remove container {container[:12]}"
+        with contextlib.suppress(NotFound):
+            self._call(what, lambda: self._api.remove_container(container, v=True, force=True))
+
+    def stats(self, container: str) -> dict[str, Any]:
+        what = f"read stats of container {container[:12]}"
+        return dict(
+            self._call(what, lambda: self._api.stats(container, stream=False, one_shot=True))
+        )
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def follow_logs(self, container: str, since: str, tty: bool) -> Iterator[LogFrame]:
+        """Frames newer than the timestamp `since`, until the container ends."""
+        params = {"stdout": 1, "stderr": 1, "follow": 1, "timestamps": 1, "since": _unix(since)}
+        what = f"follow the logs of container {container[:12]}"
+        url = self._api._url("/containers/{0}/logs", container)
+        response = self._call(
+            what, lambda: self._api._get(url, params=params, stream=True, timeout=None)
+        )
+        with contextlib.closing(response):
+            self._call(what, lambda: self._api._raise_for_status(response))
+            pieces = _lines(response.raw) if tty else _frames(response.raw)
+            while (piece := _translated(lambda: next(pieces, None), what)) is not None:
+                timestamp, _, data = piece[1].partition(b" ")
+                frame = LogFrame(piece[0], timestamp.decode(), data)
+                if frame.timestamp > since:
+                    yield frame
+
+    def exec_create(self, container: str, command: list[str], tty: bool, stdin: bool) -> str:
+        what = f"run {command[0]} in container {container[:12]}"
+        made = self._call(
+            what,
+            lambda: self._api.exec_create(container, command, stdin=stdin, tty=tty),
+        )
+        return str(made["Id"])
+
+    def exec_output(self, exec_id: str) -> Iterator[bytes]:
+        """stdout and stderr as they come."""
+        yield from self._call("run a command", lambda: self._api.exec_start(exec_id, stream=True))
+
+    def exec_socket(self, exec_id: str, tty: bool) -> Any:
+        """The raw connection: what is written goes to stdin; see `frames` for what comes."""
+        made = self._call(
+            "run a command", lambda: self._api.exec_start(exec_id, tty=tty, socket=True)
+        )
+        return getattr(made, "_sock", made)
+
+    def exec_resize(self, exec_id: str, rows: int, columns: int) -> None:
+        self._call(
+            "resize the terminal",
+            lambda: self._api.exec_resize(exec_id, height=rows, width=columns),
+        )
+
+    def exec_status(self, exec_id: str) -> tuple[bool, int, int]:
+        """(whether it runs, exit code, pid on the engine's host)."""
+        told = self._call("inspect a command", lambda: self._api.exec_inspect(exec_id))
+        return bool(told["Running"]), int(told["ExitCode"] or 0), int(told.get("Pid") or 0)
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        return _translated(call, what)
+
+
+def _connect(endpoint: str) -> Any:
+    """The engine at `endpoint`, or the one the environment names."""
+    if endpoint:
+        return docker.APIClient(base_url=endpoint, timeout=_TIMEOUT_S, version="auto")
+    return docker.from_env(timeout=_TIMEOUT_S, version="auto").api
+
+
+def _connect_like(api: Any, timeout_s: float) -> Any:
+    client = docker.APIClient(base_url=api.base_url, timeout=round(timeout_s), version=api._version)
+    client.adapters.update(api.adapters)
+    return client
+
+
+def _translated(call: Callable[[], T], what: str) -> T:
+    """NotFound passes, for callers who expect it; all else becomes a DriverError."""
+    try:
+        return call()
+    except NotFound:
+        raise
+    except (DockerException, requests.RequestException, HTTPError, OSError) as problem:
+        raise _failure(what, problem) from None
+
+
+def _failure(what: str, problem: Exception) -> DriverError:
+    recoverable = not isinstance(problem, APIError) or problem.is_server_error()
+    return DriverError(f"cannot {what}: {_explain(problem)}", recoverable=recoverable)
+
+
+def _explain(problem: Exception) -> str:
+    if isinstance(problem, APIError):
+        return str(problem.explanation or problem)
+    return str(problem)
+
+
+def _container(told: dict[str, Any]) -> Container:
+    state, config = told["State"], told["Config"]
+    return Container(
+        id=told["Id"],
+        status=state["Status"],
+        pid=state.get("Pid") or 0,
+        exit_code=state.get("ExitCode") or 0,
+        oom_killed=bool(state.get("OOMKilled")),
+        error=state.get("Error") or "",
+        finished_ns=_unix_ns(state.get("FinishedAt") or ""),
+        tty=bool(config.get("Tty")),
+        labels=config.get("Labels") or {},
+    )
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    """A digest is given whole. A colon after the last slash begins the tag; before it, a port."""
+    if "@" in image:
+        name, _, digest = image.partition("@")
+        return name, digest
+    name, colon, tag = image.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _unix(timestamp: str) -> str:
+    """RFC 3339 with nanoseconds as `seconds.nanoseconds`; "" as the beginning."""
+    if not timestamp:
+        return "0"
+    whole, _, fraction = timestamp.rstrip("Z").partition(".")
+    seconds = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
+    return f"{seconds}.{fraction.ljust(9, '0')[:9]}"
+
+
+def _unix_ns(timestamp: str) -> int:
+    """0 for the year 1, which stands for "not yet"."""
+    if not timestamp or timestamp.startswith("0001"):
+        return 0
+    seconds, _, fraction = _unix(timestamp).partition(".")
+    return int(seconds) * 1_000_000_000 + int(fraction)
+
+
+def _frames(raw: Any) -> Iterator[tuple[str, bytes]]:
+    """The engine's multiplexed stream: stream number, three zeros, length, payload."""
+    while len(header := raw.read(_HEADER_BYTES)) == _HEADER_BYTES:
+        size = int.from_bytes(header[4:], "big")
+        yield _STREAMS.get(header[0], "stdout"), raw.read(size)
+
+
+def _lines(raw: Any) -> Iterator[tuple[str, bytes]]:
+    """A terminal has one stream, not multiplexed; every line has its timestamp."""
+    rest = b""
+    while data := raw.read1(65536):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield "stdout", line + b"\n"
+    if rest:
+        yield "stdout", rest

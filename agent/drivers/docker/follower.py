@@ -1,0 +1,94 @@
+"""One thread per container: copies its output into the rotating files, then reports its end.
+
+The engine keeps what a container writes while no agent runs. The timestamp of the last frame copied
+is kept beside the agent's data, so the next agent copies on from there: a crash may repeat the last
+line, and loses none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.drivers.base import ExitResult
+from agent.supervisor.log_files import RotatingFiles
+from orchgit.errors import DriverError
+
+if TYPE_CHECKING:
+    from agent.drivers.docker.engine import Container, Engine
+
+_RETRY_DELAY_S = 1.0
+
+
+class Follower:
+    """`on_end` is called once, on this object's own thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        container: str,
+        files: dict[str, RotatingFiles],
+        position: Path,
+        on_end: Callable[[ExitResult], None],
+    ) -> None:
+        self._engine = engine
+        self._container = container
+        self._files = files
+        self._position = position
+        self._on_end = on_end
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"docker {container[:12]}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lose interest; a thread that waits for the engine ends with the process."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        """The engine may be restarted meanwhile: containers and their logs survive that."""
+        while not self._stopping.is_set():
+            try:
+                result = self._to_the_end()
+            except DriverError:
+                self._stopping.wait(_RETRY_DELAY_S)
+                continue
+            for files in self._files.values():
+                files.close()
+            if not self._stopping.is_set():
+                self._on_end(result)
+            return
+
+    def _to_the_end(self) -> ExitResult:
+        if not self._engine.exists(self._container):
+            return ExitResult(exit_code=-1, error="the container was removed by someone else")
+        if self._files:
+            self._copy_logs()
+        self._engine.wait(self._container)
+        return _result(self._engine.inspect(self._container))
+
+    def _copy_logs(self) -> None:
+        since = self._position.read_text() if self._position.exists() else ""
+        tty = self._engine.inspect(self._container).tty
+        with self._position.open("r+" if self._position.exists() else "w") as position:
+            for frame in self._engine.follow_logs(self._container, since, tty):
+                self._files[frame.stream].write(frame.data)
+                position.seek(0)
+                position.write(frame.timestamp)
+                position.flush()
+                if self._stopping.is_set():
+                    return
+
+
+def _result(container: Container) -> ExitResult:
+    return ExitResult(
+        exit_code=container.exit_code,
+        oom_killed=container.oom_killed,
+        error=container.error,
+        finished_ns=container.finished_ns,
+    )

@@ -1,0 +1,174 @@
+"""`exec`: a process in its own mount, pid and ipc namespaces, with limits on memory and processor.
+
+An OCI runtime starts it and leaves; the supervisor, being its subreaper, then is the parent, so the
+container outlives the agent like any other task. Bundles lie under /run: they hold the task's
+environment, which must not be kept over a restart of the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.drivers import oci
+from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
+from agent.drivers.cgroups import CgroupLayout, oci_resources
+from agent.drivers.config import decode_config
+from agent.drivers.runtimes import Probe, find_runtime
+from agent.drivers.sessions import Command, StreamSession, open_session, run_command
+from agent.drivers.signals import signal_number
+from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
+from agent.drivers.users import UserIds, resolve_user
+from agent.supervisor.client import SupervisorClient
+from agent.supervisor.protocol import TaskSpec
+from orchgit.errors import DriverError
+
+_DEFAULT_USER = "nobody"
+_RUN_DIR = "/run/orchgit"
+
+
+class ExecDriver(SupervisedDriver):
+    name = "exec"
+    isolation = "chroot"
+
+    def __init__(
+        self,
+        supervisor: SupervisorClient,
+        layout: CgroupLayout,
+        data_dir: Path,
+        host_paths: Mapping[str, str] = oci.HOST_PATHS,
+    ) -> None:
+        super().__init__(supervisor)
+        self._layout = layout
+        self._host_paths = host_paths
+        node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
+        self._run_dir = Path(_RUN_DIR, node)
+        self._probe: asyncio.Task[Probe] | None = None
+
+    async def fingerprint(self) -> DriverInfo:
+        probe = await self._probed()
+        if not probe.path:
+            return DriverInfo(health_description="; ".join(probe.problems))
+        return DriverInfo(
+            detected=True,
+            healthy=True,
+            health_description="Healthy",
+            attributes={"driver.exec": "1", "driver.exec.runtime": probe.name},
+        )
+
+    async def start_task(self, task: TaskConfig) -> TaskHandle:
+        runtime = await self._runtime()
+        isolation = decode_config(self.name, task.task_name, task.config, oci.Isolation)
+        signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
+        user = resolve_user(task.user or _DEFAULT_USER)
+        assert user is not None
+        if await self._supervisor.status(task.key) is None:
+            await self._remove_container(task.key)
+            self._write_bundle(task, isolation, user)
+        try:
+            return await self._start(task, self._spec(runtime, task), {"runtime": runtime})
+        except DriverError:
+            await self._remove_container(task.key)
+            raise
+
+    async def destroy_task(self, handle: TaskHandle) -> None:
+        await super().destroy_task(handle)
+        await self._remove_container(handle.key)
+
+    async def exec_task(
+        self, handle: TaskHandle, command: list[str], timeout_s: float
+    ) -> ExecResult:
+        return await run_command(await self._command(handle, command, tty=False), timeout_s)
+
+    async def exec_stream(self, handle: TaskHandle, command: list[str], tty: bool) -> StreamSession:
+        return await open_session(await self._command(handle, command, tty), tty)
+
+    async def stats(self, handle: TaskHandle) -> TaskStats:
+        return self._layout.stats(group_name(handle.key))
+
+    # -- bundle --------------------------------------------------------------------------------
+
+    def _bundle(self, key: str) -> Path:
+        return self._run_dir / "bundles" / group_name(key)
+
+    def _write_bundle(self, task: TaskConfig, isolation: oci.Isolation, user: UserIds) -> None:
+        runtime = oci.Runtime(
+            cgroups_path=self._layout.oci_path(group_name(task.key)),
+            resources=oci_resources(task.resources),
+        )
+        config = oci.bundle_config(task, isolation, user, runtime, self._host_paths)
+        bundle = self._bundle(task.key)
+        bundle.mkdir(parents=True, mode=0o700)
+        path = bundle / "config.json"
+        path.touch(mode=0o600)
+        path.write_bytes(msgspec.json.encode(config))
+
+    def _spec(self, runtime: str, task: TaskConfig) -> TaskSpec:
+        bundle = self._bundle(task.key)
+        pid_file, error_log = str(bundle / "pid"), str(bundle / "log")
+        return TaskSpec(
+            key=task.key,
+            argv=[
+                *(runtime, "--root", str(self._run_dir / "state"), "--log", error_log),
+                *("run", "--detach", "--bundle", str(bundle), "--pid-file", pid_file),
+                group_name(task.key),
+            ],
+            cwd=str(bundle),
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            streams=log_streams(task),
+            group=self._layout.runtime_owned(group_name(task.key)),
+            pid_file=pid_file,
+            error_log=error_log,
+        )
+
+    async def _remove_container(self, key: str) -> None:
+        """Make the runtime forget it: its control group and its state go with it."""
+        bundle = self._bundle(key)
+        if not bundle.exists():
+            return
+        process = await asyncio.create_subprocess_exec(
+            *(await self._runtime(), "--root", str(self._run_dir / "state")),
+            *("delete", "--force", group_name(key)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await process.wait()
+        shutil.rmtree(bundle, ignore_errors=True)
+
+    # -- runtime -------------------------------------------------------------------------------
+
+    async def _command(self, handle: TaskHandle, command: list[str], tty: bool) -> Command:
+        await self._running(handle)
+        terminal = ["--tty"] if tty else []
+        return Command(
+            argv=[
+                *(handle.state["runtime"], "--root", str(self._run_dir / "state"), "exec"),
+                *(*terminal, group_name(handle.key), *command),
+            ],
+            env={"PATH": os.environ.get("PATH", os.defpath), "TERM": "xterm"},
+            cwd="/",
+        )
+
+    async def _runtime(self) -> str:
+        probe = await self._probed()
+        if not probe.path:
+            raise DriverError(f"cannot use the exec driver: {'; '.join(probe.problems)}")
+        return probe.path
+
+    async def _probed(self) -> Probe:
+        """Asked once: what is installed does not change while the agent runs."""
+        if self._probe is None:
+            self._probe = asyncio.create_task(self._find(), name="exec runtime probe")
+        return await asyncio.shield(self._probe)
+
+    async def _find(self) -> Probe:
+        if os.geteuid() != 0:
+            return Probe(problems=("exec needs the agent to run as root",))
+        return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"))

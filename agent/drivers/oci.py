@@ -1,0 +1,169 @@
+"""The OCI bundle of an `exec` task: its root file system, namespaces, limits and user.
+
+The root is the task's own directory, read-only, with the host's programs and libraries mounted
+into it read-only, and the task's `local`, `secrets`, `tmp` and the shared `alloc` writable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from agent.drivers.base import Mount, TaskConfig
+from agent.drivers.users import UserIds
+
+HOST_PATHS: Mapping[str, str] = {
+    path: path
+    for path in (
+        *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/etc"),
+        *("/run/resolvconf", "/run/systemd/resolve"),
+    )
+}
+"""What of the host a task sees, and where."""
+
+DEFAULT_CAPABILITIES = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
+    *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+
+_MASKED = (
+    *("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list"),
+    *("/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"),
+)
+_READ_ONLY = (
+    *("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
+)
+
+
+class Isolation(msgspec.Struct, frozen=True):
+    """What a job may choose of its container."""
+
+    command: str
+    args: list[str] = []
+    work_dir: str = ""
+    pid_mode: str = "private"
+    ipc_mode: str = "private"
+    cap_add: list[str] = []
+    cap_drop: list[str] = []
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """Where the container is known on this node."""
+
+    cgroups_path: str
+    resources: dict[str, object]
+
+
+def bundle_config(
+    task: TaskConfig,
+    isolation: Isolation,
+    user: UserIds,
+    runtime: Runtime,
+    host_paths: Mapping[str, str] = HOST_PATHS,
+) -> dict[str, object]:
+    """The bundle's `config.json`."""
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": task.task_dir.task_dir, "readonly": True},
+        "process": _process(task, isolation, user),
+        "mounts": [*_system_mounts(), *_host_mounts(host_paths), *_task_mounts(task)],
+        "linux": {
+            "namespaces": [{"type": kind} for kind in _namespaces(isolation)],
+            "cgroupsPath": runtime.cgroups_path,
+            "resources": runtime.resources | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES]},
+            "maskedPaths": list(_MASKED),
+            "readonlyPaths": list(_READ_ONLY),
+        },
+    }
+
+
+_NO_DEVICE: dict[str, object] = {"allow": False, "access": "rwm"}
+_ALLOWED_DEVICES: tuple[dict[str, object], ...] = (
+    {"allow": True, "type": "c", "access": "m"},
+    {"allow": True, "type": "b", "access": "m"},
+    *(
+        {"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"}
+        for major, minor in ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2))
+    ),
+    {"allow": True, "type": "c", "major": 136, "access": "rwm"},
+)
+
+
+def _process(task: TaskConfig, isolation: Isolation, user: UserIds) -> dict[str, object]:
+    capabilities = _capabilities(isolation)
+    return {
+        "terminal": False,
+        "user": {"uid": user.uid, "gid": user.gid, "additionalGids": user.groups},
+        "args": [isolation.command, *isolation.args],
+        "env": [f"{name}={value}" for name, value in task.env.items()],
+        "cwd": os.path.join("/", isolation.work_dir),
+        "capabilities": {
+            kind: capabilities if user.uid == 0 or kind == "bounding" else []
+            for kind in ("bounding", "effective", "permitted")
+        },
+        "noNewPrivileges": True,
+    }
+
+
+def _capabilities(isolation: Isolation) -> list[str]:
+    """`all` in `cap_drop` drops the defaults; what `cap_add` names is there in the end."""
+    added = [_plain(name) for name in isolation.cap_add]
+    dropped = {_plain(name) for name in isolation.cap_drop}
+    kept = [] if "ALL" in dropped else [c for c in DEFAULT_CAPABILITIES if c not in dropped]
+    return [f"CAP_{name}" for name in dict.fromkeys([*kept, *added])]
+
+
+def _plain(name: str) -> str:
+    return name.upper().removeprefix("CAP_")
+
+
+def _namespaces(isolation: Isolation) -> Iterable[str]:
+    yield "mount"
+    if isolation.pid_mode == "private":
+        yield "pid"
+    if isolation.ipc_mode == "private":
+        yield "ipc"
+
+
+def _system_mounts() -> list[dict[str, object]]:
+    def mount(kind: str, target: str, *options: str) -> dict[str, object]:
+        return {"destination": target, "type": kind, "source": kind, "options": list(options)}
+
+    return [
+        mount("proc", "/proc", "nosuid", "noexec", "nodev"),
+        mount("tmpfs", "/dev", "nosuid", "strictatime", "mode=755", "size=65536k"),
+        mount("devpts", "/dev/pts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "gid=5"),
+        mount("tmpfs", "/dev/shm", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),  # noqa: S108
+        mount("mqueue", "/dev/mqueue", "nosuid", "noexec", "nodev"),
+        mount("sysfs", "/sys", "nosuid", "noexec", "nodev", "ro"),
+    ]
+
+
+def _host_mounts(host_paths: Mapping[str, str]) -> list[dict[str, object]]:
+    return [
+        _bind(Mount(source, target, read_only=True))
+        for source, target in host_paths.items()
+        if os.path.exists(source)
+    ]
+
+
+def _task_mounts(task: TaskConfig) -> list[dict[str, object]]:
+    paths = task.task_dir
+    own = (
+        Mount(paths.alloc_dir, "/alloc"),
+        Mount(paths.local_dir, "/local"),
+        Mount(paths.secrets_dir, "/secrets"),
+        Mount(os.path.join(paths.task_dir, "tmp"), "/tmp"),  # noqa: S108 -- the task's own
+    )
+    return [_bind(mount) for mount in (*own, *task.mounts)]
+
+
+def _bind(mount: Mount) -> dict[str, object]:
+    return {
+        "destination": os.path.join("/", mount.task_path),
+        "type": "bind",
+        "source": os.path.realpath(mount.host_path),
+        "options": ["rbind", "ro" if mount.read_only else "rw"],
+    }

@@ -1,0 +1,98 @@
+"""Which drivers this node has: the built-in ones and those of installed packages.
+
+A package adds a driver through the entry point group `orchgit.drivers`: a callable that takes a
+`DriverContext` and returns a `base.Driver`. A driver that cannot be made is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from agent.drivers.base import Driver
+from agent.drivers.cgroups import CgroupLayout
+from agent.drivers.docker.container import DockerOptions
+from agent.drivers.docker.driver import DockerDriver
+from agent.drivers.exec import ExecDriver
+from agent.drivers.mock import MockDriver
+from agent.drivers.raw_exec import RawExecDriver
+from agent.supervisor.client import SupervisorClient
+from orchgit.clock import Clock
+
+ENTRY_POINT_GROUP = "orchgit.drivers"
+
+DriverOptions = Mapping[str, Mapping[str, object]]
+
+_log = structlog.get_logger(__name__)
+
+
+class DriverContext(msgspec.Struct, frozen=True):
+    """What a driver may be made from."""
+
+    data_dir: Path
+    supervisor: SupervisorClient
+    cgroups: CgroupLayout
+    clock: Clock
+    options: DriverOptions = {}
+    """The agent's config by driver: `{"raw_exec": {"enabled": True}}`."""
+
+    def option(self, driver: str, name: str, default: object = None) -> object:
+        return self.options.get(driver, {}).get(name, default)
+
+
+Factory = Callable[[DriverContext], Driver]
+
+
+def load_drivers(context: DriverContext) -> dict[str, Driver]:
+    """Every driver by name. None is started or probed: that is what `fingerprint` is for."""
+    factories: dict[str, Factory] = {**_BUILT_IN, **_installed()}
+    drivers = {}
+    for name, factory in factories.items():
+        try:
+            drivers[name] = factory(context)
+        except Exception as problem:  # noqa: BLE001 -- one bad plugin must not stop the node
+            _log.warning("cannot load driver", driver=name, error=str(problem))
+    return drivers
+
+
+def _installed() -> dict[str, Factory]:
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: partial(_load, point) for point in points}
+
+
+def _load(point: metadata.EntryPoint, context: DriverContext) -> Driver:
+    driver: Driver = point.load()(context)
+    return driver
+
+
+def _raw_exec(context: DriverContext) -> Driver:
+    enabled = context.option("raw_exec", "enabled", False) is True
+    return RawExecDriver(context.supervisor, context.cgroups, enabled)
+
+
+def _exec(context: DriverContext) -> Driver:
+    return ExecDriver(context.supervisor, context.cgroups, context.data_dir)
+
+
+def _docker(context: DriverContext) -> Driver:
+    given = dict(context.options.get("docker", {}))
+    given.pop("enabled", None)
+    options = msgspec.convert(given, DockerOptions)
+    return DockerDriver(context.data_dir, options, context.clock)
+
+
+def _mock(context: DriverContext) -> Driver:
+    return MockDriver(context.clock)
+
+
+_BUILT_IN: dict[str, Factory] = {
+    "raw_exec": _raw_exec,
+    "exec": _exec,
+    "docker": _docker,
+    "mock_driver": _mock,
+}

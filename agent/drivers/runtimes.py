@@ -1,0 +1,84 @@
+"""Which container runtime works here. Being installed is not enough: it is asked to run `true`.
+
+crun is preferred, being the faster; it refuses some kernels' mixtures of control group versions
+with which runc works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from agent.drivers.base import TaskConfig, TaskDir
+from agent.drivers.oci import Isolation, Runtime, bundle_config
+from agent.drivers.users import UserIds
+
+_RUNTIMES = ("crun", "runc")
+_PROBE_TIMEOUT_S = 10.0
+_PROBE_ID = "orchgit-probe"
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """The runtime found ("" if none), or why each one there cannot be used."""
+
+    path: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+
+async def find_runtime(cgroups_path: str) -> Probe:
+    """The first runtime on PATH that runs a container."""
+    problems = []
+    for name in _RUNTIMES:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        problem = await _problem_with(path, f"{cgroups_path}-{name}")
+        if not problem:
+            return Probe(path)
+        problems.append(f"{name}: {problem}")
+    return Probe(problems=tuple(problems) or ("neither crun nor runc is on PATH",))
+
+
+async def _problem_with(path: str, cgroups_path: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="orchgit-probe-") as directory:
+        bundle = _probe_bundle(Path(directory), cgroups_path)
+        process = await asyncio.create_subprocess_exec(
+            *(path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                _, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return f"a container did not end within {_PROBE_TIMEOUT_S:.0f} s"
+    if process.returncode == 0:
+        return ""
+    return errors.decode("utf-8", "replace").strip() or f"exit status {process.returncode}"
+
+
+def _probe_bundle(directory: Path, cgroups_path: str) -> Path:
+    root = directory / "root"
+    for name in ("alloc", "local", "secrets", "tmp"):
+        (root / name).mkdir(parents=True)
+    paths = TaskDir(*(str(root / name) for name in ("alloc", "", "local", "secrets", "alloc")))
+    task = TaskConfig(alloc_id=_PROBE_ID, task_name="probe", attempt=0, task_dir=paths)
+    config = bundle_config(
+        task,
+        Isolation(command="/bin/true"),
+        UserIds(0, 0, []),
+        Runtime(cgroups_path=cgroups_path, resources={}),
+    )
+    (directory / "config.json").write_bytes(msgspec.json.encode(config))
+    return directory
