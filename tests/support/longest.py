@@ -20,9 +20,11 @@ def main() -> None:
     for path in sorted(p for package in PACKAGES for p in Path(package).rglob("*.py")):
         text = path.read_text()
         files.append((text.count("\n"), str(path)))
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
-                functions.append((node.end_lineno - node.lineno + 1, f"{path}:{node.name}"))
+        functions.extend(
+            (node.end_lineno - node.lineno + 1, f"{path}:{node.name}")
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+        )
     longest(files, "longest files:")
     longest(functions, "longest functions:")
 

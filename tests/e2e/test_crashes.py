@@ -1,0 +1,90 @@
+"""`kill -9` at any moment: tasks keep their pids, nothing acknowledged is lost, rollouts go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Repository
+from tests.support.dev_server import dev_server
+from tests.support.job_texts import sleeper
+
+
+@pytest.fixture
+def crashing(tmp_path: Path) -> object:
+    with dev_server(tmp_path / "data", "-no-demo") as server:
+        yield Repository(server, "crash", tmp_path)
+
+
+def test_tasks_keep_running_with_the_same_pids(crashing: Repository) -> None:
+    crashing.write("c.nomad.hcl", sleeper("crash", count=2))
+    commit = crashing.commit("Two tasks")
+    crashing.push()
+    before = crashing.server.running_allocations("crash", 2)
+    pids = {each["ID"]: crashing.server.task_pids(each["ID"]) for each in before}
+    assert all(pids.values())
+
+    crashing.server.kill9()
+    assert {each: crashing.server.task_pids(each) for each in pids} == pids
+    crashing.server.start()
+
+    after = crashing.server.running_allocations("crash", 2)
+    assert {each["ID"] for each in after} == set(pids)
+    assert {each: crashing.server.task_pids(each) for each in pids} == pids
+    assert crashing.server.get("/v1/gitops/source/crash")["Status"]["AppliedCommit"] == commit
+
+
+def test_an_interrupted_rollout_goes_on(crashing: Repository) -> None:
+    slow = sleeper("crash", count=3).replace(
+        'min_healthy_time  = "100ms"', 'min_healthy_time = "1s"'
+    )
+    crashing.write("c.nomad.hcl", slow)
+    crashing.commit("One")
+    crashing.push()
+    crashing.write("c.nomad.hcl", slow.replace('VERSION = "1"', 'VERSION = "2"'))
+    commit = crashing.commit("Two, interrupted")
+    crashing.push("-o", "detach")
+    crashing.server.kill9()
+    crashing.server.start()
+    rollout = crashing.server.wait_for(
+        f"/v1/gitops/rollout/{commit}", lambda found: found["FinishedTime"] > 0
+    )
+    assert rollout["Status"] == "healthy"
+    versions = {
+        crashing.server.log(each["ID"], "main").split()[-1]
+        for each in crashing.server.running_allocations("crash", 3)
+    }
+    assert versions == {"2"}
+
+
+def test_a_task_that_ended_while_the_agent_was_dead_is_reported(crashing: Repository) -> None:
+    gate = crashing.path.parent / "gate"
+    text = sleeper("crash", command=f"while [ ! -e {gate} ]; do sleep 0.05; done; exit 5")
+    crashing.write("c.nomad.hcl", text)
+    crashing.commit("Ends when told")
+    crashing.push()
+    [alloc] = crashing.server.running_allocations("crash")
+    crashing.server.kill9()
+    gate.touch()
+    crashing.server.start()
+    found = crashing.server.wait_for(
+        f"/v1/allocation/{alloc['ID']}", lambda data: data["ClientStatus"] == "failed"
+    )
+    events = found["TaskStates"]["main"]["Events"]
+    assert any(event["ExitCode"] == 5 for event in events)
+
+
+@pytest.mark.parametrize("round_number", range(3))
+def test_killed_right_after_the_push_nothing_acknowledged_is_lost(
+    crashing: Repository, round_number: int
+) -> None:
+    crashing.write("c.nomad.hcl", sleeper("crash", version=str(round_number)))
+    commit = crashing.commit(f"Round {round_number}")
+    crashing.push("-o", "detach")
+    crashing.server.kill9()
+    crashing.server.start()
+    assert crashing.server.get("/v1/gitops/source/crash")["Status"]["AppliedCommit"] == commit
+    job = crashing.server.get("/v1/job/crash")
+    assert job["Origin"]["CommitID"] == commit
+    crashing.server.running_allocations("crash")

@@ -1,0 +1,64 @@
+"""Every job of examples/jobs runs: `orchgit dev` pushes them all to its demo repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.dev_server import DevServer, dev_server, git
+
+EXAMPLES = Path(__file__).parents[2] / "examples/jobs"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    with dev_server(tmp_path_factory.mktemp("demo") / "data") as server:
+        yield server
+
+
+def test_the_demo_rollout_gets_healthy_with_every_example(demo: DevServer) -> None:
+    [rollout] = demo.wait_for(
+        "/v1/gitops/rollouts", lambda found: bool(found) and found[0]["FinishedTime"] > 0
+    )
+    assert rollout["Status"] == "healthy", rollout
+    assert {each["File"] for each in rollout["Jobs"]} == {p.name for p in EXAMPLES.glob("*.hcl")}
+
+
+def test_service_examples_run_and_batch_completes(demo: DevServer) -> None:
+    for job_id, count in (("web", 1), ("rolling", 3), ("system", 1), ("sticky", 1)):
+        demo.running_allocations(job_id, count)
+    found = demo.wait_for(
+        "/v1/job/batch/allocations",
+        lambda answer: [each["ClientStatus"] for each in answer] == ["complete"],
+    )
+    assert "report of commit" in demo.log(found[0]["ID"], "report")
+
+
+def test_periodic_example_is_launched_by_force(demo: DevServer) -> None:
+    demo.wait_for("/v1/jobs", lambda found: any(each["ID"] == "periodic" for each in found))
+    done = demo.cli("job", "periodic", "force", "periodic")
+    assert done.code == 0, done.text
+    jobs = demo.wait_for(
+        "/v1/jobs",
+        lambda found: any(
+            each["ID"].startswith("periodic/periodic-") and each["Status"] == "dead"
+            for each in found
+        ),
+    )
+    assert jobs
+
+
+def test_clone_edit_push_as_the_readme_says(demo: DevServer, tmp_path: Path) -> None:
+    demo.running_allocations("web")
+    git(tmp_path, "clone", f"{demo.address}/git/demo.git")
+    clone = tmp_path / "demo"
+    text = (clone / "web.nomad.hcl").read_text()
+    (clone / "web.nomad.hcl").write_text(text.replace("Hello from orchgit", "Good morning"))
+    git(clone, "commit", "-am", "Say good morning")
+    pushed = git(clone, "push").text
+    assert "update web" in pushed
+    assert "healthy" in pushed
+    found = demo.cli("status")
+    assert "web" in found.out

@@ -1,0 +1,134 @@
+"""Rollouts: failure, auto-revert, revert by hand, blame, sticky volumes."""
+
+from __future__ import annotations
+
+import os
+
+from tests.e2e.conftest import Repository
+from tests.support.job_texts import sleeper, sticky
+
+
+def finished(repository: Repository, commit: str) -> dict[str, object]:
+    found = repository.server.wait_for(
+        f"/v1/gitops/rollout/{commit}", lambda answer: answer["FinishedTime"] > 0
+    )
+    return dict(found)
+
+
+def versions_running(repository: Repository, count: int) -> list[str]:
+    return sorted(
+        repository.server.log(alloc["ID"], "main").split()[-1]
+        for alloc in repository.server.running_allocations(repository.name, count)
+    )
+
+
+def test_rolling_update_replaces_every_instance(repository: Repository) -> None:
+    repository.write("r.nomad.hcl", sleeper(repository.name, count=3))
+    repository.commit("Three")
+    repository.push()
+    repository.write("r.nomad.hcl", sleeper(repository.name, count=3, version="2"))
+    repository.commit("Version 2")
+    assert "healthy" in repository.push()
+    assert versions_running(repository, 3) == ["2", "2", "2"]
+    [deployment, *_] = repository.server.get(f"/v1/job/{repository.name}/deployments")
+    assert deployment["Status"] == "successful"
+
+
+def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
+    repository: Repository,
+) -> None:
+    repository.write("r.nomad.hcl", sleeper(repository.name, auto_revert=True))
+    repository.commit("Good")
+    repository.push()
+    bad = sleeper(repository.name, version="2", command="exit 7", auto_revert=True)
+    repository.write("r.nomad.hcl", bad)
+    commit = repository.commit("Bad")
+    seen = repository.push()
+    assert "failed" in seen or "reverted" in seen
+    rollout = finished(repository, commit)
+    assert rollout["Status"] in ("failed", "reverted")
+    assert versions_running(repository, 1) == ["1"]
+
+
+def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
+    repository.write("r.nomad.hcl", sleeper(repository.name, command="exit 7"))
+    commit = repository.commit("Never healthy")
+    assert "failed" in repository.push()
+    assert finished(repository, commit)["Status"] == "failed"
+
+
+def test_revert_by_hand_runs_the_commit_before_and_quarantines_the_bad_one(
+    repository: Repository,
+) -> None:
+    repository.write("r.nomad.hcl", sleeper(repository.name))
+    repository.commit("One")
+    repository.push()
+    repository.write("r.nomad.hcl", sleeper(repository.name, version="2"))
+    bad = repository.commit("Two")
+    repository.push()
+    done = repository.server.cli("rollout", "revert", bad[:10], "-yes")
+    assert done.code == 0, done.text
+    assert versions_running(repository, 1) == ["1"]
+    source = repository.server.get(f"/v1/gitops/source/{repository.name}")
+    assert source["Status"]["Quarantined"] == [bad]
+
+
+def test_everything_names_its_commit_author_and_subject(repository: Repository) -> None:
+    repository.write("r.nomad.hcl", sleeper(repository.name))
+    commit = repository.commit("Explain yourself")
+    repository.push()
+    [alloc] = repository.server.running_allocations(repository.name)
+    blame = repository.server.cli_json("blame", alloc["ID"][:8])
+    assert blame["CommitID"] == commit
+    assert blame["Author"] == "Ada"
+    assert blame["Subject"] == "Explain yourself"
+    assert blame["File"] == "r.nomad.hcl"
+    assert blame["Line"] == 2
+    [deployment] = repository.server.get(f"/v1/job/{repository.name}/deployments")
+    assert deployment["CommitID"] == commit
+    shown = repository.server.cli("rollout", "status", commit[:10])
+    assert shown.code == 0, shown.text
+    assert "Explain yourself" in shown.out
+    assert "Explain yourself" in repository.server.cli("rollout", "list").out
+    assert "Explain yourself" in repository.server.cli("alloc", "status", alloc["ID"]).out
+    assert commit[:8] in repository.server.cli("deployment", "list").out
+
+
+def test_sticky_volume_keeps_its_claim_across_updates(repository: Repository) -> None:
+    made = repository.server.cli("volume", "create", f"{repository.name}-data")
+    assert made.code == 0, made.text
+    volume = f"{repository.name}-data"
+    repository.write("s.nomad.hcl", sticky(repository.name, volume))
+    first = repository.commit("Claim it")
+    assert "healthy" in repository.push()
+    repository.write("s.nomad.hcl", sticky(repository.name, volume, version="2"))
+    repository.commit("Second version")
+    assert "healthy" in repository.push()
+    claims = [
+        each
+        for each in repository.server.get("/v1/volumes/claims")
+        if each["JobID"] == repository.name
+    ]
+    assert [each["CommitID"] for each in claims] == [first]
+    [alloc] = repository.server.running_allocations(repository.name)
+    volume_node = {
+        each["ID"]: each["NodeID"] for each in repository.server.get("/v1/volumes", type="host")
+    }
+    assert alloc["NodeID"] == volume_node[claims[0]["VolumeID"]]
+    assert repository.server.cli("volume", "claims").out.count(first[:8]) == 1
+
+
+def test_purge_deletes_the_claim(repository: Repository) -> None:
+    volume = f"{repository.name}-data"
+    assert repository.server.cli("volume", "create", volume).code == 0
+    repository.write("s.nomad.hcl", sticky(repository.name, volume))
+    repository.commit("Claim it")
+    repository.push()
+    stopped = repository.server.cli("job", "stop", "-purge", "-yes", "-detach", repository.name)
+    assert stopped.code == 0, stopped.text
+    repository.server.wait_for(
+        "/v1/volumes/claims",
+        lambda found: all(each["JobID"] != repository.name for each in found),
+    )
+    for pid in repository.server.task_pids(repository.name):
+        os.kill(pid, 0)

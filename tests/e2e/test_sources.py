@@ -1,0 +1,184 @@
+"""Sources elsewhere: polled URLs, a GitHub webhook, a local path that is watched."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.dev_server import DevServer, dev_server, git
+from tests.support.job_texts import sleeper
+
+SECRET = "a secret of the tests"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    config = tmp_path_factory.mktemp("config") / "agent.hcl"
+    config.write_text(f'gitops {{\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
+    data = tmp_path_factory.mktemp("dev") / "data"
+    with dev_server(data, "-no-demo", "-config", str(config)) as started:
+        yield started
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A work tree with one committed job, named after the test."""
+    path = tmp_path / "upstream"
+    path.mkdir()
+    git(path, "init")
+    write_job(path, name_of(request))
+    return path
+
+
+def name_of(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name).replace("_", "-")[:40].strip("-")
+
+
+def write_job(path: Path, name: str, version: str = "1") -> str:
+    (path / "job.nomad.hcl").write_text(sleeper(name, version=version))
+    git(path, "add", "-A")
+    git(path, "commit", "-m", f"Version {version}")
+    return git(path, "rev-parse", "HEAD").out.strip()
+
+
+def healthy(server: DevServer, commit: str) -> None:
+    found = server.wait_for(
+        f"/v1/gitops/rollout/{commit}", lambda answer: answer["FinishedTime"] > 0
+    )
+    assert found["Status"] == "healthy", found
+
+
+def test_polled_file_url(server: DevServer, upstream: Path, request: pytest.FixtureRequest) -> None:
+    name = name_of(request)
+    added = server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1s")
+    assert added.code == 0, added.text
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    healthy(server, write_job(upstream, name, "2"))
+
+
+def test_local_path_is_watched(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    added = server.cli("source", "add", name, str(upstream), "-poll-interval", "1h")
+    assert added.code == 0, added.text
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    healthy(server, write_job(upstream, name, "2"))
+
+
+def test_github_webhook_wakes_the_source(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    added = server.cli(
+        *("source", "add", name, f"file://{upstream}"),
+        *("-poll-interval", "1h", "-webhook-secret", "hook"),
+    )
+    assert added.code == 0, added.text
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    commit = write_job(upstream, name, "2")
+    body = json.dumps({"ref": "refs/heads/main", "after": commit}).encode()
+    answer = deliver(server, name, body, signature=signed(body))
+    assert answer.status_code in (200, 202), answer.text
+    healthy(server, commit)
+
+
+def signed(body: bytes, secret: str = SECRET) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def deliver(
+    server: DevServer,
+    name: str,
+    body: bytes,
+    signature: str | None,
+    delivery: str = "d-1",
+    event: str = "push",
+) -> httpx.Response:
+    headers = {"X-GitHub-Event": event, "X-GitHub-Delivery": delivery}
+    if signature is not None:
+        headers["X-Hub-Signature-256"] = signature
+    return httpx.post(
+        f"{server.address}/v1/gitops/webhook/{name}",
+        content=body,
+        headers=headers,
+        trust_env=False,
+    )
+
+
+@pytest.fixture
+def hooked(server: DevServer, upstream: Path, request: pytest.FixtureRequest) -> str:
+    name = name_of(request)
+    added = server.cli(
+        *("source", "add", name, f"file://{upstream}"),
+        *("-poll-interval", "1h", "-webhook-secret", "hook"),
+    )
+    assert added.code == 0, added.text
+    return name
+
+
+def test_unsigned_wrong_and_empty_signatures_are_refused(server: DevServer, hooked: str) -> None:
+    body = b'{"ref": "refs/heads/main"}'
+    for signature in (None, "", "sha256=", signed(body, "wrong"), signed(body, ""), "sha1=00"):
+        answer = deliver(server, hooked, body, signature)
+        assert answer.status_code in (401, 403), (signature, answer.text)
+        assert "cannot" in answer.text
+
+
+def test_malformed_huge_and_replayed_deliveries_are_refused(server: DevServer, hooked: str) -> None:
+    for number, body in enumerate((b"", b"[]", b"{", b"null", b'{"ref": 7}', b"[" * 100_000)):
+        answer = deliver(server, hooked, body, signed(body), f"malformed-{number}")
+        assert answer.status_code == 400, (body[:20], answer.status_code, answer.text)
+    huge = b'{"ref": "' + b"x" * (2 * 1024 * 1024) + b'"}'
+    assert deliver(server, hooked, huge, signed(huge), "huge").status_code == 413
+    good = b'{"ref": "refs/heads/main", "after": "0"}'
+    assert deliver(server, hooked, good, signed(good), "twice").status_code in (200, 202)
+    assert deliver(server, hooked, good, signed(good), "twice").status_code in (403, 409)
+
+
+def test_source_without_a_webhook_secret_takes_no_webhook(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    body = b'{"ref": "refs/heads/main"}'
+    assert deliver(server, name, body, signed(body, "")).status_code in (401, 403)
+
+
+def test_an_outage_is_told_and_deletes_nothing(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1s")
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    upstream.rename(upstream.with_name("gone"))
+    found = server.wait_for(
+        f"/v1/gitops/source/{name}", lambda answer: answer["Status"]["LastError"] != ""
+    )
+    assert "cannot" in found["Status"]["LastError"]
+    assert len(server.running_allocations(name)) == 1
+    assert "error" in server.cli("source", "list").out
+
+
+def test_refs_and_urls_that_look_like_options_are_refused(server: DevServer) -> None:
+    for arguments in (
+        ("source", "add", "evil", "--", "--upload-pack=touch /tmp/evil"),
+        ("source", "add", "evil", "ext::sh -c touch% /tmp/evil"),
+        (
+            "source",
+            "add",
+            "evil",
+            "https://example.org/x.git",
+            "-ref",
+            "refs/heads/--upload-pack=x",
+        ),
+    ):
+        done = server.cli(*arguments)
+        assert done.code == 1, (arguments, done.text)
+        assert "cannot" in done.err
