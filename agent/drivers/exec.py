@@ -20,6 +20,7 @@ from agent.drivers import oci
 from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.cgroups import CgroupLayout, oci_resources
 from agent.drivers.config import decode_config
+from agent.drivers.locks import StartLocks
 from agent.drivers.runtimes import Probe, find_runtime
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
@@ -46,6 +47,7 @@ class ExecDriver(SupervisedDriver):
     ) -> None:
         super().__init__(supervisor)
         self._layout = layout
+        self._starting = StartLocks()
         self._host_paths = host_paths
         node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
         self._run_dir = Path(_RUN_DIR, node)
@@ -68,14 +70,15 @@ class ExecDriver(SupervisedDriver):
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         user = resolve_user(task.user or _DEFAULT_USER)
         assert user is not None
-        if await self._supervisor.status(task.key) is None:
-            await self._remove_container(task.key)
-            self._write_bundle(task, isolation, user)
-        try:
-            return await self._start(task, self._spec(runtime, task), {"runtime": runtime})
-        except DriverError:
-            await self._remove_container(task.key)
-            raise
+        async with self._starting.of(task.key):
+            if await self._supervisor.status(task.key) is None:
+                await self._remove_container(task.key)
+                self._write_bundle(task, isolation, user)
+            try:
+                return await self._start(task, self._spec(runtime, task), {"runtime": runtime})
+            except DriverError:
+                await self._remove_container(task.key)
+                raise
 
     async def destroy_task(self, handle: TaskHandle) -> None:
         await super().destroy_task(handle)

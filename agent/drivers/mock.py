@@ -22,6 +22,7 @@ from agent.drivers.base import (
 )
 from agent.drivers.config import decode_config
 from agent.drivers.durations import duration_s
+from agent.drivers.locks import StartLocks
 from agent.drivers.signals import signal_number
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
@@ -53,7 +54,7 @@ class MockDriver:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[str, _MockTask] = {}
-        self._starting: dict[str, asyncio.Lock] = {}
+        self._starting = StartLocks()
         self.healthy = True
         """A test may take the driver away."""
 
@@ -68,7 +69,7 @@ class MockDriver:
     async def start_task(self, task: TaskConfig) -> TaskHandle:
         config = decode_config(self.name, task.task_name, task.config, MockConfig)
         signal_number(task.kill_signal)
-        async with self._starting.setdefault(task.key, asyncio.Lock()):
+        async with self._starting.of(task.key):
             if task.key not in self._tasks:
                 await self._clock.sleep(duration_s(config.start_block_for))
                 if config.start_error:
@@ -91,7 +92,6 @@ class MockDriver:
 
     async def destroy_task(self, handle: TaskHandle) -> None:
         task = self._tasks.pop(handle.key, None)
-        self._starting.pop(handle.key, None)
         if task is not None:
             task.kill()
 

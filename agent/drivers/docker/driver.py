@@ -28,6 +28,7 @@ from agent.drivers.docker.container import (
 from agent.drivers.docker.follower import Follower
 from agent.drivers.docker.session import DockerSession
 from agent.drivers.durations import duration_s
+from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import group_name, log_streams
@@ -55,6 +56,7 @@ class DockerDriver:
         self._positions = data_dir / "docker-logs"
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
+        self._starting = StartLocks()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, Follower] = {}
@@ -112,7 +114,8 @@ class DockerDriver:
             signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         request = container_request(task, config, self._options, os.cpu_count() or 1)
         engine = await self._connected()
-        container = await self._call(self._create_and_start, engine, task, config, request)
+        async with self._starting.of(task.key):
+            container = await self._call(self._create_and_start, engine, task, config, request)
         handle = TaskHandle(
             driver=self.name,
             key=task.key,

@@ -6,6 +6,7 @@ Every call may wait for the network or the engine, so it is made on a thread (`d
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -24,6 +25,12 @@ _TIMEOUT_S = 60
 _HEADER_BYTES = 8
 _STREAMS = {0: "stdout", 1: "stdout", 2: "stderr"}
 _CONFLICT = 409
+_NAME_ATTEMPTS = 40
+_NAME_DELAY_S = 0.05
+
+
+class NotThereError(DriverError):
+    """The engine has no such container, image or command."""
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -69,7 +76,7 @@ class Engine:
     # -- images --------------------------------------------------------------------------------
 
     def has_image(self, image: str) -> bool:
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotThereError):
             return bool(
                 self._call(f"inspect image {image}", lambda: self._api.inspect_image(image))
             )
@@ -89,31 +96,35 @@ class Engine:
     # -- containers ----------------------------------------------------------------------------
 
     def create(self, name: str, request: dict[str, object]) -> str:
-        """The id of the new container, or of the one that has this name already."""
-        try:
-            return str(self._api.create_container_from_config(request, name)["Id"])
-        except APIError as problem:
-            if problem.status_code == _CONFLICT:
+        """The id of the new container, or of the one that has this name already.
+
+        A name may be taken a moment before its container can be inspected: a request of an agent
+        that was killed may still be under way.
+        """
+        for _ in range(_NAME_ATTEMPTS):
+            try:
+                return str(self._api.create_container_from_config(request, name)["Id"])
+            except (DockerException, requests.RequestException) as problem:
+                if not isinstance(problem, APIError) or problem.status_code != _CONFLICT:
+                    raise _failure(f"create container {name}", problem) from None
+            with contextlib.suppress(NotThereError):
                 return self.inspect(name).id
-            raise DriverError(f"cannot create container {name}: {_explain(problem)}") from None
-        except (DockerException, requests.RequestException) as problem:
-            raise _failure(f"create container {name}", problem) from None
+            time.sleep(_NAME_DELAY_S)
+        raise DriverError(f"cannot create container {name}: its name is taken", recoverable=True)
 
     def start(self, container: str) -> None:
         self._call(f"start container {container[:12]}", lambda: self._api.start(container))
 
     def inspect(self, container: str) -> Container:
-        """NotFound is a DriverError too: see `exists`."""
+        """NotThereError when the engine has no such container."""
         what = f"inspect container {container[:12]}"
         return _container(self._call(what, lambda: self._api.inspect_container(container)))
 
     def exists(self, container: str) -> bool:
         try:
-            self._api.inspect_container(container)
-        except NotFound:
+            self.inspect(container)
+        except NotThereError:
             return False
-        except (DockerException, requests.RequestException) as problem:
-            raise _failure(f"inspect container {container[:12]}", problem) from None
         return True
 
     def wait(self, container: str) -> None:
@@ -124,7 +135,7 @@ class Engine:
     def stop(self, container: str, timeout_s: float) -> None:
         """The image's own stop signal, then a kill."""
         what = f"stop container {container[:12]}"
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotThereError):
             self._call(what, lambda: self._api.stop(container, timeout=max(0, round(timeout_s))))
 
     def kill(self, container: str, signal: str) -> bool:
@@ -141,7 +152,7 @@ class Engine:
 
     def remove(self, container: str) -> None:
         what = f"remove container {container[:12]}"
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotThereError):
             self._call(what, lambda: self._api.remove_container(container, v=True, force=True))
 
     def stats(self, container: str) -> dict[str, Any]:
@@ -217,16 +228,16 @@ def _connect_like(api: Any, timeout_s: float) -> Any:
 
 
 def _translated(call: Callable[[], T], what: str) -> T:
-    """NotFound passes, for callers who expect it; all else becomes a DriverError."""
+    """What the libraries raise becomes a DriverError."""
     try:
         return call()
-    except NotFound:
-        raise
     except (DockerException, requests.RequestException, HTTPError, OSError) as problem:
         raise _failure(what, problem) from None
 
 
 def _failure(what: str, problem: Exception) -> DriverError:
+    if isinstance(problem, NotFound):
+        return NotThereError(f"cannot {what}: {_explain(problem)}")
     recoverable = not isinstance(problem, APIError) or problem.is_server_error()
     return DriverError(f"cannot {what}: {_explain(problem)}", recoverable=recoverable)
 
