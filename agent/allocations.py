@@ -1,0 +1,111 @@
+"""All allocations of the node: what the servers want becomes runners, and they become reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from agent.alloc_runner import AllocRunner
+from agent.context import AllocContext, NodeServices
+from agent.hooks import alloc_dir
+from agent.local_state import AllocRecord, StoredAlloc
+from agent.loops import spawn
+from agent.paths import AllocPaths
+from orchgit.errors import NotFoundError
+from orchgit.model.allocation import Allocation
+from orchgit.model.job import Job
+from orchgit.wire.messages import AllocReport, AllocSet
+
+
+class Allocations:
+    """`report` is called with each new report; it must return at once."""
+
+    def __init__(self, node: NodeServices, report: Callable[[AllocReport], None]) -> None:
+        self._node = node
+        self._report = report
+        self._runners: dict[str, AllocRunner] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
+
+    def __iter__(self) -> Iterator[AllocRunner]:
+        return iter(list(self._runners.values()))
+
+    def get(self, alloc_id: str) -> AllocRunner:
+        runner = self._runners.get(alloc_id)
+        if runner is None:
+            raise NotFoundError(f'Unknown allocation "{alloc_id}"')
+        return runner
+
+    def restore(self, stored: list[StoredAlloc]) -> None:
+        """At start: every allocation is known again before a server is spoken to."""
+        for entry in stored:
+            context = AllocContext(entry.alloc, entry.job, self._paths(entry.alloc.id))
+            self._add(AllocRunner(self._node, context, entry.local, entry.tasks, self._changed))
+
+    def take(self, wanted: AllocSet) -> None:
+        """What a server says: new and changed allocations, and which ones it still knows."""
+        for delivery in wanted.changed:
+            runner = self._runners.get(delivery.alloc.id)
+            if runner is not None:
+                runner.update(delivery.alloc, delivery.job)
+            elif not delivery.alloc.is_client_terminal:
+                self._receive(delivery.alloc, delivery.job)
+        keep = set(wanted.wanted)
+        for alloc_id in [id_ for id_ in self._runners if id_ not in keep]:
+            if alloc_id not in self._removing:
+                self._removing[alloc_id] = spawn(self._remove(alloc_id), f"remove {alloc_id}")
+
+    def full_report(self) -> list[AllocReport]:
+        return [runner.report() for runner in self._runners.values()]
+
+    async def wait_ended(self, alloc_id: str) -> AllocPaths | None:
+        """Until that allocation has ended here; where its files are, if they are still here."""
+        runner = self._runners.get(alloc_id)
+        if runner is None:
+            return None
+        await runner.ended.wait()
+        return None if runner.local.files_removed else runner.context.paths
+
+    async def remove_files(self, runner: AllocRunner) -> None:
+        """An ended allocation's files are garbage: the facts about it stay."""
+        await alloc_dir.remove(runner.context.paths)
+        runner.set_local(files_removed=True)
+
+    async def close(self) -> None:
+        """The agent stops: every loop ends, the tasks go on."""
+        pending = list(self._removing.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.gather(*(runner.close() for runner in self._runners.values()))
+
+    def _receive(self, alloc: Allocation, job: Job) -> None:
+        """Stored now; the first start of a task waits until that (and this) is on disk."""
+        local = AllocRecord(received_ns=self._node.clock.now_ns())
+        self._node.local.put_allocation(alloc, job, local)
+        context = AllocContext(alloc, job, self._paths(alloc.id))
+        self._add(AllocRunner(self._node, context, local, {}, self._changed))
+
+    def _add(self, runner: AllocRunner) -> None:
+        self._runners[runner.id] = runner
+        self._node.services.by_alloc[runner.id] = runner.services
+        runner.start()
+
+    async def _remove(self, alloc_id: str) -> None:
+        """The servers have forgotten it: end what runs of it, and forget it too."""
+        runner = self._runners[alloc_id]
+        try:
+            runner.end_locally("the servers no longer know this allocation")
+            await runner.ended.wait()
+            await runner.close()
+            await alloc_dir.remove(runner.context.paths)
+            self._node.local.remove_allocation(alloc_id)
+            del self._runners[alloc_id]
+            self._node.services.by_alloc.pop(alloc_id, None)
+        finally:
+            self._removing.pop(alloc_id, None)
+
+    def _changed(self, runner: AllocRunner) -> None:
+        self._report(runner.report())
+
+    def _paths(self, alloc_id: str) -> AllocPaths:
+        return AllocPaths(self._node.alloc_root / alloc_id)

@@ -1,0 +1,98 @@
+"""What an agent is told when it starts: one frozen dataclass, validated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchgit.errors import InvalidInputError
+from orchgit.wire.tls import TlsFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostVolumeConfig:
+    """A directory of the node that jobs may mount by name."""
+
+    path: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedConfig:
+    """What the node keeps from tasks."""
+
+    cpu_mhz: int = 0
+    memory_mb: int = 0
+    disk_mb: int = 0
+    reserved_ports: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageConfig:
+    """When the files of ended allocations are removed."""
+
+    max_allocs: int = 50
+    """Ended ones beyond this many lose their files, the oldest first."""
+    disk_usage_percent: float = 80.0
+    interval_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    data_dir: Path
+    servers: tuple[str, ...]
+    """host:port of the servers' RPC, at least one."""
+    node_name: str = ""
+    """"" means the machine's name."""
+    region: str = "global"
+    datacenter: str = "dc1"
+    node_pool: str = "default"
+    node_class: str = ""
+    meta: Mapping[str, str] = field(default_factory=dict)
+    host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    reserved: ReservedConfig = field(default_factory=ReservedConfig)
+    http_addr: str = ""
+    """Where this agent's HTTP API is reached; told to the servers and their clients."""
+    network_interface: str = ""
+    drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Options by driver: `{"raw_exec": {"enabled": True}}`."""
+    host_env: Mapping[str, str] | None = None
+    """Given to tasks that see the host's files; None: the agent's own, without secrets."""
+    garbage: GarbageConfig = field(default_factory=GarbageConfig)
+    tls: TlsFiles | None = None
+
+    def __post_init__(self) -> None:
+        problems = [
+            *(f"servers: {problem}" for problem in map(_address_problem, self.servers) if problem),
+            *_volume_problems(self.host_volumes),
+        ]
+        if not self.servers:
+            problems.append("servers: name at least one, as host:port")
+        if self.garbage.max_allocs < 0:
+            problems.append("garbage.max_allocs: must not be negative")
+        if problems:
+            raise InvalidInputError(f"cannot use the agent's config: {'; '.join(problems)}")
+
+    @property
+    def client_dir(self) -> Path:
+        return self.data_dir / "client"
+
+    @property
+    def alloc_root(self) -> Path:
+        return self.data_dir / "alloc"
+
+
+def _address_problem(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        return f'"{address}" is not host:port'
+    return ""
+
+
+def _volume_problems(volumes: Mapping[str, HostVolumeConfig]) -> list[str]:
+    return [
+        f'host_volumes: "{name}" needs an absolute path that exists, not "{volume.path}"'
+        for name, volume in volumes.items()
+        if not volume.path.startswith("/") or not Path(volume.path).exists()
+    ]

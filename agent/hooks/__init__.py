@@ -1,0 +1,22 @@
+"""What is done before a task (or an allocation) starts, one step per file.
+
+A task hook is `async def prepare(setup: TaskSetup) -> None`: it reads the setup, touches the task's
+directory, and adds what the driver must know. `TASK_HOOKS` is their order. Every hook may run
+again for the next attempt and must find its earlier work no hindrance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from agent.hooks import artifacts, dispatch_payload, task_dir, volumes
+from agent.hooks.base import TaskSetup
+
+TaskHook = Callable[[TaskSetup], Awaitable[None]]
+
+TASK_HOOKS: tuple[TaskHook, ...] = (
+    task_dir.prepare,
+    volumes.prepare,
+    dispatch_payload.prepare,
+    artifacts.prepare,
+)

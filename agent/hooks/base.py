@@ -1,0 +1,81 @@
+"""What hooks share: the setup they read and fill, and the error they raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent import task_env
+from agent.drivers.base import Mount
+from agent.paths import TaskPaths
+from agent.task_env import EnvInput, TaskEnv
+from agent.task_state import Happened
+from orchgit.clock import Clock
+from orchgit.errors import DriverError
+from orchgit.model.allocation import Allocation, TaskEvent
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.task import Task
+
+
+class SetupError(DriverError):
+    """A hook failed; `happened` is the event it is told by."""
+
+    def __init__(
+        self,
+        message: str,
+        recoverable: bool = False,
+        happened: Happened = Happened.SETUP_FAILURE,
+    ) -> None:
+        super().__init__(message, recoverable)
+        self.happened = happened
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSource:
+    """One volume of the group, as found on this node."""
+
+    host_path: str
+    read_only: bool
+
+
+@dataclass
+class TaskSetup:
+    """One task about to be started; `done` remembers steps that need not be repeated."""
+
+    node: Node
+    region: str
+    job: Job
+    group: TaskGroup
+    task: Task
+    alloc: Allocation
+    paths: TaskPaths
+    volume_sources: dict[str, VolumeSource]
+    host_env: dict[str, str]
+    isolation: str
+    """The driver's: what the task sees of the node's files."""
+    clock: Clock
+    emit: Callable[[TaskEvent], None]
+    template_env: dict[str, str] = field(default_factory=dict)
+    mounts: list[Mount] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
+
+    def environment(self) -> TaskEnv:
+        """The environment with what the hooks have added so far."""
+        host = self.isolation == "none"
+        return task_env.build(
+            EnvInput(
+                node=self.node,
+                region=self.region,
+                job=self.job,
+                group=self.group,
+                task=self.task,
+                alloc=self.alloc,
+                alloc_dir=str(self.paths.alloc_dir) if host else "/alloc",
+                local_dir=str(self.paths.local) if host else "/local",
+                secrets_dir=str(self.paths.secrets) if host else "/secrets",
+                host_env={} if self.isolation == "image" else self.host_env,
+                template_env=self.template_env,
+            )
+        )

@@ -1,0 +1,61 @@
+"""Writing a file into a directory that a task may have prepared: no link is ever followed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from agent.hooks.base import SetupError
+
+
+def relative_parts(relative: str) -> list[str]:
+    """The parts of a path that must stay inside its directory; SetupError when it does not."""
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if ".." in parts or not parts:
+        raise SetupError(
+            f'cannot write "{relative}": it must name a file inside the task directory'
+        )
+    return parts
+
+
+def write_inside(root: Path, relative: str, data: bytes, mode: int) -> None:
+    """Replace the file `relative` under `root` at once; directories on the way are made."""
+    *directories, name = relative_parts(relative)
+    try:
+        directory_fd = open_directory(root, directories)
+        try:
+            _replace(directory_fd, name, data, mode)
+        finally:
+            os.close(directory_fd)
+    except OSError as problem:
+        raise SetupError(f'cannot write "{relative}": {problem.strerror}') from None
+
+
+def open_directory(root: Path, parts: list[str]) -> int:
+    """A descriptor of the directory, made where missing; OSError when a part is a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = os.open(root, flags)
+    for part in parts:
+        try:
+            with contextlib.suppress(FileExistsError):  # made by an earlier attempt, or by the task
+                os.mkdir(part, 0o755, dir_fd=fd)
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _replace(directory_fd: int, name: str, data: bytes, mode: int) -> None:
+    temporary = f".{name}.orchgit"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, 0o600, dir_fd=directory_fd)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+    except OSError:
+        os.unlink(temporary, dir_fd=directory_fd)
+        raise
+    os.replace(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)

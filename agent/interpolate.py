@@ -1,0 +1,69 @@
+"""`${...}` in a job's strings, replaced by what is known only on the node.
+
+Names: `NOMAD_...` and other variables of the task's environment, `env["X"]`, `node.*`, `attr.*`,
+`meta.*`. A name that is not known stays as it is written, so that a shell inside the task still
+sees its own `${X}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from orchgit.model.node import Node
+
+_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+(?:\[\s*\"[^\"]*\"\s*\])?)\s*\}")
+_ENV_INDEX = re.compile(r'^env\[\s*"([^"]*)"\s*\]$')
+
+T = TypeVar("T")
+
+
+def node_names(node: Node, region: str) -> dict[str, str]:
+    """Every `node.*`, `attr.*` and `meta.*` name of a node."""
+    names = {
+        "node.unique.id": node.id,
+        "node.unique.name": node.name,
+        "node.datacenter": node.datacenter,
+        "node.region": region,
+        "node.class": node.node_class,
+        "node.pool": node.node_pool,
+    }
+    names |= {f"attr.{name}": value for name, value in node.attributes.items()}
+    names |= {f"meta.{name}": value for name, value in node.meta.items()}
+    return names
+
+
+class Interpolator:
+    """Replaces references by a node's names and a task's environment."""
+
+    def __init__(self, names: Mapping[str, str], env: Mapping[str, str]) -> None:
+        self._names = names
+        self._env = env
+
+    def text(self, value: str) -> str:
+        if "${" not in value:
+            return value
+        return _REFERENCE.sub(self._replace, value)
+
+    def tree(self, value: T) -> T:
+        """The same for every string inside lists and maps, keys included."""
+        return self._tree(value)  # type: ignore[return-value]
+
+    def _tree(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._tree(item) for item in value]
+        if isinstance(value, dict):
+            return {self._tree(key): self._tree(item) for key, item in value.items()}
+        return value
+
+    def _replace(self, match: re.Match[str]) -> str:
+        name = match.group(1)
+        index = _ENV_INDEX.match(name)
+        if index:
+            return self._env.get(index.group(1), "")
+        if name in self._names:
+            return self._names[name]
+        return self._env.get(name, match.group(0))

@@ -1,0 +1,236 @@
+"""The node's stream to the servers: hello, full report, then heartbeats and reports both ways.
+
+A session lasts as long as its connection. Whatever was not acknowledged when it ended is told again
+by the full report that begins the next one, so nothing is lost and nothing must be remembered.
+While a batch of reports is under way, newer ones gather (the latest per allocation): one
+allocation is reported at once, a thousand in a few frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Protocol
+from zlib import crc32
+
+import structlog
+
+from agent.loops import spawn
+from orchgit.clock import Clock
+from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
+from orchgit.model.node import Node
+from orchgit.wire.messages import (
+    AgentAllocReports,
+    AgentFrame,
+    AgentHeartbeat,
+    AgentHello,
+    AgentNodeUpdate,
+    AllocReport,
+    AllocSet,
+    HeartbeatAck,
+    Refused,
+    ReportsAck,
+    ServerFrame,
+    Welcome,
+)
+
+_log = structlog.get_logger(__name__)
+
+_WELCOME_TIMEOUT_S = 10.0
+_FIRST_BACKOFF_S = 0.05
+_MAX_BACKOFF_S = 5.0
+
+OpenStream = Callable[[str, AsyncIterator[AgentFrame]], AsyncIterator[ServerFrame]]
+"""(server address, frames to send) -> frames received; ends or raises with the connection."""
+
+
+class NodeSide(Protocol):
+    """What the link needs of the agent. All calls come from the event loop and return at once."""
+
+    def node(self) -> Node: ...
+
+    def full_report(self) -> list[AllocReport]: ...
+
+    def take_allocations(self, wanted: AllocSet) -> None: ...
+
+    def take_servers(self, servers: list[str]) -> None: ...
+
+    def contact_changed(self, connected: bool) -> None: ...
+
+
+class ServerLink:
+    def __init__(
+        self, servers: list[str], side: NodeSide, clock: Clock, open_stream: OpenStream, seed: str
+    ) -> None:
+        self._servers = list(servers)
+        self._side = side
+        self._clock = clock
+        self._open_stream = open_stream
+        self._seed = seed
+        self._session: _Session | None = None
+        self._loop: asyncio.Task[None] | None = None
+        self.connected = asyncio.Event()
+
+    def start(self) -> None:
+        self._loop = spawn(self._run(), "server link")
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+
+    def report(self, report: AllocReport) -> None:
+        """Tell the servers soon; without a session the next full report tells it."""
+        if self._session is not None:
+            self._session.report(report)
+
+    def node_changed(self) -> None:
+        """The fingerprint changed."""
+        if self._session is not None:
+            self._session.send(AgentNodeUpdate(self._side.node()))
+
+    def use_servers(self, servers: list[str]) -> None:
+        """The servers there are now; the one in use stays in use."""
+        if servers:
+            self._servers = list(servers)
+
+    async def _run(self) -> None:
+        failures, position, hint = 0, 0, ""
+        while True:
+            address = hint or self._servers[position % len(self._servers)]
+            hint = ""
+            session = _Session(self._side, self._clock, self._began)
+            try:
+                await session.run(partial(self._open_stream, address))
+                problem: OrchgitError = TimedOutError("the server ended the stream")
+            except OrchgitError as exc:
+                problem = exc
+            failures = 0 if session.welcomed else failures + 1
+            self._ended(address, problem)
+            position += 1
+            if isinstance(problem, NotLeaderError) and problem.leader and failures < 2:
+                hint = problem.leader
+            elif failures % len(self._servers) == 0 or failures > len(self._servers):
+                await self._clock.sleep(backoff_s(failures // len(self._servers), self._seed))
+
+    def _began(self, session: _Session) -> None:
+        self._session = session
+        self.connected.set()
+        self._side.contact_changed(True)
+
+    def _ended(self, address: str, problem: OrchgitError) -> None:
+        if self._session is not None:
+            _log.warning("lost the server", server=address, error=str(problem))
+            self._side.contact_changed(False)
+        self._session = None
+        self.connected.clear()
+
+
+def backoff_s(failures: int, seed: str) -> float:
+    """How long to wait after this many rounds of failure; half of it differs from node to node."""
+    base_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10))
+    return base_s * (0.5 + 0.5 * (crc32(f"{seed}/{failures}".encode()) / 2**32))
+
+
+class _Session:
+    """One connection to one server."""
+
+    def __init__(self, side: NodeSide, clock: Clock, began: Callable[[_Session], None]) -> None:
+        self._side = side
+        self._clock = clock
+        self._began = began
+        self._outgoing: asyncio.Queue[AgentFrame] = asyncio.Queue()
+        self._pending: dict[str, AllocReport] = {}
+        self._seq = 0
+        self._acked = 0
+        self._ttl_s = 0.0
+        self._heard_s = clock.monotonic_s()
+        self._welcomed = asyncio.Event()
+
+    @property
+    def welcomed(self) -> bool:
+        return self._welcomed.is_set()
+
+    async def run(
+        self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncIterator[ServerFrame]]
+    ) -> None:
+        """Until the connection ends (returns) or fails (raises an OrchgitError)."""
+        self.send(AgentHello(self._side.node()))
+        stream = open_stream(self._frames())
+        heart = asyncio.create_task(self._heartbeats(), name="heartbeats")
+        receiving = asyncio.create_task(self._receive(stream), name="server frames")
+        try:
+            await asyncio.wait({heart, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (receiving, heart):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (heart, receiving):
+                task.cancel()
+            await asyncio.gather(heart, receiving, return_exceptions=True)
+
+    def send(self, frame: AgentFrame) -> None:
+        self._outgoing.put_nowait(frame)
+
+    def report(self, report: AllocReport) -> None:
+        self._pending[report.alloc_id] = report
+        self._send_reports()
+
+    def _send_reports(self) -> None:
+        if self._pending and self._acked == self._seq:
+            self._seq += 1
+            self.send(AgentAllocReports(self._seq, list(self._pending.values())))
+            self._pending = {}
+
+    async def _frames(self) -> AsyncIterator[AgentFrame]:
+        while True:
+            yield await self._outgoing.get()
+
+    async def _receive(self, stream: AsyncIterator[ServerFrame]) -> None:
+        async for frame in stream:
+            self._heard_s = self._clock.monotonic_s()
+            self._take(frame)
+
+    def _take(self, frame: ServerFrame) -> None:
+        match frame:
+            case Welcome():
+                self._welcome(frame)
+            case HeartbeatAck():
+                self._ttl_s = frame.heartbeat_ttl_s
+                self._side.take_servers(frame.servers)
+            case AllocSet():
+                self._side.take_allocations(frame)
+            case ReportsAck():
+                self._acked = max(self._acked, frame.seq)
+                self._send_reports()
+            case Refused():
+                raise RefusedError(frame.message)
+
+    def _welcome(self, frame: Welcome) -> None:
+        self._ttl_s = frame.heartbeat_ttl_s
+        self._welcomed.set()
+        self._seq += 1
+        self.send(AgentAllocReports(self._seq, self._side.full_report()))
+        self._began(self)
+
+    async def _heartbeats(self) -> None:
+        """One per half TTL; a server silent for a whole TTL (a heartbeat unanswered) is lost."""
+        await self._wait_for_welcome()
+        while True:
+            await self._clock.sleep(self._ttl_s / 2)
+            silent_s = self._clock.monotonic_s() - self._heard_s
+            if silent_s > self._ttl_s:
+                raise TimedOutError(f"cannot reach the server: no frame for {silent_s:.1f}s")
+            self.send(AgentHeartbeat())
+
+    async def _wait_for_welcome(self) -> None:
+        late = asyncio.ensure_future(self._clock.sleep(_WELCOME_TIMEOUT_S))
+        welcome = asyncio.ensure_future(self._welcomed.wait())
+        try:
+            await asyncio.wait({late, welcome}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+            welcome.cancel()
+        if not self.welcomed:
+            raise TimedOutError("cannot reach the server: it did not answer the hello")

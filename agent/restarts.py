@@ -1,0 +1,98 @@
+"""Whether and when a task that ended is started again: the restart policy, as pure data.
+
+Within `interval` a task gets `attempts` restarts, each `delay` (plus up to a quarter of it, so that
+many tasks that fail together do not come back together) after it ended. Past them, mode `fail` ends
+the task and mode `delay` waits for the next interval. A window begins with the first end after the
+previous window is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from orchgit.model.base import NS_PER_S
+from orchgit.model.task import RestartPolicy
+
+WITHIN_POLICY = "Restart within policy"
+NO_RESTARTS = "Policy allows no restarts"
+UNRECOVERABLE = "Error was unrecoverable"
+NOT_NEEDED = "Restart unnecessary as task terminated successfully"
+DELAYED = "Exceeded allowed attempts, waiting for the next interval"
+
+_JITTER_SHARE = 0.25
+_FRACTIONS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What of a task's past the policy depends on; kept in the local state."""
+
+    count: int = 0
+    window_start_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended: with an exit code, or before it began (`start_error`)."""
+
+    successful: bool
+    start_error: str = ""
+    recoverable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    restart: bool
+    delay_ns: int
+    reason: str
+    failed: bool
+
+
+def decide(
+    policy: RestartPolicy,
+    past: Restarts,
+    ended: Ended,
+    *,
+    restart_on_success: bool,
+    now_ns: int,
+    seed: str,
+) -> tuple[Decision, Restarts]:
+    """What to do after `ended`, and the past that the next decision is made on."""
+    if ended.successful and not restart_on_success:
+        return Decision(False, 0, NOT_NEEDED, failed=False), past
+    past = _count(policy, past, now_ns)
+    failed = not ended.successful
+    if ended.start_error and not ended.recoverable:
+        return Decision(False, 0, UNRECOVERABLE, failed=True), past
+    if past.count <= policy.attempts:
+        delay_ns = _jittered(policy.delay_ns, f"{seed}/{past.window_start_ns}/{past.count}")
+        return Decision(True, delay_ns, WITHIN_POLICY, failed), past
+    if policy.mode == "delay":
+        rest_ns = max(0, past.window_start_ns + policy.interval_ns - now_ns)
+        return Decision(True, rest_ns + _jitter(policy.delay_ns, seed), DELAYED, failed), past
+    return Decision(False, 0, _exceeded(policy), failed=True), past
+
+
+def _count(policy: RestartPolicy, past: Restarts, now_ns: int) -> Restarts:
+    if past.count == 0 or now_ns > past.window_start_ns + policy.interval_ns:
+        past = Restarts(0, now_ns)
+    return replace(past, count=past.count + 1)
+
+
+def _jittered(delay_ns: int, seed: str) -> int:
+    return delay_ns + _jitter(delay_ns, seed)
+
+
+def _jitter(delay_ns: int, seed: str) -> int:
+    return round(delay_ns * _JITTER_SHARE * (crc32(seed.encode()) / _FRACTIONS))
+
+
+def _exceeded(policy: RestartPolicy) -> str:
+    if policy.attempts == 0:
+        return NO_RESTARTS
+    interval_s = policy.interval_ns / NS_PER_S
+    return (
+        f"Exceeded allowed attempts {policy.attempts} in interval {interval_s:g}s "
+        'and mode is "fail"'
+    )

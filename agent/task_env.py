@@ -1,0 +1,183 @@
+"""A task's environment: the `NOMAD_*` variables, the commit it came from, and the job's own `env`.
+
+Pure: everything is passed in. Later sources win: the host's variables (for drivers that see the
+host's files), the built-in ones, templates' variables, the task's `env`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.interpolate import Interpolator, node_names
+from orchgit.model.allocation import Allocation
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.resources import AllocatedPort, AllocatedTask
+from orchgit.model.task import Task
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE|^(NOMAD|ORCHGIT|VAULT|CONSUL|AWS|GOOGLE)_",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvInput:
+    """All that a task's environment is made of."""
+
+    node: Node
+    region: str
+    job: Job
+    group: TaskGroup
+    task: Task
+    alloc: Allocation
+    alloc_dir: str
+    """The three directories as the task itself sees them."""
+    local_dir: str
+    secrets_dir: str
+    host_env: Mapping[str, str]
+    template_env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnv:
+    env: dict[str, str]
+    interpolate: Interpolator
+
+
+def build(source: EnvInput) -> TaskEnv:
+    """The environment, and the interpolator for the job's other strings."""
+    names = node_names(source.node, source.region)
+    env = {
+        **source.host_env,
+        **_meta(source),
+        **_identity(source),
+        **_directories(source),
+        **_resources(source),
+        **_ports(source.alloc),
+        **_origin(source.job, source.alloc),
+        **source.template_env,
+    }
+    first = Interpolator(names, env)
+    for name, value in (source.task.env or {}).items():
+        env[first.text(name)] = first.text(value)
+    return TaskEnv(env, Interpolator(names, env))
+
+
+def host_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """The agent's own variables without those that may be, or lead to, a secret."""
+    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
+
+
+def _identity(source: EnvInput) -> dict[str, str]:
+    alloc, job = source.alloc, source.job
+    env = {
+        "NOMAD_ALLOC_ID": alloc.id,
+        "NOMAD_SHORT_ALLOC_ID": alloc.id[:8],
+        "NOMAD_ALLOC_NAME": alloc.name,
+        "NOMAD_ALLOC_INDEX": str(alloc.name_index),
+        "NOMAD_TASK_NAME": source.task.name,
+        "NOMAD_GROUP_NAME": source.group.name,
+        "NOMAD_JOB_ID": job.id,
+        "NOMAD_JOB_NAME": job.name,
+        "NOMAD_DC": source.node.datacenter,
+        "NOMAD_REGION": source.region,
+        "NOMAD_NAMESPACE": alloc.namespace,
+    }
+    if job.parent_id:
+        env["NOMAD_JOB_PARENT_ID"] = job.parent_id
+    return env
+
+
+def _directories(source: EnvInput) -> dict[str, str]:
+    return {
+        "NOMAD_ALLOC_DIR": source.alloc_dir,
+        "NOMAD_TASK_DIR": source.local_dir,
+        "NOMAD_SECRETS_DIR": source.secrets_dir,
+    }
+
+
+def _resources(source: EnvInput) -> dict[str, str]:
+    given = allocated_task(source.alloc, source.task)
+    env = {
+        "NOMAD_CPU_LIMIT": str(given.cpu.cpu_shares),
+        "NOMAD_MEMORY_LIMIT": str(given.memory.memory_mb),
+    }
+    if given.memory.memory_max_mb:
+        env["NOMAD_MEMORY_MAX_LIMIT"] = str(given.memory.memory_max_mb)
+    if given.cpu.reserved_cores:
+        env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in given.cpu.reserved_cores)
+    return env
+
+
+def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:
+    """What the task was given; what it asked for where the allocation does not say."""
+    if alloc.allocated_resources and task.name in alloc.allocated_resources.tasks:
+        return alloc.allocated_resources.tasks[task.name]
+    given = AllocatedTask()
+    given.cpu.cpu_shares = task.resources.cpu
+    given.memory.memory_mb = task.resources.memory_mb
+    given.memory.memory_max_mb = task.resources.memory_max_mb
+    return given
+
+
+def allocated_ports(alloc: Allocation) -> list[AllocatedPort]:
+    """The group's ports by label; from the network offers where no flat list was stored."""
+    given = alloc.allocated_resources
+    if given is None:
+        return []
+    if given.shared.ports:
+        return given.shared.ports
+    return [
+        AllocatedPort(label=port.label, value=port.value, to=port.to, host_ip=network.ip)
+        for network in given.shared.networks or ()
+        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ()))
+    ]
+
+
+def _ports(alloc: Allocation) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for port in allocated_ports(alloc):
+        label = _NOT_IN_NAMES.sub("_", port.label)
+        address = f"{_bracketed(port.host_ip)}:{port.value}"
+        env |= {
+            f"NOMAD_IP_{label}": port.host_ip,
+            f"NOMAD_PORT_{label}": str(port.to if port.to > 0 else port.value),
+            f"NOMAD_ADDR_{label}": address,
+            f"NOMAD_HOST_IP_{label}": port.host_ip,
+            f"NOMAD_HOST_PORT_{label}": str(port.value),
+            f"NOMAD_HOST_ADDR_{label}": address,
+        }
+        if port.to > 0:
+            env[f"NOMAD_ALLOC_PORT_{label}"] = str(port.to)
+    return env
+
+
+def _bracketed(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip
+
+
+def _meta(source: EnvInput) -> dict[str, str]:
+    """Task over group over job; each key as written and in upper case."""
+    names = node_names(source.node, source.region)
+    interpolate = Interpolator(names, {})
+    env: dict[str, str] = {}
+    for level in (source.job.meta, source.group.meta, source.task.meta):
+        for key, value in (level or {}).items():
+            clean = _NOT_IN_NAMES.sub("_", key)
+            text = interpolate.text(value)
+            env[f"NOMAD_META_{clean}"] = text
+            env[f"NOMAD_META_{clean.upper()}"] = text
+    return env
+
+
+def _origin(job: Job, alloc: Allocation) -> dict[str, str]:
+    commit = alloc.commit_id or (job.origin.commit_id if job.origin else "")
+    env = {"ORCHGIT_COMMIT": commit} if commit else {}
+    if job.origin and job.origin.source:
+        env["ORCHGIT_SOURCE"] = job.origin.source
+    return env

@@ -1,0 +1,473 @@
+"""One task of one allocation: from its gate, through every attempt, to its end.
+
+    gate (lifecycle) -> delay (restart policy) -> prepare (hooks) -> start -> wait -> decide -> ...
+
+The order in which facts are stored and effects happen is what keeps a task from being started
+twice or forgotten: the attempt's number is on disk before the driver hears of it, a driver answers
+a repeated start of the same attempt with the task already started, and a result is on disk before
+the driver may forget it. `run` is the only one that moves the task's state; `kill`, `restart` and
+`signal` ask it to, and stop the attempt that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from agent import task_state
+from agent.context import AllocContext, NodeServices
+from agent.drivers.base import (
+    Driver,
+    ExecResult,
+    ExitResult,
+    TaskConfig,
+    TaskHandle,
+    TaskPort,
+    TaskResources,
+)
+from agent.hooks import TASK_HOOKS
+from agent.hooks.base import SetupError, TaskSetup
+from agent.lifecycle import restarts_on_success
+from agent.local_state import TaskRecord
+from agent.loops import spawn
+from agent.restarts import Ended, Restarts, decide
+from agent.services import AllocServices
+from agent.task_env import allocated_ports, allocated_task
+from agent.task_state import DEAD, RUNNING, Happened
+from orchgit.errors import DriverError, OrchgitError
+from orchgit.model.allocation import TaskEvent, TaskState
+from orchgit.model.base import NS_PER_S
+from orchgit.model.task import Task
+
+_log = structlog.get_logger(__name__)
+
+
+class TaskRunner:
+    """Create it, run `run()` as one asyncio task; `changed` is called after each new state."""
+
+    def __init__(
+        self,
+        node: NodeServices,
+        context: AllocContext,
+        services: AllocServices,
+        name: str,
+        record: TaskRecord,
+        changed: Callable[[], None],
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._services = services
+        self._changed = changed
+        self.name = name
+        self.record = record
+        self._setup: TaskSetup | None = None
+        self._gate = asyncio.Event()
+        self._interrupt = asyncio.Event()
+        self._kill: TaskEvent | None = None
+        self._restart: TaskEvent | None = None
+        self._restart_counts = False
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def task(self) -> Task:
+        task = self._context.group.task(self.name)
+        assert task is not None, f"group {self._context.group.name} has no task {self.name}"
+        return task
+
+    @property
+    def state(self) -> TaskState:
+        return self.record.state
+
+    @property
+    def handle(self) -> TaskHandle | None:
+        """Of the attempt that runs; None when none does."""
+        return self.record.handle if self.state.state == RUNNING else None
+
+    def received(self) -> None:
+        self._emit(task_state.event(Happened.RECEIVED, self._now(), "Task received by client"))
+
+    # -- what others ask for -----------------------------------------------------------------------
+
+    def open_gate(self) -> None:
+        """The lifecycle allows the task to start."""
+        self._gate.set()
+
+    def kill(self, because: TaskEvent, with_delay: bool = True) -> None:
+        """End it for good; `run` returns when it has ended. More calls change nothing."""
+        if self._kill is None and self.state.state != DEAD:
+            self._kill = because
+            self._end_attempt(because, with_delay)
+
+    def restart(self, because: TaskEvent, counts: bool = False) -> None:
+        """End the attempt and start the next; `counts`: as a failure, by the restart policy."""
+        if self._kill is None and self._restart is None and self.state.state != DEAD:
+            self._restart = because
+            self._restart_counts = counts
+            self._end_attempt(because, with_delay=True)
+
+    async def signal(self, signal: str, reason: str = "User requested Task to be signaled") -> None:
+        handle = self.handle
+        if handle is None:
+            raise DriverError(f'cannot signal task "{self.name}": it does not run')
+        event = task_state.event(
+            Happened.SIGNALING, self._now(), reason, task_signal=signal, task_signal_reason=reason
+        )
+        self._emit(event)
+        await self._driver().signal_task(handle, signal)
+
+    async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
+        """For script checks: a command in the task's context."""
+        handle = self.handle
+        if handle is None:
+            raise DriverError(f'cannot run a command in task "{self.name}": it does not run')
+        return await self._driver().exec_task(handle, command, timeout_s)
+
+    def _end_attempt(self, because: TaskEvent, with_delay: bool) -> None:
+        self._emit(because)
+        self._interrupt.set()
+        handle = self.handle
+        if handle is not None and self._stopping is None:
+            stop = self._stop(handle, with_delay)
+            self._stopping = spawn(stop, f"stop {handle.key}")
+
+    async def _stop(self, handle: TaskHandle, with_delay: bool) -> None:
+        """Deregister, give clients the shutdown delay, then end it within its kill timeout."""
+        task = self.task
+        self._services.stop(self.name)
+        if with_delay and task.shutdown_delay_ns:
+            delay_s = task.shutdown_delay_ns / NS_PER_S
+            note = f"Waiting for shutdown_delay of {delay_s:g}s before killing the task."
+            self._emit(task_state.event(Happened.SHUTDOWN_DELAY, self._now(), note))
+            await self._node.clock.sleep(delay_s)
+        try:
+            await self._driver().stop_task(handle, task.kill_timeout_ns / NS_PER_S)
+        except OrchgitError as problem:
+            _log.warning("cannot stop task", task=handle.key, error=str(problem))
+
+    def update(self) -> None:
+        """The job was changed in place: the running task's services are registered anew."""
+        if self.handle is not None and self._stopping is None:
+            self._start_services()
+
+    # -- the task's life ---------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the task is dead. Cancelled: the agent stops, and the task goes on."""
+        try:
+            await self._resume()
+            while self.state.state != DEAD:
+                if self._kill is not None:
+                    await self._abandon_start()
+                    self._finish_killed()
+                elif await self._wait_for_turn():
+                    await self._attempt()
+        finally:
+            if self._stopping is not None and not self._stopping.done():
+                self._stopping.cancel()
+
+    def revive(self) -> None:
+        """A dead task may be run again: its whole allocation is being restarted."""
+        if self.state.state == DEAD:
+            event = task_state.event(
+                Happened.RESTART_REQUESTED, self._now(), "User requested all tasks to restart"
+            )
+            self._kill = self._restart = None
+            self._interrupt.clear()
+            self._emit(event)
+
+    async def _resume(self) -> None:
+        """Finish what a stopped agent had begun: forget an attempt whose result is stored."""
+        handle = self.record.handle
+        if handle is not None and self.state.state != RUNNING and not self.record.starting:
+            await self._forget(handle)
+        if self.state.state == RUNNING:
+            await self._follow(resumed=True)
+
+    async def _wait_for_turn(self) -> bool:
+        """Wait for the gate and for the restart's delay; False when something else came first."""
+        if not self._gate.is_set() and not await self._unless_interrupted(self._gate.wait()):
+            return False
+        wait_ns = self.record.next_start_ns - self._now()
+        if wait_ns > 0:
+            return await self._unless_interrupted(self._node.clock.sleep(wait_ns / NS_PER_S))
+        return True
+
+    async def _unless_interrupted(self, waiting: Awaitable[object]) -> bool:
+        """Whether `waiting` ended before the task was asked to end or restart."""
+        work = asyncio.ensure_future(waiting)
+        interrupt = asyncio.ensure_future(self._interrupt.wait())
+        try:
+            await asyncio.wait({work, interrupt}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and not self._interrupt.is_set():
+                work.result()
+                return True
+        finally:
+            for future in (work, interrupt):
+                future.cancel()
+            await asyncio.gather(work, interrupt, return_exceptions=True)
+        if self._restart is not None and self._kill is None:
+            self._restart = None
+            self._interrupt.clear()
+            self._save(next_start_ns=0)
+        return False
+
+    async def _attempt(self) -> None:
+        """Prepare, start and follow one attempt; its end decides what comes next."""
+        try:
+            config = await self._prepare()
+            if config is None:
+                return
+            handle = await self._start(config)
+        except OrchgitError as problem:
+            await self._abandon_start()
+            self._fail_start(problem)
+            return
+        self._save(handle=handle, starting=False)
+        self._emit(task_state.event(Happened.STARTED, self._now(), "Task started by client"))
+        await self._follow()
+
+    async def _prepare(self) -> TaskConfig | None:
+        """Run the hooks; None when the task was asked to end meanwhile."""
+        self._setup = setup = self.setup()
+        if not self.record.attempt:
+            self._emit(task_state.event(Happened.SETUP, self._now(), "Building Task Directory"))
+        for hook in TASK_HOOKS:
+            if not await self._unless_interrupted(hook(setup)):
+                return None
+        return self._config(setup)
+
+    async def _start(self, config: TaskConfig) -> TaskHandle:
+        record = msgspec.structs.replace(
+            self.record, attempt=config.attempt, starting=True, handle=None, next_start_ns=0
+        )
+        await self._node.local.start_task(self._context.alloc.id, self.name, record)
+        self.record = record
+        return await self._driver().start_task(config)
+
+    async def _abandon_start(self) -> None:
+        """A start that was decided may have happened: nothing of it may be left behind."""
+        if self.record.starting:
+            key = f"{self._context.alloc.id}/{self.name}/{self.record.attempt}"
+            await self._forget(TaskHandle(driver=self.task.driver, key=key, started_ns=0))
+            self._save(starting=False)
+
+    async def _follow(self, resumed: bool = False) -> None:
+        """Wait for the running attempt's end, and act on it."""
+        handle = self.record.handle
+        assert handle is not None, "a running task has a handle"
+        result = await self._result(handle, resumed)
+        if self._stopping is not None:
+            await self._stopping
+            self._stopping = None
+        self._services.stop(self.name)
+        self._decide_after(result)
+        await self._node.local.flush()
+        await self._forget(handle)
+
+    async def _result(self, handle: TaskHandle, resumed: bool) -> ExitResult:
+        try:
+            driver = self._driver()
+            if resumed and not await driver.recover_task(handle):
+                return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
+            self._serve(handle)
+            return await driver.wait_task(handle)
+        except DriverError as problem:
+            return ExitResult(exit_code=-1, error=str(problem))
+
+    def _serve(self, handle: TaskHandle) -> None:
+        """The task runs: register its services; end it if that was asked for meanwhile."""
+        self._start_services()
+        pending = self._kill or self._restart
+        if pending is not None and self._stopping is None:
+            stop = self._stop(handle, with_delay=True)
+            self._stopping = spawn(stop, f"stop {handle.key}")
+
+    def _start_services(self) -> None:
+        interpolate = self.setup().environment().interpolate
+        self._services.start(
+            self.name, self.task.services or [], interpolate, lambda _name: self.run_command
+        )
+
+    async def _forget(self, handle: TaskHandle) -> None:
+        try:
+            await self._driver().destroy_task(handle)
+        except OrchgitError as problem:
+            _log.warning("cannot forget task", task=handle.key, error=str(problem))
+        self._save(handle=None)
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def _decide_after(self, result: ExitResult) -> None:
+        self._emit(_terminated(result, self._now()))
+        if self._kill is not None:
+            self._finish_killed()
+        elif self._restart is not None and not self._restart_counts:
+            self._clear_restart()
+            self._emit(
+                task_state.event(Happened.RESTARTING, self._now(), "Task restarting by request")
+            )
+        else:
+            wanted = self._restart is not None
+            self._clear_restart()
+            self._apply_policy(Ended(successful=result.successful and not wanted))
+
+    def _clear_restart(self) -> None:
+        self._restart = None
+        self._interrupt.clear()
+
+    def _finish_killed(self) -> None:
+        assert self._kill is not None
+        self._emit(
+            task_state.event(
+                Happened.KILLED,
+                self._now(),
+                "Task successfully killed",
+                fails_task=self._kill.fails_task,
+            )
+        )
+
+    def _fail_start(self, problem: OrchgitError) -> None:
+        recoverable = isinstance(problem, DriverError) and problem.recoverable
+        happened, name = Happened.DRIVER_FAILURE, "driver_error"
+        if isinstance(problem, SetupError):
+            happened, name = problem.happened, "setup_error"
+            if happened is Happened.ARTIFACT_FAILED:
+                name = "download_error"
+        self._emit(task_state.event(happened, self._now(), str(problem), **{name: str(problem)}))
+        ended = Ended(successful=False, start_error=str(problem), recoverable=recoverable)
+        self._apply_policy(ended)
+
+    def _apply_policy(self, ended: Ended) -> None:
+        """The restart policy's answer to an end that nobody asked for."""
+        task, record, now_ns = self.task, self.record, self._now()
+        decision, past = decide(
+            task.restart_policy or self._context.group.restart_policy,
+            Restarts(record.restart_count, record.restart_window_ns),
+            ended,
+            restart_on_success=restarts_on_success(task, self._context.job.type),
+            now_ns=now_ns,
+            seed=f"{self._context.alloc.id}/{self.name}",
+        )
+        self._save(
+            restart_count=past.count,
+            restart_window_ns=past.window_start_ns,
+            next_start_ns=now_ns + decision.delay_ns if decision.restart else 0,
+        )
+        if decision.restart:
+            note = f"Task restarting in {decision.delay_ns / NS_PER_S:g}s"
+            self._emit(
+                task_state.event(
+                    Happened.RESTARTING,
+                    now_ns,
+                    note,
+                    restart_reason=decision.reason,
+                    start_delay_ns=decision.delay_ns,
+                )
+            )
+            return
+        self._emit(
+            task_state.event(
+                Happened.NOT_RESTARTING,
+                now_ns,
+                decision.reason,
+                restart_reason=decision.reason,
+                fails_task=decision.failed,
+            )
+        )
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _emit(self, event: TaskEvent) -> None:
+        if self.state.state == DEAD and event.type not in (Happened.RESTART_REQUESTED,):
+            return  # a late request: the task has ended by itself
+        self.record = msgspec.structs.replace(
+            self.record, state=task_state.apply(self.state, event)
+        )
+        self._put()
+        self._changed()
+
+    def _save(self, **changes: Any) -> None:
+        self.record = msgspec.structs.replace(self.record, **changes)
+        self._put()
+
+    def _put(self) -> None:
+        self._node.local.put_task(self._context.alloc.id, self.name, self.record)
+
+    def _now(self) -> int:
+        return self._node.clock.now_ns()
+
+    def _driver(self) -> Driver:
+        return self._node.driver(self.task.driver)
+
+    def setup(self) -> TaskSetup:
+        """What hooks and services of this task are given, as things are now."""
+        context = self._context
+        return TaskSetup(
+            node=self._node.node(),
+            region=self._node.region,
+            job=context.job,
+            group=context.group,
+            task=self.task,
+            alloc=context.alloc,
+            paths=context.paths.task(self.name),
+            volume_sources=context.volume_sources,
+            host_env=self._node.host_env,
+            isolation=self._driver().isolation,
+            clock=self._node.clock,
+            emit=self._emit,
+            done=self._setup.done if self._setup else set(),
+        )
+
+    def _config(self, setup: TaskSetup) -> TaskConfig:
+        task, alloc = setup.task, setup.alloc
+        environment = setup.environment()
+        given = allocated_task(alloc, task)
+        ports = [
+            TaskPort(port.label, port.value, max(0, port.to), port.host_ip)
+            for port in allocated_ports(alloc)
+        ]
+        return TaskConfig(
+            alloc_id=alloc.id,
+            task_name=task.name,
+            attempt=self.record.attempt + (0 if self.record.starting else 1),
+            task_dir=setup.paths.for_driver(),
+            job_id=alloc.job_id,
+            task_group=alloc.task_group,
+            config=environment.interpolate.tree(task.config or {}),
+            env=environment.env,
+            user=environment.interpolate.text(task.user),
+            resources=TaskResources(
+                cpu_shares=given.cpu.cpu_shares,
+                reserved_cores=tuple(given.cpu.reserved_cores or ()),
+                memory_mb=given.memory.memory_mb,
+                memory_max_mb=given.memory.memory_max_mb,
+            ),
+            mounts=tuple(setup.mounts),
+            ports=tuple(ports),
+            logs=task.log_config,
+            kill_signal=task.kill_signal,
+            kill_timeout_s=task.kill_timeout_ns / NS_PER_S,
+        )
+
+
+def _terminated(result: ExitResult, now_ns: int) -> TaskEvent:
+    message = f"Exit Code: {result.exit_code}"
+    if result.signal:
+        message += f", Signal: {result.signal}"
+    if result.oom_killed:
+        message += ', Exit Message: "OOM Killed"'
+    elif result.error:
+        message += f', Exit Message: "{result.error}"'
+    return task_state.event(
+        Happened.TERMINATED,
+        result.finished_ns or now_ns,
+        message,
+        exit_code=result.exit_code,
+        signal=result.signal,
+        driver_message=result.error,
+        details={"exit_code": str(result.exit_code), "oom_killed": str(result.oom_killed).lower()},
+    )

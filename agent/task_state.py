@@ -1,0 +1,121 @@
+"""A task's state as the servers see it: a table of the moves that are allowed, and their events.
+
+Pure: (state, what happened, when) -> state. An unlisted move is a fault of the program and raises
+with the task's history. Nomad's three states are kept (pending, running, dead); what a task is
+waiting for is told by its last event.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from orchgit.errors import InvariantError
+from orchgit.model.allocation import TaskEvent, TaskState
+from orchgit.model.base import datetime_of_ns
+
+MAX_EVENTS = 10
+"""As many as Nomad keeps; older ones are dropped."""
+
+
+class Happened(StrEnum):
+    """What may happen to a task; the values are Nomad's names for the events."""
+
+    RECEIVED = "Received"
+    SETUP = "Task Setup"
+    SETUP_FAILURE = "Setup Failure"
+    VALIDATION_FAILED = "Failed Validation"
+    ARTIFACTS_DOWNLOADING = "Downloading Artifacts"
+    ARTIFACT_FAILED = "Failed Artifact Download"
+    TEMPLATE = "Template"
+    DRIVER = "Driver"
+    DRIVER_FAILURE = "Driver Failure"
+    STARTED = "Started"
+    TERMINATED = "Terminated"
+    RESTARTING = "Restarting"
+    NOT_RESTARTING = "Not Restarting"
+    RESTART_REQUESTED = "Restart Signaled"
+    SIGNALING = "Signaling"
+    KILLING = "Killing"
+    KILLED = "Killed"
+    SIBLING_FAILED = "Sibling Task Failed"
+    LEADER_DEAD = "Leader Task Dead"
+    MAIN_DEAD = "Main Tasks Dead"
+    SHUTDOWN_DELAY = "Waiting for shutdown delay"
+
+
+PENDING, RUNNING, DEAD = "pending", "running", "dead"
+
+_NOTES = (
+    Happened.DRIVER,
+    Happened.TEMPLATE,
+    Happened.RESTART_REQUESTED,
+    Happened.SIGNALING,
+    Happened.KILLING,
+    Happened.SIBLING_FAILED,
+    Happened.LEADER_DEAD,
+    Happened.MAIN_DEAD,
+    Happened.SHUTDOWN_DELAY,
+)
+_SETTING_UP = (
+    Happened.RECEIVED,
+    Happened.SETUP,
+    Happened.SETUP_FAILURE,
+    Happened.VALIDATION_FAILED,
+    Happened.ARTIFACTS_DOWNLOADING,
+    Happened.ARTIFACT_FAILED,
+    Happened.DRIVER_FAILURE,
+)
+
+TRANSITIONS: dict[tuple[str, Happened], str] = {
+    **{(PENDING, note): PENDING for note in (*_NOTES, *_SETTING_UP)},
+    **{(RUNNING, note): RUNNING for note in _NOTES},
+    (PENDING, Happened.STARTED): RUNNING,
+    (PENDING, Happened.RESTARTING): PENDING,
+    (PENDING, Happened.NOT_RESTARTING): DEAD,
+    (PENDING, Happened.KILLED): DEAD,
+    (RUNNING, Happened.TERMINATED): RUNNING,
+    (RUNNING, Happened.RESTARTING): PENDING,
+    (RUNNING, Happened.NOT_RESTARTING): DEAD,
+    (RUNNING, Happened.KILLED): DEAD,
+    # A person may restart a task that has ended, together with its whole allocation.
+    (DEAD, Happened.RESTART_REQUESTED): PENDING,
+}
+
+
+def event(happened: Happened, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
+    """One event; `fields` are those of TaskEvent that this kind of event fills."""
+    record = TaskEvent(type=happened, time_ns=now_ns, message=message, display_message=message)
+    return msgspec.structs.replace(record, **fields)
+
+
+def apply(state: TaskState, entry: TaskEvent) -> TaskState:
+    """The state after `entry`; raises InvariantError for a move that is not in the table."""
+    happened = Happened(entry.type)
+    after = TRANSITIONS.get((state.state, happened))
+    if after is None:
+        raise InvariantError(
+            f"cannot take a task from {state.state!r} by {entry.type!r}: {history(state)}"
+        )
+    moment = datetime_of_ns(entry.time_ns)
+    changes: dict[str, object] = {
+        "state": after,
+        "events": [*state.events, entry][-MAX_EVENTS:],
+        "failed": state.failed or entry.fails_task,
+    }
+    if happened is Happened.STARTED:
+        changes |= {"started_at": moment, "finished_at": None}
+    if happened is Happened.RESTARTING:
+        changes |= {"restarts": state.restarts + 1, "last_restart": moment}
+    if after == DEAD:
+        changes["finished_at"] = moment
+    if state.state == DEAD and after == PENDING:
+        changes |= {"failed": False, "finished_at": None}
+    return msgspec.structs.replace(state, **changes)
+
+
+def history(state: TaskState) -> str:
+    """The recent events as one line, for messages about a broken invariant."""
+    seen = ", ".join(f"{entry.type}@{entry.time_ns}" for entry in state.events)
+    return f"events so far: {seen or 'none'}"
