@@ -1,0 +1,35 @@
+"""Kernel, operating system and name of the machine."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import signal
+import socket
+from pathlib import Path
+
+NOMAD_COMPATIBLE_VERSION = "2.0.0"
+"""The Nomad whose model this is: jobs' version constraints and Nomad's tools look at it."""
+
+
+def attributes() -> dict[str, str]:
+    release = _os_release()
+    names = sorted(one.name for one in signal.Signals if not one.name.startswith("SIGRT"))
+    return {
+        "kernel.name": platform.system().lower(),
+        "kernel.version": platform.release(),
+        "kernel.arch": platform.machine(),
+        "os.name": release.get("ID", platform.system().lower()),
+        "os.version": release.get("VERSION_ID", ""),
+        "os.signals": ",".join(names),
+        "unique.hostname": socket.gethostname(),
+        "nomad.version": NOMAD_COMPATIBLE_VERSION,
+        "nomad.service_discovery": "true",
+    }
+
+
+def _os_release(path: Path = Path("/etc/os-release")) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    words = shlex.split(path.read_text(), comments=True)
+    return dict(word.split("=", 1) for word in words if "=" in word)

@@ -1,0 +1,62 @@
+"""Everything that can be read at once, put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from agent.fingerprint import cpu, gpu, host, memory, network, storage
+from orchgit.model.node import NodeCpu, NodeDisk, NodeMemory, NodeResources
+
+
+class FingerprintConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person may set against what is found; 0 and "" mean: as found."""
+
+    data_dir: Path
+    network_interface: str = ""
+    network_speed_mbits: int = 0
+    cpu_total_compute_mhz: int = 0
+    memory_total_mb: int = 0
+    disk_total_mb: int = 0
+    disk_free_mb: int = 0
+    min_dynamic_port: int = 20000
+    max_dynamic_port: int = 32000
+
+
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+    attributes: dict[str, str]
+    resources: NodeResources
+    links: dict[str, str] = {}
+
+
+def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint:
+    """The node without its drivers. Reads only; never fails for a file that is not there."""
+    processors = cpu.read(total_compute_mhz=config.cpu_total_compute_mhz)
+    ram = memory.read(total_mb=config.memory_total_mb)
+    disk = storage.read(config.data_dir, config.disk_total_mb, config.disk_free_mb)
+    net = network.read(config.network_interface, config.network_speed_mbits)
+    return Fingerprint(
+        attributes={
+            **host.attributes(),
+            **processors.attributes(),
+            **ram.attributes(),
+            **disk.attributes(),
+            **net.attributes(),
+            "os.cgroups.version": {"v2": "2", "none": ""}.get(cgroup_mode, "1"),
+        },
+        resources=NodeResources(
+            cpu=NodeCpu(
+                cpu_shares=processors.total_compute_mhz,
+                total_cpu_cores=processors.cores,
+                reservable_cpu_cores=list(range(processors.cores)),
+            ),
+            memory=NodeMemory(memory_mb=ram.total_mb),
+            disk=NodeDisk(disk_mb=disk.free_mb),
+            networks=net.resources(),
+            node_networks=net.node_networks(),
+            devices=gpu.devices() or None,
+            min_dynamic_port=config.min_dynamic_port,
+            max_dynamic_port=config.max_dynamic_port,
+        ),
+    )
