@@ -2,7 +2,8 @@
 
 The task holds its end open for reading and writing. So a supervisor that is killed breaks no pipe:
 the task goes on, what it writes waits in the pipe (64 KiB; then it waits too), and the next
-supervisor opens the same name and reads on. The names lie in the supervisor's private directory.
+supervisor opens the same name and reads on. (The kernel drops what is in a pipe that nobody has
+open: the last words of a task that ends before that next supervisor is there.) The names lie in the supervisor's private directory.
 """
 
 from __future__ import annotations

@@ -1,0 +1,400 @@
+"""The supervisor with real processes: starting, logging, ending, and surviving kills."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.drivers import cgroups
+from agent.supervisor.client import SupervisorClient
+from agent.supervisor.protocol import ControlGroup, LogStream, TaskReport, TaskSpec
+from orchgit.errors import DriverError
+
+_TIMEOUT_S = 30
+
+
+@contextlib.asynccontextmanager
+async def supervisor(directory: Path) -> AsyncIterator[SupervisorClient]:
+    """A client whose supervisor ends, with its tasks, when the test does."""
+    client = SupervisorClient(directory / "supervisor")
+    await client.connect()
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            yield client
+        for report in await client.list():
+            if not report.ended:
+                await client.stop(report.key, signal.SIGKILL, 0)
+                await client.wait(report.key)
+    finally:
+        await client.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(client.pid, signal.SIGTERM)
+
+
+def run(directory: Path, scenario: Callable[[SupervisorClient], Awaitable[None]]) -> None:
+    async def body() -> None:
+        async with supervisor(directory) as client:
+            await scenario(client)
+
+    asyncio.run(body())
+
+
+def spec(directory: Path, script: str, **fields: object) -> TaskSpec:
+    logs = directory / "logs"
+    logs.mkdir(exist_ok=True)
+    streams = [LogStream(str(logs), f"web.{name}", 3, 1000) for name in ("stdout", "stderr")]
+    given = {"key": f"alloc/web/{secrets.token_hex(4)}", "streams": streams, **fields}
+    return TaskSpec(argv=["/bin/sh", "-c", script], cwd=str(directory), **given)
+
+
+def output(directory: Path, stream: str = "stdout") -> str:
+    return "".join(
+        path.read_text() for path in sorted((directory / "logs").glob(f"web.{stream}.*"))
+    )
+
+
+async def until_output(directory: Path, text: str) -> None:
+    while text not in output(directory):
+        await asyncio.sleep(0.005)
+
+
+def test_exit_code_signal_and_output_are_kept(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "echo out; echo err >&2; exit 3")
+        await client.start(task)
+        report = await client.wait(task.key)
+        assert (report.exit_code, report.signal, report.error) == (3, 0, "")
+        assert (output(tmp_path), output(tmp_path, "stderr")) == ("out\n", "err\n")
+        killed = spec(tmp_path, "kill -9 $$")
+        await client.start(killed)
+        report = await client.wait(killed.key)
+        assert (report.exit_code, report.signal) == (137, 9)
+
+    run(tmp_path, scenario)
+
+
+def test_a_start_may_be_repeated_after_its_end_too(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "echo ran; exit 4")
+        reports = await asyncio.gather(*(client.start(task) for _ in range(5)))
+        assert len({report.pid for report in reports}) == 1
+        await client.wait(task.key)
+        assert (await client.start(task)).exit_code == 4
+        assert output(tmp_path) == "ran\n"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"argv": ["/no/such/program"]}, "cannot execute /no/such/program: No such file"),
+        ({"cwd": "/no/such/place"}, "cannot change to its directory /no/such/place"),
+        ({"argv": ["/etc/passwd"]}, "cannot execute /etc/passwd: Permission denied"),
+        ({"group": ControlGroup(members=["/no/procs"])}, "cannot join the control group"),
+        ({"streams": [LogStream("/no/logs", "x", 1, 1)] * 2}, "cannot start: .*/no/logs"),
+    ],
+)
+def test_what_cannot_start_says_why_and_is_forgotten(
+    tmp_path: Path, change: dict[str, object], reason: str
+) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        base = {"key": "k", "argv": ["/bin/true"], "cwd": "/", **change}
+        with pytest.raises(DriverError, match=reason):
+            await client.start(TaskSpec(**base))
+        assert await client.list() == []
+        pipes = [p for p in (tmp_path / "supervisor").iterdir() if p.name.startswith("pipe")]
+        assert pipes == []
+
+    run(tmp_path, scenario)
+
+
+def test_the_environment_is_the_specs_alone_and_never_on_disk(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "/usr/bin/env", env={"TOKEN": "s3cret-value"})
+        await client.start(task)
+        await client.wait(task.key)
+        assert set(output(tmp_path).split()) <= {
+            "TOKEN=s3cret-value",
+            f"PWD={tmp_path}",
+            "_=/usr/bin/env",
+        }
+        for path in (tmp_path / "supervisor").iterdir():
+            if path.is_file():
+                assert b"s3cret-value" not in path.read_bytes()
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_of_a_task_outlives_it(tmp_path: Path) -> None:
+    """Not in its process group, and with a control group not even in a session of its own."""
+
+    async def scenario(client: SupervisorClient) -> None:
+        script = "setsid sleep 1000 & sleep 1001 & echo $!; jobs -p; exec sleep 0.01"
+        group = cgroups.detect().tracking(f"test-{secrets.token_hex(4)}")
+        task = spec(tmp_path, script, group=group)
+        await client.start(task)
+        await client.wait(task.key)
+        pids = [int(pid) for pid in output(tmp_path).split()]
+        assert pids
+        for pid in pids[: None if group else 1]:
+            await until_gone(pid)
+        if group:
+            await until(lambda: not os.path.exists(group.dirs[0]))
+
+    run(tmp_path, scenario)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def until_gone(pid: int) -> None:
+    await until(lambda: not _runs(pid))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_stop_waits_for_the_grace_then_kills(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        polite = spec(tmp_path, "trap 'exit 9' TERM; echo polite; while :; do sleep 0.01; done")
+        await client.start(polite)
+        await until_output(tmp_path, "polite")
+        await client.stop(polite.key, signal.SIGTERM, 20)
+        assert (await client.wait(polite.key)).exit_code == 9
+        rude = spec(tmp_path, "trap '' TERM; echo rude; while :; do sleep 0.01; done")
+        await client.start(rude)
+        await until_output(tmp_path, "rude")
+        await client.stop(rude.key, signal.SIGTERM, 0.05)
+        assert (await client.wait(rude.key)).signal == signal.SIGKILL
+
+    run(tmp_path, scenario)
+
+
+def test_only_an_ended_task_can_be_acknowledged(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "exec sleep 1000")
+        await client.start(task)
+        with pytest.raises(DriverError, match="it runs"):
+            await client.ack(task.key)
+        await client.stop(task.key, signal.SIGKILL, 0)
+        await client.wait(task.key)
+        await client.ack(task.key)
+        await client.ack(task.key)
+        assert await client.status(task.key) is None
+        with pytest.raises(DriverError, match="does not know it"):
+            await client.wait(task.key)
+
+    run(tmp_path, scenario)
+
+
+def test_logs_rotate_and_lose_no_line_but_the_oldest(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done")
+        await client.start(task)
+        await client.wait(task.key)
+        names = {path.name for path in (tmp_path / "logs").glob("web.stdout.*")}
+        assert len(names) == 3
+        assert "web.stdout.0" not in names
+        lines = output_in_order(tmp_path)
+        assert lines[-1] == "line 999"
+        first = int(lines[0].split()[1])
+        assert lines == [f"line {number}" for number in range(first, 1000)]
+
+    run(tmp_path, scenario)
+
+
+def output_in_order(directory: Path) -> list[str]:
+    paths = sorted((directory / "logs").glob("web.stdout.*"), key=lambda path: int(path.suffix[1:]))
+    assert all(path.stat().st_size <= 1000 for path in paths)
+    return "".join(path.read_text() for path in paths).splitlines()
+
+
+# -- the supervisor itself is killed ---------------------------------------------------------------
+
+
+def test_tasks_survive_the_supervisor_and_their_exit_codes_are_found(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        task = spec(tmp_path, "echo before; read line < fifo; echo after; exit 6")
+        os.mkfifo(tmp_path / "fifo")
+        started = await client.start(task)
+        await until_output(tmp_path, "before")
+        waiting = asyncio.create_task(client.wait(task.key))
+        old = client.pid
+        os.kill(old, signal.SIGKILL)
+        await until(lambda: client.pid != old)
+        report = await client.status(task.key)
+        assert report is not None
+        assert (report.state, report.pid) == ("running", started.pid)
+        (tmp_path / "fifo").write_text("go\n")
+        ended = await waiting
+        assert output(tmp_path) == "before\nafter\n"
+        # an orphan's exit code is kept by recent kernels only; what is not known is not made up
+        assert ended.exit_code == 6 or (ended.exit_code == -1 and "unknown" in ended.error)
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) -> None:
+    async def scenario(client: SupervisorClient) -> None:
+        os.mkfifo(tmp_path / "fifo")
+        script = (
+            "read a < fifo; i=0; while [ $i -lt 50 ]; do echo $i; i=$((i+1)); done; "
+            "echo ok > done; read a < fifo"
+        )
+        task = spec(tmp_path, script)
+        await client.start(task)
+        old = client.pid
+        await client.close()
+        os.kill(old, signal.SIGKILL)
+        await until_gone(old)
+        (tmp_path / "fifo").write_text("go\n")
+        await until(lambda: (tmp_path / "done").exists())
+
+    async def body() -> None:
+        async with asyncio.timeout(_TIMEOUT_S):
+            first = SupervisorClient(tmp_path / "supervisor")
+            await first.connect()
+            await scenario(first)
+        async with supervisor(tmp_path) as second:
+            (report,) = await second.list()
+            (tmp_path / "fifo").write_text("go\n")
+            await second.wait(report.key)
+            assert output(tmp_path).split() == [str(number) for number in range(50)]
+
+    asyncio.run(body())
+
+
+def test_an_exit_that_nobody_heard_is_told_to_the_next_agent(tmp_path: Path) -> None:
+    async def body() -> None:
+        task = spec(tmp_path, "exit 5")
+        async with asyncio.timeout(_TIMEOUT_S):
+            first = SupervisorClient(tmp_path / "supervisor")
+            await first.start(task)
+            await first.wait(task.key)
+            await first.close()
+            os.kill(first.pid, signal.SIGKILL)
+            await until_gone(first.pid)
+        async with supervisor(tmp_path) as second:
+            assert (await second.wait(task.key)).exit_code == 5
+            assert (await second.start(task)).ended
+
+    asyncio.run(body())
+
+
+def test_a_reused_pid_is_not_taken_for_the_task(tmp_path: Path) -> None:
+    """The journal names a process that has another start time: ours is gone."""
+
+    async def body() -> None:
+        task = spec(tmp_path, "exec sleep 1000")
+        first = SupervisorClient(tmp_path / "supervisor")
+        started = await first.start(task)
+        await first.close()
+        os.kill(first.pid, signal.SIGKILL)
+        await until_gone(first.pid)
+        _forge_start_time(tmp_path / "supervisor" / "journal", started)
+        async with supervisor(tmp_path) as second:
+            report = await second.wait(task.key)
+            assert (report.exit_code, report.signal) == (-1, 0)
+            assert _runs(started.pid)
+        os.kill(started.pid, signal.SIGKILL)
+
+    asyncio.run(body())
+
+
+def _forge_start_time(journal: Path, started: TaskReport) -> None:
+    from agent.supervisor.journal import Journal
+
+    opened = Journal(str(journal.parent))
+    record = opened.records[started.key]
+    opened.append({**record, "ticks": int(str(record["ticks"])) - 1}, durable=True)
+    opened.close()
+
+
+def test_the_agents_death_touches_neither_supervisor_nor_task(tmp_path: Path) -> None:
+    """The agent is a process of its own here, killed together with its process group."""
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from tests.integration.test_supervisor_tasks import spec\n"
+        "from agent.supervisor.client import SupervisorClient\n"
+        "async def main():\n"
+        "    base = pathlib.Path(sys.argv[1])\n"
+        "    client = SupervisorClient(base / 'supervisor')\n"
+        "    task = spec(base, 'read a < fifo; echo done; exit 2', key='k')\n"
+        "    print((await client.start(task)).pid, client.pid, flush=True)\n"
+        "    await client.wait('k')\n"
+        "asyncio.run(main())\n"
+    )
+    os.mkfifo(tmp_path / "fifo")
+    agent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert agent.stdout is not None
+    task_pid, supervisor_pid = (int(word) for word in agent.stdout.readline().split())
+    os.killpg(agent.pid, signal.SIGKILL)
+    agent.wait()
+    agent.stdout.close()
+
+    async def scenario(client: SupervisorClient) -> None:
+        assert client.pid == supervisor_pid
+        assert _runs(task_pid)
+        (tmp_path / "fifo").write_text("go\n")
+        assert (await client.wait("k")).exit_code == 2
+        assert output(tmp_path) == "done\n"
+
+    run(tmp_path, scenario)
+
+
+def test_one_supervisor_per_directory(tmp_path: Path) -> None:
+    async def body() -> None:
+        clients = [SupervisorClient(tmp_path / "supervisor") for _ in range(4)]
+        await asyncio.gather(*(client.connect() for client in clients))
+        assert len({client.pid for client in clients}) == 1
+        for client in clients:
+            await client.close()
+        os.kill(clients[0].pid, signal.SIGTERM)
+
+    asyncio.run(body())
+
+
+def test_the_directory_is_private_and_a_deep_one_is_fine(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120)
+
+    async def scenario(client: SupervisorClient) -> None:
+        assert (deep / "supervisor").stat().st_mode & 0o777 == 0o700
+
+    run(deep, scenario)
+
+
+def test_it_stays_small(tmp_path: Path) -> None:
+    """Private memory: what one more supervisor costs a machine that runs Python anyway."""
+
+    async def scenario(client: SupervisorClient) -> None:
+        for _ in range(20):
+            task = spec(tmp_path, "echo x")
+            await client.start(task)
+            await client.wait(task.key)
+        rollup = Path(f"/proc/{client.pid}/smaps_rollup").read_text().splitlines()
+        sizes = {line.split(":")[0]: int(line.split()[1]) for line in rollup[1:]}
+        assert sizes["Private_Dirty"] < 6_000
+        assert sizes["Pss"] < 10_000
+
+    run(tmp_path, scenario)
