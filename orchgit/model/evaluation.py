@@ -33,6 +33,7 @@ class EvalTrigger(StrEnum):
     JOB_SCALE = "job-scaling"
     MAX_DISCONNECT_TIMEOUT = "max-disconnect-timeout"
     RECONNECT = "reconnect"
+    ALLOC_RESCHEDULE = "alloc-reschedule"
 
 
 CORE_JOB_TYPE = "_core"
@@ -114,6 +115,8 @@ class Evaluation(Model):
     annotate_plan: bool = False
     plan_annotations: PlanAnnotations | None = None
     queued_allocations: dict[str, int] | None = None
+    missing_non_node_resources: list[str] | None = None
+    """What is missing but no node's fault, as `csi-volume:NAMESPACE:ID`."""
     leader_acl: str = ""
     snapshot_index: int = 0
     rollout_id: str = ""

@@ -1,0 +1,179 @@
+"""Why a placement went where it went, or nowhere: the metrics that people read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from orchgit.model.evaluation import AllocMetric, ScoreMetaData
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.scheduler.feasibility.checks import Check
+from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.ports import NodeColumns, Numbers
+from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.offers import NotOfferedError, offer
+from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.selector import Request, Selector
+
+_SCORES_KEPT = 5
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The nodes that were looked at for a job, as every metric reports them."""
+
+    rows: Numbers
+    pool: str
+    available: dict[str, int]
+
+    @staticmethod
+    def of(columns: NodeColumns, job: Job, rows: Numbers) -> Candidates:
+        available: Counter[str] = Counter()
+        for row in rows.tolist():
+            available[node_at(columns, row).datacenter] += 1
+        return Candidates(rows, job.node_pool, dict(available))
+
+    def metric(self) -> AllocMetric:
+        return AllocMetric(
+            nodes_evaluated=len(self.rows),
+            nodes_in_pool=len(self.rows),
+            node_pool=self.pool,
+            nodes_available=dict(self.available),
+        )
+
+
+def node_at(columns: NodeColumns, row: int) -> Node:
+    node = columns.nodes[row]
+    assert node is not None, "only rows with a node are looked at"
+    return node
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Filtered and exhausted nodes of one failed placement."""
+
+    columns: NodeColumns
+    filtered: Counter[str] = field(default_factory=Counter)
+    exhausted: Counter[str] = field(default_factory=Counter)
+    class_filtered: Counter[str] = field(default_factory=Counter)
+    class_exhausted: Counter[str] = field(default_factory=Counter)
+
+    def filter_row(self, row: int, reason: str) -> None:
+        self.filtered[reason] += 1
+        self._count_class(self.class_filtered, row)
+
+    def exhaust_row(self, row: int, dimension: str) -> None:
+        self.exhausted[dimension] += 1
+        self._count_class(self.class_exhausted, row)
+
+    def _count_class(self, counter: Counter[str], row: int) -> None:
+        node_class = node_at(self.columns, row).node_class
+        if node_class:
+            counter[node_class] += 1
+
+    def filter_rows(self, rows: Numbers, reasons: Counter[str]) -> None:
+        self.filtered += reasons
+        for row in rows.tolist():
+            self._count_class(self.class_filtered, row)
+
+
+def failure(
+    proposed: Proposed,
+    candidates: Candidates,
+    checks: list[Check],
+    selector: Selector,
+    eligibility: ClassEligibility,
+    request: Request,
+) -> AllocMetric:
+    """The metric of a placement that found no node among `candidates`."""
+    tally = _Tally(proposed.columns)
+    keep, reasons, failed = eligibility.filter(
+        candidates.rows, selector.ask.group.name, checks
+    )
+    tally.filter_rows(failed, reasons)
+    for row in candidates.rows[keep].tolist():
+        _judge_row(proposed, row, selector, request, tally)
+    metric = candidates.metric()
+    metric.nodes_filtered = sum(tally.filtered.values())
+    metric.nodes_exhausted = sum(tally.exhausted.values())
+    metric.class_filtered = dict(tally.class_filtered) or None
+    metric.constraint_filtered = dict(tally.filtered) or None
+    metric.class_exhausted = dict(tally.class_exhausted) or None
+    metric.dimension_exhausted = dict(tally.exhausted) or None
+    metric.resources_exhausted = _exhausted_by_task(selector.ask, tally.exhausted) or None
+    return metric
+
+
+def _judge_row(
+    proposed: Proposed, row: int, selector: Selector, request: Request, tally: _Tally
+) -> None:
+    for check in selector.ranking.row_checks:
+        reason = check.refused(row, request.name)
+        if reason:
+            tally.filter_row(row, reason)
+            return
+    dimension = exhausted_dimension(proposed, row, selector.ask, selector)
+    if dimension:
+        tally.exhaust_row(row, dimension)
+
+
+def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Selector) -> str:
+    """The first thing a node has too little of; empty when it has enough."""
+    try:
+        offered = offer(proposed, row, ask, selector.rng)
+    except NotOfferedError as error:
+        return str(error)
+    columns = proposed.columns
+    cpu, memory, disk = proposed.usage(row)
+    if cpu + offered.cpu > columns.cpu_capacity[row]:
+        return "cpu"
+    if memory + ask.memory > columns.memory_capacity[row]:
+        return "memory"
+    return "disk" if disk + ask.disk > columns.disk_capacity[row] else ""
+
+
+def _exhausted_by_task(ask: Ask, exhausted: Counter[str]) -> dict[str, dict[str, object]]:
+    if not exhausted:
+        return {}
+    return {
+        task.name: {
+            "CPU": task.resources.cpu * exhausted["cpu"] if not task.resources.cores else 0,
+            "MemoryMB": (task.resources.memory_mb + task.resources.secrets_mb)
+            * exhausted["memory"],
+        }
+        for task in ask.group.tasks
+    }
+
+
+def success(candidates: Candidates, selector: Selector, request: Request) -> AllocMetric:
+    """The metric of a placement about to be made: the best nodes with all their scores."""
+    scores = selector.scores(request.penalty_rows)
+    metric = candidates.metric()
+    metric.nodes_filtered = len(candidates.rows) - len(selector.rows)
+    fitting = np.flatnonzero(scores > -np.inf)
+    metric.nodes_exhausted = len(selector.rows) - len(fitting)
+    order = fitting[np.argsort(-scores[fitting], kind="stable")[:_SCORES_KEPT]]
+    metric.score_meta_data = [
+        score_of_row(selector, int(selector.rows[position]), request) for position in order
+    ]
+    return metric
+
+
+def score_of_row(selector: Selector, row: int, request: Request) -> ScoreMetaData:
+    components = selector.score_components(row, request)
+    applying = [
+        score
+        for name, score in components.items()
+        if name in ("binpack", "devices")
+        or (name == "node-affinity" and selector.ranking.affinity is not None)
+        or (name != "node-affinity" and score)
+    ]
+    final = sum(applying) / len(applying)
+    return ScoreMetaData(
+        node_id=selector.node_id(row),
+        scores={**components, "normalized-score": final},
+        norm_score=final,
+    )

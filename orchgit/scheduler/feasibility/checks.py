@@ -1,0 +1,238 @@
+"""The static checks of a group as masks over all nodes, in the order in which they are made.
+
+Masks depend on the nodes alone and are kept in the columns' memo, so that jobs that ask the same
+share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from orchgit.model.constraint import Constraint
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.scheduler.feasibility.devices import has_devices
+from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY, holds
+from orchgit.scheduler.feasibility.targets import escapes_class, resolve
+from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
+
+ALL_POOLS = "all"
+JOB, GROUP = "job", "group"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One reason why a node may be left out. `level` says whose class cache it falls into."""
+
+    level: str
+    reason: str
+    mask: Mask
+
+
+def by_node(columns: NodeColumns, key: object, test: Callable[[Node], bool]) -> Mask:
+    """The nodes that pass `test`, which may depend on the node (and `key`) alone."""
+    mask = columns.memo.get(("mask", key))
+    if mask is None:
+        mask = np.fromiter(
+            (node is not None and test(node) for node in columns.nodes),
+            dtype=np.bool_,
+            count=len(columns.nodes),
+        )
+        columns.memo[("mask", key)] = mask
+    return mask  # type: ignore[no-any-return]
+
+
+def values_of(columns: NodeColumns, target: str) -> tuple[Numbers, list[str | None]]:
+    """A target's value on every node as codes into a list of the values that occur."""
+    known = columns.memo.get(("values", target))
+    if known is None:
+        codes = np.empty(len(columns.nodes), dtype=np.int64)
+        index: dict[str | None, int] = {}
+        for row, node in enumerate(columns.nodes):
+            value = None if node is None else resolve(target, node)
+            codes[row] = index.setdefault(value, len(index))
+        known = (codes, list(index))
+        columns.memo[("values", target)] = known
+    return known  # type: ignore[no-any-return]
+
+
+def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -> Mask:
+    """The nodes on which `left operand right` holds."""
+    key = ("constraint", left, operand, right)
+    mask = columns.memo.get(key)
+    if mask is None:
+        if right.startswith("${"):
+            mask = by_node(
+                columns, key, lambda node: holds(operand, resolve(left, node), resolve(right, node))
+            )
+        else:
+            codes, values = values_of(columns, left)
+            verdicts = np.array([holds(operand, value, right) for value in values], dtype=np.bool_)
+            mask = verdicts[codes] if len(values) else np.zeros(0, dtype=np.bool_)
+        columns.memo[key] = mask
+    return mask  # type: ignore[no-any-return]
+
+
+def candidate_mask(columns: NodeColumns, job: Job) -> Mask:
+    """Ready nodes in the job's pool and datacenters."""
+    return columns.ready & place_mask(columns, job)
+
+
+def place_mask(columns: NodeColumns, job: Job) -> Mask:
+    """Nodes in the job's pool and datacenters, whatever their state."""
+    globs = tuple(job.datacenters)
+    return by_node(
+        columns,
+        ("place", job.node_pool, globs),
+        lambda node: (
+            job.node_pool in (ALL_POOLS, node.node_pool) and in_datacenters(node, globs)
+        ),
+    )
+
+
+def in_datacenters(node: Node, globs: Sequence[str]) -> bool:
+    return any(glob == "*" or fnmatchcase(node.datacenter, glob) for glob in globs)
+
+
+def group_constraints(group: TaskGroup) -> list[Constraint]:
+    """The group's constraints, then its tasks'."""
+    constraints = list(group.constraints or ())
+    for task in group.tasks:
+        constraints += task.constraints or ()
+    return constraints
+
+
+def escapes(constraints: Sequence[Constraint]) -> bool:
+    """Whether nodes of one class can differ in these."""
+    return any(escapes_class(c.l_target) or escapes_class(c.r_target) for c in constraints)
+
+
+def has_csi(group: TaskGroup) -> bool:
+    return any(volume.type == "csi" for volume in (group.volumes or {}).values())
+
+
+def job_checks(columns: NodeColumns, job: Job) -> list[Check]:
+    return _constraint_checks(columns, JOB, job.constraints or [])
+
+
+def group_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
+    drivers = frozenset(task.driver for task in group.tasks)
+    checks = [
+        Check(
+            GROUP,
+            "missing drivers",
+            by_node(columns, ("drivers", drivers), lambda node: _has_drivers(node, drivers)),
+        )
+    ]
+    checks += _constraint_checks(columns, GROUP, group_constraints(group))
+    checks += _device_checks(columns, group)
+    checks += _network_checks(columns, group)
+    checks += _secret_checks(columns, group)
+    return checks
+
+
+def _constraint_checks(
+    columns: NodeColumns, level: str, constraints: Sequence[Constraint]
+) -> list[Check]:
+    return [
+        Check(
+            level,
+            f"{c.l_target} {c.operand} {c.r_target}",
+            constraint_mask(columns, c.l_target, c.operand, c.r_target),
+        )
+        for c in constraints
+        if c.operand not in (DISTINCT_HOSTS, DISTINCT_PROPERTY)
+    ]
+
+
+def _has_drivers(node: Node, drivers: frozenset[str]) -> bool:
+    for driver in drivers:
+        info = node.drivers.get(driver)
+        if info is not None:
+            if not (info.detected and info.healthy):
+                return False
+        elif node.attributes.get(f"driver.{driver}") not in ("1", "true"):
+            return False
+    return True
+
+
+def _device_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
+    asks = [ask for task in group.tasks for ask in task.resources.devices or ()]
+    if not asks:
+        return []
+    key = ("devices", tuple(f"{ask.name}/{ask.count}/{ask.constraints}" for ask in asks))
+    return [
+        Check(
+            GROUP,
+            "missing devices",
+            by_node(columns, key, lambda node: has_devices(node, asks)),
+        )
+    ]
+
+
+def _network_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
+    network = group.networks[0] if group.networks else None
+    mode = (network.mode if network else "") or "host"
+    if mode == "none":
+        return []
+    checks = [
+        Check(
+            GROUP,
+            "missing network",
+            by_node(columns, ("network", mode), lambda node: _has_network(node, mode)),
+        )
+    ]
+    for port in (network.reserved_ports or []) + (network.dynamic_ports or []) if network else []:
+        if port.host_network in ("", "default"):
+            continue
+        wanted = port.host_network
+        checks.append(
+            Check(
+                GROUP,
+                f'missing host network "{wanted}" for port "{port.label}"',
+                by_node(
+                    columns, ("alias", wanted), lambda node, name=wanted: _has_alias(node, name)
+                ),
+            )
+        )
+    return checks
+
+
+def _has_network(node: Node, mode: str) -> bool:
+    networks = node.node_resources.networks or ()
+    return any((network.mode or "host") == mode for network in networks)
+
+
+def _has_alias(node: Node, host_network: str) -> bool:
+    alias = resolve(host_network, node)
+    return any(
+        address.alias == alias
+        for network in node.node_resources.node_networks or ()
+        for address in network.addresses
+    )
+
+
+def _secret_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
+    providers = frozenset(
+        str(secret.get("Provider", "")) for task in group.tasks for secret in task.secrets or ()
+    )
+    if not providers:
+        return []
+    return [
+        Check(
+            GROUP,
+            "missing secrets provider",
+            by_node(
+                columns,
+                ("secrets", providers),
+                lambda node: all(
+                    f"plugins.secrets.{name}.version" in node.attributes for name in providers
+                ),
+            ),
+        )
+    ]

@@ -1,0 +1,120 @@
+"""distinct_hosts and distinct_property: checks that depend on what the plan already placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from orchgit.model.constraint import Constraint
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.scheduler.feasibility.checks import group_constraints, values_of
+from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY
+from orchgit.scheduler.ports import NodeColumns
+from orchgit.scheduler.ranking.proposed import Proposed
+
+
+class RowCheck(Protocol):
+    """A check of one node that cannot be a mask: it changes with the plan or the allocation."""
+
+    @property
+    def frees_others(self) -> bool:
+        """Whether stopping an allocation on one node can make another node pass."""
+        ...
+
+    def refused(self, row: int, alloc_name: str) -> str:
+        """Why the node may not take it; empty when it may."""
+        ...
+
+    def add(self, row: int, group: str, change: int) -> None:
+        """The plan placed (1) or stopped (-1) an allocation of the job."""
+        ...
+
+
+class DistinctHosts:
+    """No two allocations of the job (or of the group, if `group` is set) on one node."""
+
+    frees_others = False
+
+    def __init__(self, proposed: Proposed, group: str = "") -> None:
+        self._counts = proposed.counts
+        self._group = group
+
+    def refused(self, row: int, alloc_name: str) -> str:
+        groups = [self._group] if self._group else list(self._counts)
+        taken = any(self._counts[group].get(row, 0) > 0 for group in groups)
+        return DISTINCT_HOSTS if taken else ""
+
+    def add(self, row: int, group: str, change: int) -> None:
+        """Counted in `Proposed`."""
+
+
+class DistinctProperty:
+    """At most `limit` allocations of the job (or group) on nodes with one value of a property."""
+
+    frees_others = True
+
+    def __init__(
+        self, columns: NodeColumns, constraint: Constraint, rows: Iterable[int], group: str = ""
+    ) -> None:
+        self._target = constraint.l_target
+        self._codes, self._values = values_of(columns, constraint.l_target)
+        self._group = group
+        self._problem = ""
+        self._limit = 1
+        if constraint.r_target:
+            if constraint.r_target.isdigit():
+                self._limit = int(constraint.r_target)
+            else:
+                self._problem = (
+                    f'failed to convert RTarget "{constraint.r_target}" to uint64: '
+                    f'strconv.ParseUint: parsing "{constraint.r_target}": invalid syntax'
+                )
+        self._counts = [0] * len(self._values)
+        for row in rows:
+            self._counts[self._codes[row]] += 1
+
+    def refused(self, row: int, alloc_name: str) -> str:
+        if self._problem:
+            return self._problem
+        code = self._codes[row]
+        if self._values[code] is None:
+            return f'missing property "{self._target}"'
+        used = self._counts[code]
+        if used < self._limit:
+            return ""
+        return f"distinct_property: {self._target}={self._values[code]} used by {used} allocs"
+
+    def add(self, row: int, group: str, change: int) -> None:
+        if self._group in ("", group):
+            self._counts[self._codes[row]] += change
+
+
+def distinct_checks(
+    proposed: Proposed, job: Job, group: TaskGroup, rows_of: dict[str, list[int]]
+) -> list[RowCheck]:
+    """`rows_of`: group -> rows of the job's allocations that are not terminal."""
+    checks: list[RowCheck] = []
+    job_constraints, own = list(job.constraints or ()), group_constraints(group)
+    if any(_wants_distinct_hosts(c) for c in job_constraints):
+        checks.append(DistinctHosts(proposed))
+    elif any(_wants_distinct_hosts(c) for c in own):
+        checks.append(DistinctHosts(proposed, group.name))
+    columns = proposed.columns
+    everywhere = [row for rows in rows_of.values() for row in rows]
+    for constraint in job_constraints:
+        if constraint.operand == DISTINCT_PROPERTY:
+            checks.append(DistinctProperty(columns, constraint, everywhere))
+    for constraint in own:
+        if constraint.operand == DISTINCT_PROPERTY:
+            rows = rows_of.get(group.name, [])
+            checks.append(DistinctProperty(columns, constraint, rows, group.name))
+    return checks
+
+
+def _wants_distinct_hosts(constraint: Constraint) -> bool:
+    return constraint.operand == DISTINCT_HOSTS and constraint.r_target.lower() not in (
+        "false",
+        "f",
+        "0",
+    )

@@ -1,0 +1,100 @@
+"""Which computed classes of nodes one evaluation found able to take the job.
+
+A blocked evaluation carries it: it is woken only by a change to a class that may help.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from orchgit.scheduler.feasibility.checks import GROUP, JOB, Check
+from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
+
+CLASS_INELIGIBLE = "computed class ineligible"
+
+
+class ClassEligibility:
+    """Remembers, per level, whether a class passed; nodes that differ inside a class are judged
+    one by one, the class is eligible when any of them passes."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._known: dict[tuple[str, int], bool] = {}
+        self._escaped: set[str] = set()
+        self.has_escaped = False
+
+    def escape(self, level: str) -> None:
+        """Nodes of one class can differ at this level: nothing is remembered by class."""
+        self._escaped.add(level)
+        self.has_escaped = True
+
+    def class_eligibility(self) -> dict[str, bool]:
+        """Computed class -> eligible, for the classes that were looked at."""
+        verdicts: dict[int, bool] = {}
+        for (level, code), eligible in self._known.items():
+            if level == JOB:
+                if not eligible:
+                    verdicts[code] = False
+            else:
+                verdicts[code] = verdicts.get(code, False) or eligible
+        for (level, code), eligible in self._known.items():
+            if level == JOB and not eligible:
+                verdicts[code] = False
+        names = self._class_names()
+        return {names[code]: eligible for code, eligible in verdicts.items()}
+
+    def _class_names(self) -> dict[int, str]:
+        codes = self._columns.class_codes
+        names: dict[int, str] = {}
+        for code, row in zip(*np.unique(codes, return_index=True), strict=True):
+            node = self._columns.nodes[row]
+            names[int(code)] = node.computed_class if node is not None else ""
+        return names
+
+    def filter(
+        self, rows: Numbers, group: str, checks: Iterable[Check]
+    ) -> tuple[Mask, Counter[str], Numbers]:
+        """(rows that pass, reasons of the others, the others); the classes are remembered."""
+        reasons: Counter[str] = Counter()
+        failed_rows: list[Numbers] = []
+        passing = rows
+        all_checks = list(checks)
+        for level in (JOB, GROUP):
+            level_checks = [check for check in all_checks if check.level == level]
+            first_fail = _first_failures(passing, level_checks)
+            key = level if level == JOB else f"{GROUP} {group}"
+            reasons += self._judge(passing, first_fail, level_checks, key)
+            failed_rows.append(passing[first_fail >= 0])
+            passing = passing[first_fail < 0]
+        keep = np.isin(rows, passing, assume_unique=True)
+        return keep, reasons, np.concatenate(failed_rows)
+
+    def _judge(
+        self, rows: Numbers, first_fail: Numbers, checks: list[Check], level: str
+    ) -> Counter[str]:
+        if level in self._escaped:
+            return Counter(checks[i].reason for i in first_fail[first_fail >= 0].tolist())
+        reasons: Counter[str] = Counter()
+        codes = self._columns.class_codes[rows]
+        for code in np.unique(codes).tolist():
+            failures = first_fail[codes == code]
+            failed = failures[failures >= 0]
+            if len(failed):
+                first = 0 if self._known.get((level, code)) is False else 1
+                if first:
+                    reasons[checks[int(failed[0])].reason] += 1
+                if len(failed) > first:
+                    reasons[CLASS_INELIGIBLE] += len(failed) - first
+            self._known[level, code] = len(failed) < len(failures)
+        return reasons
+
+
+def _first_failures(rows: Numbers, checks: list[Check]) -> Numbers:
+    """The index of the first check that each row fails, or -1."""
+    first = np.full(len(rows), -1, dtype=np.int64)
+    for index in range(len(checks) - 1, -1, -1):
+        first[~checks[index].mask[rows]] = index
+    return first

@@ -1,0 +1,222 @@
+"""Host and CSI volumes of a group against one node, sticky claims included (invariant 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim, VolumeRequest
+from orchgit.scheduler.fit import SINGLE_WRITER, volume_source
+from orchgit.scheduler.ports import ClusterView
+
+HOST_VOLUMES_MISSING = "missing compatible host volumes"
+_READER = "single-node-reader-only"
+_WRITER = "single-node-writer"
+_CSI_WRITERS_OF_ONE = ("single-node-writer", "multi-node-single-writer")
+_CSI_MODES_TO_WRITE = (*_CSI_WRITERS_OF_ONE, "multi-node-multi-writer")
+
+
+def host_requests(group: TaskGroup) -> list[VolumeRequest]:
+    return [volume for volume in (group.volumes or {}).values() if volume.type == "host"]
+
+
+def csi_requests(group: TaskGroup) -> list[VolumeRequest]:
+    return [volume for volume in (group.volumes or {}).values() if volume.type == "csi"]
+
+
+def is_sticky(group: TaskGroup) -> bool:
+    return any(request.sticky for request in host_requests(group))
+
+
+@dataclass(slots=True)
+class ClaimBook:
+    """The sticky claims of one job as this plan changes them.
+
+    A claim is met while its allocation holds it; it must be honoured by the next placement when
+    that allocation has ended or is being replaced.
+    """
+
+    claims: list[TaskGroupVolumeClaim]
+    held_by: set[str] = field(default_factory=set)
+    """Allocations that run and go on running."""
+
+    def unmet(self, group: str, volume_name: str) -> list[TaskGroupVolumeClaim]:
+        """The group's own first; without any, those of other groups of the job."""
+        open_claims = [
+            claim
+            for claim in self.claims
+            if claim.volume_name == volume_name and claim.alloc_id not in self.held_by
+        ]
+        own = [claim for claim in open_claims if claim.task_group_name == group]
+        return own or open_claims
+
+    def take(self, claim: TaskGroupVolumeClaim) -> TaskGroupVolumeClaim | None:
+        """Record a claim of this plan; the one it takes the place of, if there is one."""
+        self.held_by.add(claim.alloc_id)
+        for position, known in enumerate(self.claims):
+            if (known.task_group_name, known.volume_id) == (
+                claim.task_group_name,
+                claim.volume_id,
+            ) and known.alloc_id not in self.held_by:
+                self.claims[position] = claim
+                return known
+        self.claims.append(claim)
+        return None
+
+
+@dataclass(slots=True)
+class HostVolumes:
+    """Decides for one group whether a node has what it asks for."""
+
+    view: ClusterView
+    group: TaskGroup
+    claims: ClaimBook
+    proposed_on: Callable[[Node], Iterable[Allocation]]
+    """The allocations that will be on the node, those of this plan included."""
+    requests_of: Callable[[Allocation], Iterable[VolumeRequest]]
+
+    def available(self, node: Node, alloc_name: str) -> bool:
+        return all(
+            self._has(node, request, alloc_name) for request in host_requests(self.group)
+        )
+
+    def _has(self, node: Node, request: VolumeRequest, alloc_name: str) -> bool:
+        offered = node.host_volumes.get(volume_source(request, alloc_name))
+        if offered is None:
+            return False
+        if not offered.id:
+            return not request.sticky and (request.read_only or not offered.read_only)
+        volume = self.view.host_volume(offered.id)
+        if volume is None or volume.state != "ready" or not self._usable(node, volume, request):
+            return False
+        return not request.sticky or self._claim_allows(volume, request)
+
+    def _claim_allows(self, volume: HostVolume, request: VolumeRequest) -> bool:
+        unmet = self.claims.unmet(self.group.name, request.source)
+        return not unmet or any(claim.volume_id == volume.id for claim in unmet)
+
+    def _usable(self, node: Node, volume: HostVolume, request: VolumeRequest) -> bool:
+        access = request.access_mode or (_READER if request.read_only else _WRITER)
+        attachment = request.attachment_mode or "file-system"
+        offers = [(c.access_mode, c.attachment_mode) for c in volume.requested_capabilities]
+        if (access, attachment) not in offers or (access == _READER) != request.read_only:
+            return False
+        return access != SINGLE_WRITER or not self._has_writer(node, volume.name)
+
+    def _has_writer(self, node: Node, volume_name: str) -> bool:
+        return any(
+            request.type == "host"
+            and not request.read_only
+            and volume_source(request, allocation.name) == volume_name
+            for allocation in self.proposed_on(node)
+            for request in self.requests_of(allocation)
+        )
+
+
+@dataclass(slots=True)
+class VolumeCheck:
+    """Both kinds of volumes as a check of rows."""
+
+    nodes: Sequence[Node | None]
+    host: HostVolumes | None
+    csi: CsiVolumes | None
+    frees_others: bool = True
+
+    def refused(self, row: int, alloc_name: str) -> str:
+        node = self.nodes[row]
+        if node is None:
+            return HOST_VOLUMES_MISSING
+        if self.host is not None and not self.host.available(node, alloc_name):
+            return HOST_VOLUMES_MISSING
+        return self.csi.refused(node, alloc_name) if self.csi is not None else ""
+
+    def add(self, row: int, group: str, change: int) -> None:
+        """Volumes in use are read from the proposed allocations."""
+
+
+@dataclass(slots=True)
+class CsiVolumes:
+    """Decides for one group whether its CSI volumes can be had on a node."""
+
+    view: ClusterView
+    job: Job
+    group: TaskGroup
+
+    def refused(self, node: Node, alloc_name: str) -> str:
+        """Why not; empty when all can be had."""
+        for request in csi_requests(self.group):
+            source = volume_source(request, alloc_name)
+            volume = self.view.csi_volume(self.job.namespace, source)
+            if volume is None:
+                return f"missing CSI volume(s) {source}"
+            reason = _plugin_problem(node, volume) or self._claim_problem(volume, request)
+            if reason:
+                return reason
+        return ""
+
+    def missing(self, alloc_name: str) -> list[str]:
+        """Names of volumes that do not exist at all, as a blocked evaluation lists them."""
+        sources = [volume_source(request, alloc_name) for request in csi_requests(self.group)]
+        return [
+            f"csi-volume:{self.job.namespace}:{source}"
+            for source in sources
+            if self.view.csi_volume(self.job.namespace, source) is None
+        ]
+
+    def _claim_problem(self, volume: Mapping[str, Any], request: VolumeRequest) -> str:
+        name = volume.get("ID", "")
+        schedulable = bool(volume.get("Schedulable"))
+        if request.read_only:
+            return "" if schedulable else f"CSI volume {name} is unschedulable"
+        modes = _access_modes(volume)
+        if not schedulable or not any(mode in _CSI_MODES_TO_WRITE for mode in modes):
+            return f"CSI volume {name} is unschedulable or is read-only"
+        writers = volume.get("WriteAllocs") or {}
+        if not writers or "multi-node-multi-writer" in modes:
+            return ""
+        return self._writer_problem(name, writers)
+
+    def _writer_problem(self, name: str, writers: Mapping[str, Any]) -> str:
+        for alloc_id in writers:
+            allocation = self.view.allocation(alloc_id)
+            if allocation is None:
+                return (
+                    f"CSI volume {name} has exhausted its available writer claims and is claimed "
+                    f"by a garbage collected allocation {alloc_id}; waiting for claim to be "
+                    "released"
+                )
+            if (allocation.namespace, allocation.job_id) != (self.job.namespace, self.job.id):
+                return f"CSI volume {name} has exhausted its available writer claims"
+        return ""
+
+
+def _access_modes(volume: Mapping[str, Any]) -> list[str]:
+    if volume.get("AccessMode"):
+        return [str(volume["AccessMode"])]
+    return [str(c.get("AccessMode", "")) for c in volume.get("RequestedCapabilities") or ()]
+
+
+def _plugin_problem(node: Node, volume: Mapping[str, Any]) -> str:
+    plugin_id = str(volume.get("PluginID", ""))
+    plugin: Mapping[str, Any] | None = (node.csi_node_plugins or {}).get(plugin_id)
+    if plugin is None:
+        return f"CSI plugin {plugin_id} is missing from client {node.id}"
+    if not plugin.get("Healthy"):
+        return f"CSI plugin {plugin_id} is unhealthy on client {node.id}"
+    wanted = volume.get("Topologies") or []
+    info = plugin.get("NodeInfo") or {}
+    if not wanted:
+        return ""
+    segments = (info.get("AccessibleTopology") or {}).get("Segments") or {}
+    if any(_contains(segments, topology.get("Segments") or {}) for topology in wanted):
+        return ""
+    return f"did not meet topology requirement of volume {volume.get('ID', '')}"
+
+
+def _contains(segments: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(segments.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,175 @@
+"""The cluster as the plan being made would leave it: columns plus what the plan changes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.node import Node
+from orchgit.model.resources import AllocatedPort, AllocatedResources
+from orchgit.scheduler.networks import NodeNetworks, PortIndex, ports_of
+from orchgit.scheduler.ports import ClusterView, Numbers
+
+Counts = dict[int, int]
+
+
+class Proposed:
+    """Usage by row and, for the job being scheduled, who is where.
+
+    `touched` lists every row whose usage changed, in order: rankings follow it with a cursor.
+    """
+
+    def __init__(
+        self, view: ClusterView, job_key: tuple[str, str], job_allocations: Iterable[Allocation]
+    ) -> None:
+        self.view = view
+        self.job_key = job_key
+        self.columns = view.columns
+        self.touched: list[int] = []
+        self.stopped: dict[int, dict[str, Allocation]] = defaultdict(dict)
+        self.counts: dict[str, Counts] = defaultdict(dict)
+        """Group -> row -> allocations of the job there that are not client-terminal."""
+        self._usage: dict[int, list[int]] = {}
+        self._records: dict[int, list[Allocation]] = defaultdict(list)
+        self._port_indexes: dict[int, PortIndex] = {}
+        self._placed_ports: dict[int, list[AllocatedPort]] = defaultdict(list)
+        for allocation in job_allocations:
+            row = self.columns.rows.get(allocation.node_id)
+            if row is not None and not allocation.is_client_terminal:
+                self._count(allocation.task_group, row, 1)
+
+    def usage(self, row: int) -> list[int]:
+        """[cpu, memory, disk] in use on the row; the list is live, do not change it."""
+        known = self._usage.get(row)
+        if known is None:
+            columns = self.columns
+            known = [
+                int(columns.cpu_used[row]),
+                int(columns.memory_used[row]),
+                int(columns.disk_used[row]),
+            ]
+            self._usage[row] = known
+        return known
+
+    def usage_vectors(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Usage of all rows; copies only when the plan changed something."""
+        columns = self.columns
+        vectors = (columns.cpu_used, columns.memory_used, columns.disk_used)
+        if not self._usage:
+            return vectors
+        rows = np.fromiter(self._usage, dtype=np.int64, count=len(self._usage))
+        values = np.array(list(self._usage.values()), dtype=np.int64)
+        copies = tuple(vector.copy() for vector in vectors)
+        for position, vector in enumerate(copies):
+            vector[rows] = values[:, position]
+        return copies  # type: ignore[return-value]
+
+    def place(self, row: int, group: str, cpu: int, memory: int, disk: int) -> None:
+        used = self.usage(row)
+        used[0] += cpu
+        used[1] += memory
+        used[2] += disk
+        self._count(group, row, 1)
+        self.touched.append(row)
+
+    def take_ports(self, row: int, ports: list[AllocatedPort]) -> None:
+        index = self.port_index(row)
+        self._placed_ports[row].extend(ports)
+        for port in ports:
+            if not port.ignore_collision:
+                index.take(port.host_ip, port.value)
+
+    def record(self, row: int, allocation: Allocation) -> None:
+        """Remember what a placement holds besides cpu, memory, disk and group ports."""
+        self._records[row].append(allocation)
+        self._port_indexes.pop(row, None)
+
+    def stop(self, allocation: Allocation) -> None:
+        """The plan ends it: what it holds is free for the plan."""
+        row = self.columns.rows.get(allocation.node_id)
+        if row is not None and not allocation.is_client_terminal:
+            self._change(row, allocation, -1)
+            self.stopped[row][allocation.id] = allocation
+
+    def unstop(self, allocation: Allocation) -> None:
+        row = self.columns.rows.get(allocation.node_id)
+        if row is not None and self.stopped[row].pop(allocation.id, None) is not None:
+            self._change(row, allocation, 1)
+
+    def _change(self, row: int, allocation: Allocation, sign: int) -> None:
+        if allocation.allocated_resources is not None:
+            total = allocation.allocated_resources.total()
+            used = self.usage(row)
+            used[0] += sign * total.cpu_shares
+            used[1] += sign * total.memory_mb
+            used[2] += sign * total.disk_mb
+        if (allocation.namespace, allocation.job_id) == self.job_key:
+            self._count(allocation.task_group, row, sign)
+        self._port_indexes.pop(row, None)
+        self.touched.append(row)
+
+    def _count(self, group: str, row: int, change: int) -> None:
+        counts = self.counts[group]
+        counts[row] = counts.get(row, 0) + change
+
+    def allocations_on(self, row: int) -> list[Allocation]:
+        """Not client-terminal, not stopped by the plan; plus the plan's recorded placements."""
+        node = self.columns.nodes[row]
+        if node is None:
+            return []
+        stopped = self.stopped.get(row, {})
+        existing = [a for a in self.view.allocations_on_node(node.id) if a.id not in stopped]
+        return existing + self._records.get(row, [])
+
+    def resources_on(self, row: int) -> list[AllocatedResources]:
+        return [
+            allocation.allocated_resources
+            for allocation in self.allocations_on(row)
+            if allocation.allocated_resources is not None
+        ]
+
+    def networks(self, row: int, node: Node) -> NodeNetworks:
+        """The node's networks, kept until a node changes."""
+        memo = self.columns.memo
+        known = memo.get(("networks", row))
+        if known is None:
+            known = memo["networks", row] = NodeNetworks(node)
+        return known  # type: ignore[no-any-return]
+
+    def port_index(self, row: int) -> PortIndex:
+        """The ports in use on the row, this plan's included."""
+        index = self._port_indexes.get(row)
+        if index is None:
+            index = self._port_indexes[row] = self._build_ports(row)
+        return index
+
+    def _build_ports(self, row: int) -> PortIndex:
+        node = self.columns.nodes[row]
+        assert node is not None, "only rows with a node are ranked"
+        index = PortIndex(self.networks(row, node))
+        for address, ports in self.columns.used_ports(row).items():
+            index.used[address] = set(ports)
+        for allocation in self.stopped.get(row, {}).values():
+            if allocation.allocated_resources is not None:
+                for address, port in ports_of(allocation.allocated_resources):
+                    index.used.get(address, set()).discard(port)
+        for allocation in self._records.get(row, ()):
+            if allocation.allocated_resources is not None:
+                index.take_resources(allocation.allocated_resources)
+        for placed in self._placed_ports.get(row, ()):
+            index.take(placed.host_ip, placed.value)
+        return index
+
+    def bandwidth_index(self, row: int) -> PortIndex:
+        """A port index that also knows the bandwidth in use (deprecated task networks)."""
+        node = self.columns.nodes[row]
+        assert node is not None, "only rows with a node are ranked"
+        index = PortIndex(self.networks(row, node))
+        for resources in self.resources_on(row):
+            index.take_resources(resources)
+        for placed in self._placed_ports.get(row, ()):
+            index.take(placed.host_ip, placed.value)
+        return index

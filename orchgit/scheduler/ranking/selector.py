@@ -1,0 +1,373 @@
+"""Finds the best node for one more allocation of a group, again and again while a plan grows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchgit.scheduler.feasibility.distinct import RowCheck
+from orchgit.scheduler.ports import Mask, Numbers
+from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.best_first import NO_ROW, BestFirst
+from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
+from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.spread import SpreadScore
+
+Scores = NDArray[np.float64]
+_MAX_QUEUES = 64
+_SCANS_BEFORE_SORTING = 2
+_BINPACK_BEST = 18.0
+
+
+@dataclass(slots=True)
+class Request:
+    """What is special about one placement."""
+
+    name: str
+    penalty_rows: frozenset[int] = frozenset()
+    preferred_row: int = NO_ROW
+
+
+@dataclass(slots=True)
+class Choice:
+    row: int
+    offer: Offer
+
+
+@dataclass(slots=True)
+class Ranking:
+    """What ranks a group's nodes, besides how full they are."""
+
+    spread_algorithm: bool = False
+    anti_affinity: bool = True
+    affinity: Scores | None = None
+    spread: SpreadScore | None = None
+    row_checks: list[RowCheck] = field(default_factory=list)
+    scan_only: bool = False
+    """A row check's answer may change without its row being touched (volumes and claims)."""
+
+
+def fit_score(free_cpu: float, free_memory: float, spread_algorithm: bool) -> float:
+    """0 to 1: how well a node is filled (bin packing), or how empty it stays (spread)."""
+    total = 10.0**free_cpu + 10.0**free_memory
+    score = total - 2.0 if spread_algorithm else 20.0 - total
+    return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST
+
+
+class Selector:
+    """Ranks the rows of `mask`; every score is the mean of the scores that apply to a row.
+
+    Three ways give the same answer: a scan over all rows (few placements, or any with a penalty),
+    one sorted queue (no spread), one queue per spread combination (spread).
+    """
+
+    def __init__(
+        self,
+        proposed: Proposed,
+        ask: Ask,
+        mask: Mask,
+        ranking: Ranking,
+        ties: Numbers,
+        rng: random.Random,
+    ) -> None:
+        self.ask = ask
+        self.ranking = ranking
+        self.rows: Numbers = np.flatnonzero(mask)
+        self._proposed = proposed
+        self._ties = ties
+        self.rng = rng
+        self._mask = mask
+        self._group = ask.group.name
+        self._count = max(ask.group.count, 1)
+        self._counts = proposed.counts[self._group]
+        self._cursor = len(proposed.touched)
+        self._scans = 0
+        self._queues: dict[tuple[int, int], BestFirst] | None = None
+        self._queue_of: dict[int, tuple[int, int]] = {}
+        self._build()
+
+    # --- scores ---------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """All rows at once."""
+        size = len(self._mask)
+        self._sums = np.full(size, -np.inf)
+        self._parts = np.ones(size, dtype=np.int64)
+        self._cursor = len(self._proposed.touched)
+        self._queues = None
+        if not self.ask.is_plain:
+            for row in self.rows.tolist():
+                self._rescore(row)
+            return
+        rows, columns, ask = self.rows, self._proposed.columns, self.ask
+        cpu_used, memory_used, disk_used = self._proposed.usage_vectors()
+        cpu_after = cpu_used[rows] + ask.cpu
+        memory_after = memory_used[rows] + ask.memory
+        cpu, memory = columns.cpu_capacity[rows], columns.memory_capacity[rows]
+        fits = (cpu_after <= cpu) & (memory_after <= memory)
+        fits &= disk_used[rows] + ask.disk <= columns.disk_capacity[rows]
+        total = 10.0 ** (1.0 - cpu_after / np.maximum(cpu, 1)) + 10.0 ** (
+            1.0 - memory_after / np.maximum(memory, 1)
+        )
+        score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
+        sums = np.clip(score, 0.0, _BINPACK_BEST) / _BINPACK_BEST
+        if self.ranking.affinity is not None:
+            sums += self.ranking.affinity[rows]
+            self._parts[rows] += 1
+        self._sums[rows] = np.where(fits, sums, -np.inf)
+        if self.ranking.anti_affinity:
+            for row, count in self._counts.items():
+                if count > 0 and self._mask[row]:
+                    self._sums[row] -= (count + 1) / self._count
+                    self._parts[row] += 1
+
+    def _rescore(self, row: int) -> None:
+        """One row whose usage changed."""
+        if self.ask.is_plain:
+            components = self._components(row, self.ask.cpu, None)
+        else:
+            try:
+                offered = offer(self._proposed, row, self.ask, self.rng)
+            except NotOfferedError:
+                components = None
+            else:
+                components = self._components(row, offered.cpu, offered.device_score)
+        sums, parts = components or (float("-inf"), 1)
+        self._sums[row] = sums
+        self._parts[row] = parts
+        if self._queues is not None:
+            self._requeue(row, sums, parts)
+
+    def _components(
+        self, row: int, ask_cpu: int, device_score: float | None
+    ) -> tuple[float, int] | None:
+        """(sum, number) of the scores that apply; None when it does not fit."""
+        fit = self.fit(row, ask_cpu)
+        if fit is None:
+            return None
+        total, parts = fit, 1
+        if device_score is not None:
+            total += device_score
+            parts += 1
+        if self.ranking.anti_affinity:
+            count = self._counts.get(row, 0)
+            if count > 0:
+                total -= (count + 1) / self._count
+                parts += 1
+        if self.ranking.affinity is not None:
+            total += float(self.ranking.affinity[row])
+            parts += 1
+        return total, parts
+
+    def fit(self, row: int, ask_cpu: int) -> float | None:
+        columns = self._proposed.columns
+        used_cpu, used_memory, used_disk = self._proposed.usage(row)
+        cpu, memory = int(columns.cpu_capacity[row]), int(columns.memory_capacity[row])
+        used_cpu += ask_cpu
+        used_memory += self.ask.memory
+        if used_cpu > cpu or used_memory > memory:
+            return None
+        if used_disk + self.ask.disk > columns.disk_capacity[row]:
+            return None
+        return fit_score(
+            1.0 - used_cpu / (cpu or 1),
+            1.0 - used_memory / (memory or 1),
+            self.ranking.spread_algorithm,
+        )
+
+    def _sync(self) -> None:
+        touched = self._proposed.touched
+        for position in range(self._cursor, len(touched)):
+            row = touched[position]
+            if self._mask[row]:
+                self._rescore(row)
+        self._cursor = len(touched)
+
+    # --- selection ------------------------------------------------------------------------
+
+    def select(self, request: Request) -> Choice | None:
+        """The best row that gives what is asked; nothing is taken yet."""
+        self._sync()
+        if request.preferred_row != NO_ROW and self._mask[request.preferred_row]:
+            choice = self._accept(request.preferred_row, request)
+            if choice is not None:
+                return choice
+        if request.penalty_rows or self.ranking.scan_only or not self._may_queue():
+            return self._select_by_scan(request)
+        return self._select_from_queues(request)
+
+    def _may_queue(self) -> bool:
+        if self._queues is not None:
+            return True
+        self._scans += 1
+        spread = self.ranking.spread
+        return self._scans > _SCANS_BEFORE_SORTING and (
+            spread is None or spread.combinations <= _MAX_QUEUES
+        )
+
+    def _accept(self, row: int, request: Request) -> Choice | None:
+        if self._sums[row] == -np.inf or self._refused(row, request.name):
+            return None
+        try:
+            return Choice(row, offer(self._proposed, row, self.ask, self.rng))
+        except NotOfferedError:
+            return None
+
+    def _refused(self, row: int, name: str) -> bool:
+        return any(check.refused(row, name) for check in self.ranking.row_checks)
+
+    def scores(self, penalty_rows: frozenset[int] = frozenset()) -> Scores:
+        """The final score of every row of `self.rows` now; -inf where it does not fit."""
+        self._sync()
+        rows = self.rows
+        sums, parts = self._sums[rows], self._parts[rows]
+        if self.ranking.spread is not None:
+            boosts = self.ranking.spread.boosts()[self.ranking.spread.combination[rows]]
+            sums = sums + boosts
+            parts = parts + (boosts != 0)
+        if penalty_rows:
+            penalised = np.isin(rows, list(penalty_rows))
+            sums = sums - penalised
+            parts = parts + penalised
+        return sums / parts
+
+    def _select_by_scan(self, request: Request) -> Choice | None:
+        scores = self.scores(request.penalty_rows)
+        if not len(scores):
+            return None
+        while True:
+            best = scores.max()
+            if best == -np.inf:
+                return None
+            equal = np.flatnonzero(scores == best)
+            position = equal[np.argmin(self._ties[self.rows[equal]])]
+            choice = self._accept(int(self.rows[position]), request)
+            if choice is not None:
+                return choice
+            scores[position] = -np.inf
+
+    def _select_from_queues(self, request: Request) -> Choice | None:
+        if self._queues is None:
+            self._fill_queues()
+        while True:
+            row = self._best_queued()
+            if row == NO_ROW:
+                return None
+            choice = self._accept(row, request)
+            if choice is not None:
+                return choice
+            self._unqueue(row)
+
+    def _fill_queues(self) -> None:
+        """Rows with equal (combination, number of scores) keep their order whatever the boost."""
+        self._queues = {}
+        self._queue_of = {}
+        rows = self.rows[self._sums[self.rows] != -np.inf]
+        spread = self.ranking.spread
+        if spread is None:
+            scores = self._sums[rows] / self._parts[rows]
+            self._queues[0, 0] = BestFirst(rows, scores, self._ties)
+            return
+        combinations, parts = spread.combination[rows], self._parts[rows]
+        for combination in np.unique(combinations).tolist():
+            for part in np.unique(parts[combinations == combination]).tolist():
+                chosen = rows[(combinations == combination) & (parts == part)]
+                key = (combination, part)
+                self._queues[key] = BestFirst(chosen, self._sums[chosen], self._ties)
+                self._queue_of.update(dict.fromkeys(chosen.tolist(), key))
+
+    def _best_queued(self) -> int:
+        assert self._queues is not None, "filled before"
+        if self.ranking.spread is None:
+            return self._queues[0, 0].best()[0]
+        boosts = self.ranking.spread.boosts().tolist()
+        best_row, best = NO_ROW, (float("-inf"), 0)
+        for (combination, parts), queue in self._queues.items():
+            row, total = queue.best()
+            if row != NO_ROW:
+                boost = boosts[combination]
+                score = (total + boost) / (parts + (boost != 0))
+                if (score, -self._ties[row]) > best:
+                    best_row, best = row, (score, -self._ties[row])
+        return best_row
+
+    def _unqueue(self, row: int) -> None:
+        assert self._queues is not None, "filled before"
+        if self.ranking.spread is None:
+            self._queues[0, 0].drop(row)
+        elif row in self._queue_of:
+            self._queues[self._queue_of.pop(row)].drop(row)
+
+    def _requeue(self, row: int, total: float, parts: int) -> None:
+        assert self._queues is not None, "filled before"
+        self._unqueue(row)
+        if total == float("-inf"):
+            return
+        tie = int(self._ties[row])
+        if self.ranking.spread is None:
+            self._queues[0, 0].push(row, total / parts, tie)
+            return
+        key = (int(self.ranking.spread.combination[row]), parts)
+        if key not in self._queues:
+            empty = np.zeros(0, dtype=np.int64)
+            self._queues[key] = BestFirst(empty, np.zeros(0), self._ties)
+        self._queues[key].push(row, total, tie)
+        self._queue_of[row] = key
+
+    # --- what the plan does ---------------------------------------------------------------
+
+    def placed(self, row: int, group: str) -> None:
+        """The plan placed an allocation of the job on the row."""
+        self._changed(row, group, 1)
+
+    def stopped(self, row: int, group: str, counted: bool) -> None:
+        """The plan stopped one; `counted`: it was not terminal, so it counted for spreads."""
+        if counted:
+            self._changed(row, group, -1)
+        if any(check.frees_others for check in self.ranking.row_checks):
+            self._queues = None
+
+    def unstopped(self, row: int, group: str, counted: bool) -> None:
+        if counted:
+            self._changed(row, group, 1)
+
+    def _changed(self, row: int, group: str, change: int) -> None:
+        if self.ranking.spread is not None and group == self._group:
+            self.ranking.spread.add(row, change)
+        for check in self.ranking.row_checks:
+            check.add(row, group, change)
+
+    def choose_row(self, row: int, request: Request) -> Choice | None:
+        """The offer of this one row, for schedulers that look at nodes one by one."""
+        self._sync()
+        return self._accept(row, request) if self._mask[row] else None
+
+    def node_id(self, row: int) -> str:
+        node = self._proposed.columns.nodes[row]
+        assert node is not None, "only rows with a node are ranked"
+        return node.id
+
+    def score_components(self, row: int, request: Request) -> dict[str, float]:
+        """Every score of one row by Nomad's names, as an explanation."""
+        device_score = None
+        cpu = self.ask.cpu
+        if not self.ask.is_plain:
+            offered = offer(self._proposed, row, self.ask, self.rng)
+            cpu, device_score = offered.cpu, offered.device_score
+        count = self._counts.get(row, 0) if self.ranking.anti_affinity else 0
+        affinity = self.ranking.affinity
+        scores = {"binpack": self.fit(row, cpu) or 0.0}
+        if self.ranking.anti_affinity:
+            scores["job-anti-affinity"] = -(count + 1) / self._count if count > 0 else 0.0
+            scores["node-reschedule-penalty"] = -1.0 if row in request.penalty_rows else 0.0
+            scores["node-affinity"] = 0.0 if affinity is None else float(affinity[row])
+        if device_score is not None:
+            scores["devices"] = device_score
+        if self.ranking.spread is not None:
+            boost = float(self.ranking.spread.boosts()[self.ranking.spread.combination[row]])
+            if boost:
+                scores["allocation-spread"] = boost
+        return scores

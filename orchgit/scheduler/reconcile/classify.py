@@ -1,0 +1,109 @@
+"""Allocations by what their node and their agent's last word mean for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
+from orchgit.model.base import ns_of_datetime
+from orchgit.model.group import DisconnectStrategy, TaskGroup
+from orchgit.model.node import Node, NodeStatus
+from orchgit.scheduler.reconcile.changes import Allocs
+
+CLIENT_STATUS_FIELD = 0
+GroupOf = Callable[[Allocation], TaskGroup | None]
+Tainted = Mapping[str, Node | None]
+"""Nodes that are gone (None), down, disconnected or draining."""
+
+
+@dataclass(slots=True)
+class Classes:
+    untainted: Allocs = field(default_factory=dict)
+    migrate: Allocs = field(default_factory=dict)
+    lost: Allocs = field(default_factory=dict)
+    disconnecting: Allocs = field(default_factory=dict)
+    reconnecting: Allocs = field(default_factory=dict)
+    ignored: Allocs = field(default_factory=dict)
+    expiring: Allocs = field(default_factory=dict)
+
+
+def is_tainted(node: Node | None) -> bool:
+    return (
+        node is None
+        or node.status in (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
+        or node.drain_strategy is not None
+    )
+
+
+def last_recorded_status(allocation: Allocation) -> str:
+    """The newest recorded client status: `unknown` until a reconnect was handled."""
+    for state in reversed(allocation.alloc_states or ()):
+        if state.field == CLIENT_STATUS_FIELD:
+            return state.value
+    return ""
+
+
+def unknown_since_ns(allocation: Allocation) -> int:
+    """When the newest `unknown` was recorded; 0: never."""
+    for state in reversed(allocation.alloc_states or ()):
+        if state.field == CLIENT_STATUS_FIELD and state.value == ClientStatus.UNKNOWN:
+            return ns_of_datetime(state.time) if state.time is not None else 0
+    return 0
+
+
+def classify(allocs: Allocs, tainted: Tainted, group_of: GroupOf, now_ns: int) -> Classes:
+    """Every allocation falls into exactly one class."""
+    classes = Classes()
+    for alloc_id, allocation in allocs.items():
+        group = group_of(allocation)
+        disconnect = group.disconnect if group is not None else None
+        name = _class_of(allocation, tainted, disconnect, now_ns)
+        getattr(classes, name)[alloc_id] = allocation
+    return classes
+
+
+def _class_of(
+    allocation: Allocation, tainted: Tainted, disconnect: DisconnectStrategy | None, now_ns: int
+) -> str:
+    may_wait = disconnect is not None and disconnect.lost_after_ns > 0
+    status = allocation.client_status
+    reconnected = (
+        may_wait
+        and status in (ClientStatus.UNKNOWN, ClientStatus.RUNNING, ClientStatus.FAILED)
+        and last_recorded_status(allocation) == ClientStatus.UNKNOWN
+    )
+    wanted = allocation.desired_status == DesiredStatus.RUN
+    if reconnected and status == ClientStatus.FAILED:
+        return "reconnecting" if wanted else "ignored"
+    if allocation.is_terminal and not reconnected:
+        return "untainted"
+    is_tainted_node = allocation.node_id in tainted
+    node = tainted.get(allocation.node_id)
+    if node is not None and node.status == NodeStatus.DISCONNECTED:
+        if not may_wait or status == ClientStatus.PENDING:
+            return "lost"
+        if status == ClientStatus.RUNNING:
+            return "disconnecting"
+    if allocation.desired_transition.migrate:
+        return "migrate"
+    if status == ClientStatus.UNKNOWN and may_wait:
+        assert disconnect is not None, "may_wait says so"
+        if unknown_since_ns(allocation) + disconnect.lost_after_ns <= now_ns:
+            return "expiring"
+        if wanted:
+            return "untainted"
+    if not is_tainted_node:
+        return "reconnecting" if reconnected else "untainted"
+    if node is None or node.status == NodeStatus.DOWN:
+        return _class_on_dead_node(status, disconnect)
+    return "reconnecting" if reconnected and node.status == NodeStatus.READY else "untainted"
+
+
+def _class_on_dead_node(status: str, disconnect: DisconnectStrategy | None) -> str:
+    """Without a wish for replacement the allocation waits for its node."""
+    if disconnect is None or disconnect.replace:
+        return "lost"
+    if status == ClientStatus.UNKNOWN:
+        return "untainted"
+    return "disconnecting" if status == ClientStatus.RUNNING else "lost"

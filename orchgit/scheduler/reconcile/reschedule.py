@@ -1,0 +1,219 @@
+"""When a failed (or disconnected) allocation may be tried again elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orchgit.model.allocation import (
+    Allocation,
+    ClientStatus,
+    DesiredStatus,
+    RescheduleEvent,
+    RescheduleTracker,
+)
+from orchgit.model.base import NS_PER_S, ns_of_datetime
+from orchgit.model.deployment import Deployment
+from orchgit.model.group import ReschedulePolicy
+from orchgit.scheduler.reconcile.changes import Allocs
+from orchgit.scheduler.reconcile.classify import GroupOf
+
+RESCHEDULED_OK = "ok"
+NO_PLACEMENT = "no placement"
+_WINDOW_NS = NS_PER_S
+_EVENTS_KEPT = 5
+
+
+def failed_at_ns(allocation: Allocation) -> int:
+    """When its last task finished; without task states, when it was changed last."""
+    finished = [
+        ns_of_datetime(state.finished_at)
+        for state in (allocation.task_states or {}).values()
+        if state.finished_at is not None and state.finished_at.year > 1
+    ]
+    return max(finished, default=allocation.modify_time_ns)
+
+
+def _events(allocation: Allocation) -> list[RescheduleEvent]:
+    tracker = allocation.reschedule_tracker
+    return tracker.events if tracker is not None else []
+
+
+def next_delay_ns(allocation: Allocation, policy: ReschedulePolicy, failure_ns: int) -> int:
+    """How long to wait after a failure, by the policy's delay function."""
+    events = _events(allocation)
+    if not events or policy.delay_function == "constant":
+        return policy.delay_ns
+    if policy.delay_function == "exponential":
+        delay_ns = events[-1].delay_ns * 2
+    else:
+        delay_ns = _fibonacci(events, policy)
+    if policy.max_delay_ns > 0 and delay_ns > policy.max_delay_ns:
+        ran_long = failure_ns - events[-1].reschedule_time > policy.max_delay_ns
+        return policy.delay_ns if ran_long else policy.max_delay_ns
+    return delay_ns
+
+
+def _fibonacci(events: list[RescheduleEvent], policy: ReschedulePolicy) -> int:
+    if len(events) < 2:
+        return policy.delay_ns
+    last, before = events[-1].delay_ns, events[-2].delay_ns
+    if last == policy.delay_ns and before == policy.max_delay_ns:
+        return policy.delay_ns
+    return last + before
+
+
+def _is_enabled(policy: ReschedulePolicy | None) -> bool:
+    return policy is not None and (policy.unlimited or policy.attempts > 0)
+
+
+def _has_attempts_left(
+    allocation: Allocation, policy: ReschedulePolicy, failure_ns: int, delay_ns: int
+) -> bool:
+    if policy.unlimited:
+        return True
+    events = _events(allocation)
+    if not events:
+        return True
+    used = sum(failure_ns - event.reschedule_time < policy.interval_ns for event in events)
+    return used < policy.attempts and delay_ns < policy.interval_ns
+
+
+def next_attempt_ns(
+    allocation: Allocation, policy: ReschedulePolicy | None, now_ns: int, *, disconnected: bool
+) -> int | None:
+    """When it may be rescheduled; None: never."""
+    if policy is None or not _is_enabled(policy):
+        return None
+    failure_ns = now_ns if disconnected else failed_at_ns(allocation)
+    if not disconnected and not _may_be_rescheduled(allocation):
+        return None
+    delay_ns = next_delay_ns(allocation, policy, failure_ns)
+    if not _has_attempts_left(allocation, policy, failure_ns, delay_ns):
+        return None
+    return failure_ns + delay_ns
+
+
+def _may_be_rescheduled(allocation: Allocation) -> bool:
+    if allocation.client_status not in (ClientStatus.FAILED, ClientStatus.LOST):
+        return False
+    return allocation.desired_status != DesiredStatus.STOP or had_no_placement(allocation)
+
+
+def had_no_placement(allocation: Allocation) -> bool:
+    tracker = allocation.reschedule_tracker
+    return tracker is not None and tracker.last_reschedule == NO_PLACEMENT
+
+
+def next_tracker(
+    allocation: Allocation, policy: ReschedulePolicy | None, now_ns: int
+) -> RescheduleTracker:
+    """The tracker of the allocation that replaces `allocation` now."""
+    events = _events(allocation)
+    delay_ns = 0
+    if policy is not None:
+        disconnected = allocation.client_status not in (ClientStatus.FAILED, ClientStatus.LOST)
+        failure_ns = now_ns if disconnected else failed_at_ns(allocation)
+        delay_ns = next_delay_ns(allocation, policy, failure_ns)
+        if policy.attempts > 0 and not policy.unlimited:
+            events = [e for e in events if now_ns - e.reschedule_time <= policy.interval_ns]
+    event = RescheduleEvent(
+        reschedule_time=now_ns,
+        prev_alloc_id=allocation.id,
+        prev_node_id=allocation.node_id,
+        delay_ns=delay_ns,
+    )
+    return RescheduleTracker(
+        events=[*events[-_EVENTS_KEPT:], event], last_reschedule=RESCHEDULED_OK
+    )
+
+
+@dataclass(slots=True)
+class Rescheduling:
+    untainted: Allocs = field(default_factory=dict)
+    now: Allocs = field(default_factory=dict)
+    later: list[tuple[int, Allocation]] = field(default_factory=list)
+    """(Unix ns, allocation); these are untainted too."""
+
+
+def split_by_reschedule(
+    allocs: Allocs,
+    group_of: GroupOf,
+    deployment: Deployment | None,
+    *,
+    is_batch: bool,
+    disconnecting: bool,
+    eval_id: str,
+    now_ns: int,
+) -> Rescheduling:
+    """Which of `allocs` go on, which are replaced now, which later; the rest is out of play."""
+    result = Rescheduling()
+    for alloc_id, allocation in allocs.items():
+        if disconnecting and allocation.client_status == ClientStatus.UNKNOWN:
+            continue
+        if allocation.next_allocation and allocation.is_terminal:
+            continue
+        if not disconnecting:
+            verdict = _goes_on(allocation, is_batch)
+            if verdict is not None:
+                if verdict:
+                    result.untainted[alloc_id] = allocation
+                continue
+        due, at_ns = _due(allocation, group_of, deployment, disconnecting, eval_id, now_ns)
+        if due:
+            result.now[alloc_id] = allocation
+            continue
+        result.untainted[alloc_id] = allocation
+        if at_ns is not None:
+            result.later.append((at_ns, allocation))
+    return result
+
+
+def _goes_on(allocation: Allocation, is_batch: bool) -> bool | None:
+    """True: counts as it is; False: out of play; None: depends on the reschedule policy."""
+    if allocation.is_server_terminal:
+        if is_batch and _ran_successfully(allocation):
+            return None if had_no_placement(allocation) else False
+        return None if had_no_placement(allocation) else False
+    if is_batch:
+        return None if allocation.client_status == ClientStatus.FAILED else True
+    if allocation.client_status in (ClientStatus.COMPLETE, ClientStatus.LOST):
+        return False
+    return None if allocation.client_status in (ClientStatus.FAILED, ClientStatus.UNKNOWN) else True
+
+
+def _ran_successfully(allocation: Allocation) -> bool:
+    states = (allocation.task_states or {}).values()
+    return bool(states) and all(state.is_successful for state in states)
+
+
+def _due(
+    allocation: Allocation,
+    group_of: GroupOf,
+    deployment: Deployment | None,
+    disconnecting: bool,
+    eval_id: str,
+    now_ns: int,
+) -> tuple[bool, int | None]:
+    """(now, later at)"""
+    transition = allocation.desired_transition
+    if (
+        deployment is not None
+        and allocation.deployment_id == deployment.id
+        and deployment.is_active
+        and not transition.reschedule
+        and not transition.force_reschedule
+    ):
+        return False, None
+    if transition.force_reschedule:
+        return True, None
+    group = group_of(allocation)
+    policy = group.reschedule_policy if group is not None else None
+    unknown = allocation.client_status == ClientStatus.UNKNOWN
+    at_ns = next_attempt_ns(allocation, policy, now_ns, disconnected=disconnecting or unknown)
+    if at_ns is None:
+        return False, None
+    mine = allocation.followup_eval_id == eval_id
+    if mine or (not unknown and at_ns - now_ns <= _WINDOW_NS):
+        return True, None
+    waits = bool(allocation.followup_eval_id) and not disconnecting
+    return False, None if waits or unknown else at_ns
