@@ -9,11 +9,17 @@ import time
 from pathlib import Path
 
 from orchgit.errors import TimedOutError
+from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection, schema
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot, StateReads
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.watch import Watch
+
+DEFAULT = "default"
+"""The built-in namespace, and the built-in node pool of nodes that name none."""
+ALL_NODES = "all"
+"""The built-in node pool that holds every node."""
 
 _IDLE_READERS = 8
 _POLL_S = 0.002
@@ -66,6 +72,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = connection.open_writer(path)
         schema.migrate(writer)
+        _put_built_in(writer)
         return cls(path, writer)
 
     @staticmethod
@@ -134,6 +141,25 @@ class StoreReader:
 
     def close(self) -> None:
         self._readers.close()
+
+
+def _put_built_in(writer: sqlite3.Connection) -> None:
+    """What every cluster has from the beginning, at index 1."""
+    if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
+        return
+    txn = WriteTxn(writer)
+    txn.begin_entry(1, 0)
+    namespace = Namespace(DEFAULT, "Default shared namespace")
+    pools = [
+        NodePool(ALL_NODES, "Node pool with all nodes in the cluster"),
+        NodePool(DEFAULT, "Default node pool"),
+    ]
+    for built_in in (namespace, *pools):
+        built_in.create_index = built_in.modify_index = 1
+    txn.put_namespaces([namespace])
+    txn.put_node_pools(pools)
+    txn.end_entry()
+    txn.commit(applied_index=0)
 
 
 def _too_late(index: int, applied_index: int, timeout_s: float) -> TimedOutError:

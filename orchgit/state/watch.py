@@ -87,7 +87,7 @@ class Watch:
         clock: Clock,
         timeout_s: float,
     ) -> T | None:
-        """Call `read` -> (value or None, index of its snapshot) until there is a value, or too late."""
+        """Call `read` -> (value or None, its snapshot's index) until there is a value."""
         deadline_s = clock.monotonic_s() + timeout_s
         while True:
             value, index = read()

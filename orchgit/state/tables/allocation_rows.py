@@ -204,5 +204,6 @@ class AllocRecord:
     @staticmethod
     def of(row: tuple[object, ...]) -> AllocRecord:
         """From a row of CHANGE_COLUMNS."""
-        *columns, body = cast("list[Any]", row)
-        return AllocRecord(*columns, body=decode_body(body))
+        columns: list[Any] = [*row]
+        columns[-1] = decode_body(columns[-1])
+        return AllocRecord(*columns)

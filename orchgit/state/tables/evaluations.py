@@ -46,6 +46,13 @@ class EvaluationWrites(EvaluationReads, Writes):
         jobs = {job_key(evaluation.namespace, evaluation.job_id) for evaluation in evaluations}
         self._changed("evaluations_by_job", jobs)
 
+    def touch_evaluation(self, eval_id: str) -> None:
+        """Its plan was committed: who schedules it again must see this index."""
+        evaluation = self.evaluation(eval_id)
+        if evaluation is not None:
+            evaluation.modify_index = self.index
+            self.put_evaluations([evaluation])
+
     def delete_evaluations(self, eval_ids: Sequence[str]) -> None:
         EVALUATIONS.delete(self.connection, eval_ids)
         self._changed("evaluations", eval_ids)

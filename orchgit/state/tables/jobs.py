@@ -90,9 +90,15 @@ class JobReads(Reads):
         row = self.connection.execute(sql, (namespace, job_id)).fetchone()
         return cast(int, row[0]) if row else None
 
-    def non_terminal_job_count(self, namespace: str) -> int:
+    def live_jobs_in_namespace(self, namespace: str) -> int:
+        """How many are not dead."""
         sql = "SELECT count(*) FROM jobs WHERE namespace = ? AND status != 'dead'"
         return self._number(sql, (namespace,))
+
+    def live_jobs_in_pool(self, pool: str) -> int:
+        """How many are not dead."""
+        sql = "SELECT count(*) FROM jobs WHERE node_pool = ? AND status != 'dead'"
+        return self._number(sql, (pool,))
 
 
 _PUT_JOB = """INSERT OR REPLACE INTO jobs (namespace, id, version, type, status, priority,

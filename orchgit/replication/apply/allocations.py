@@ -1,0 +1,99 @@
+"""What agents report of allocations, and what the servers ask of single ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+from orchgit.errors import NotFoundError
+from orchgit.model.allocation import AllocDeploymentStatus, DesiredTransition
+from orchgit.model.base import datetime_of_ns
+from orchgit.replication.apply.evaluations import store_evaluations
+from orchgit.replication.apply.health import DeploymentDeltas
+from orchgit.replication.commands import (
+    AllocClientUpdate,
+    UpdateAllocsFromClient,
+    UpdateAllocTransitions,
+)
+from orchgit.replication.events import Effects
+from orchgit.state.tables.allocation_rows import AllocBody, AllocRecord
+from orchgit.state.transaction import WriteTxn
+
+
+def update_allocs_from_client(
+    txn: WriteTxn, command: UpdateAllocsFromClient, effects: Effects
+) -> None:
+    """Allocations that are gone, or are another node's, are passed over; so is what is not new."""
+    if not txn.stamp_alloc_update(command.node_id):
+        raise NotFoundError(
+            f"cannot take reports of node {command.node_id!r}: it is not registered; register first"
+        )
+    records = txn.alloc_records(update.alloc_id for update in command.updates)
+    changed: dict[str, AllocRecord] = {}
+    for update in command.updates:
+        record = records.get(update.alloc_id)
+        if record is None or record.node_id != command.node_id:
+            continue
+        if _merge(txn, record, update):
+            changed[record.id] = record
+    _save(txn, list(changed.values()), "AllocationUpdated", effects)
+    store_evaluations(txn, command.evaluations, effects)
+
+
+def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effects) -> None:
+    deltas = DeploymentDeltas()
+    deltas.add_changes(records)
+    txn.save_alloc_records(records)
+    for deployment in deltas.write(txn):
+        effects.note(txn.index, "DeploymentAllocHealth", deployment)
+    effects.note_allocs(txn.index, type_, [record.id for record in records])
+
+
+def _merge(txn: WriteTxn, record: AllocRecord, update: AllocClientUpdate) -> bool:
+    """Lay the report over the record; False if it says nothing new."""
+    before = (record.client_status, msgspec.structs.replace(record.body))
+    body = record.body
+    record.client_status = update.client_status
+    body.client_description = update.client_description
+    if update.task_states is not None:
+        body.task_states = update.task_states
+    if update.network_status is not None:
+        body.network_status = update.network_status
+    if update.deployment_healthy is not None:
+        at_ns = update.deployment_healthy_at_ns or txn.now_ns
+        set_health(txn, body, update.deployment_healthy, at_ns)
+    return before != (record.client_status, body)
+
+
+def set_health(txn: WriteTxn, body: AllocBody, healthy: bool, at_ns: int) -> None:
+    """Nothing if it is known already."""
+    known = body.deployment_status or AllocDeploymentStatus()
+    if known.healthy == healthy:
+        return
+    body.deployment_status = AllocDeploymentStatus(
+        healthy=healthy,
+        timestamp=datetime_of_ns(at_ns),
+        canary=known.canary,
+        modify_index=txn.index,
+    )
+
+
+def update_alloc_transitions(
+    txn: WriteTxn, command: UpdateAllocTransitions, effects: Effects
+) -> None:
+    records = txn.alloc_records(command.transitions)
+    for alloc_id in command.transitions:
+        if alloc_id not in records:
+            raise NotFoundError(f"cannot change allocation {alloc_id!r}: there is no such")
+    for record in records.values():
+        wanted = command.transitions[record.id]
+        record.body.desired_transition = merged(record.body.desired_transition, wanted)
+    txn.save_alloc_records(records.values())
+    effects.note_allocs(txn.index, "AllocationUpdateDesiredStatus", list(records))
+    store_evaluations(txn, command.evaluations, effects)
+
+
+def merged(known: DesiredTransition | None, wanted: DesiredTransition) -> DesiredTransition:
+    """What is None in `wanted` stays as it is known."""
+    given = {name: value for name, value in msgspec.structs.asdict(wanted).items()
+             if value is not None}  # fmt: skip
+    return msgspec.structs.replace(known or DesiredTransition(), **given)

@@ -1,0 +1,64 @@
+"""Command type -> handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from orchgit.replication import commands
+from orchgit.replication.apply import (
+    allocations,
+    deployments,
+    evaluations,
+    gitops,
+    jobs,
+    nodes,
+    plans,
+    settings,
+    volumes,
+)
+from orchgit.replication.events import Effects
+from orchgit.state.transaction import WriteTxn
+
+Handler = Callable[[WriteTxn, Any, Effects], object]
+
+
+def _nothing(txn: WriteTxn, command: commands.Noop, effects: Effects) -> None:
+    """A new leader's first entry, and a barrier's, change nothing."""
+
+
+HANDLERS: dict[type[commands.Entry], Handler] = {
+    commands.Noop: _nothing,
+    commands.RegisterJob: jobs.register_job,
+    commands.DeregisterJob: jobs.deregister_job,
+    commands.SetJobStability: jobs.set_job_stability,
+    commands.RecordPeriodicLaunch: jobs.record_periodic_launch,
+    commands.ApplyRollout: gitops.apply_rollout,
+    commands.RecordRollout: gitops.record_rollout,
+    commands.UpsertSource: gitops.upsert_source,
+    commands.UpdateSourceStatus: gitops.update_source_status,
+    commands.DeleteSource: gitops.delete_source,
+    commands.DeleteRollouts: gitops.delete_rollouts,
+    commands.UpsertEvaluations: evaluations.upsert_evaluations,
+    commands.DeleteEvaluations: evaluations.delete_evaluations,
+    commands.ApplyPlan: plans.apply_plan,
+    commands.RegisterNode: nodes.register_node,
+    commands.UpdateNodeStatus: nodes.update_node_status,
+    commands.UpdateNodeDrain: nodes.update_node_drain,
+    commands.UpdateNodeEligibility: nodes.update_node_eligibility,
+    commands.DeleteNodes: nodes.delete_nodes,
+    commands.UpdateAllocsFromClient: allocations.update_allocs_from_client,
+    commands.UpdateAllocTransitions: allocations.update_alloc_transitions,
+    commands.UpdateDeploymentStatus: deployments.update_deployment_status,
+    commands.PromoteDeployment: deployments.promote_deployment,
+    commands.SetDeploymentHealth: deployments.set_deployment_health,
+    commands.DeleteDeployments: deployments.delete_deployments,
+    commands.SetSchedulerConfig: settings.set_scheduler_config,
+    commands.UpsertNodePools: settings.upsert_node_pools,
+    commands.DeleteNodePools: settings.delete_node_pools,
+    commands.UpsertNamespaces: settings.upsert_namespaces,
+    commands.DeleteNamespaces: settings.delete_namespaces,
+    commands.UpsertHostVolume: volumes.upsert_host_volume,
+    commands.DeleteHostVolume: volumes.delete_host_volume,
+    commands.DeleteVolumeClaim: volumes.delete_volume_claim,
+}

@@ -1,0 +1,214 @@
+"""Registering, stopping and purging jobs; their versions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from orchgit.errors import ConflictError, NotFoundError
+from orchgit.model.base import Model
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.job import Job, JobStatus
+from orchgit.replication.apply.evaluations import store_evaluations
+from orchgit.replication.commands import (
+    DeregisterJob,
+    JobDeletion,
+    JobUpsert,
+    RecordPeriodicLaunch,
+    RegisterJob,
+    SetJobStability,
+)
+from orchgit.replication.events import Effects
+from orchgit.state.transaction import WriteTxn
+
+VERSIONS_KEPT = 6
+PURGED = "alloc not needed as its job was purged"
+
+_BOOKKEEPING = {
+    "status": "",
+    "status_description": "",
+    "stable": False,
+    "version": 0,
+    "submit_time_ns": 0,
+    "create_index": 0,
+    "modify_index": 0,
+    "job_modify_index": 0,
+    "origin": None,
+    "version_tag": None,
+    "nomad_token_id": "",
+}
+"""Fields that say nothing about what the job wants."""
+
+
+class JobResult(Model):
+    """What became of a registration or a deregistration.
+
+    `changed` False: the spec was the registered one, and no version was made.
+    """
+
+    namespace: str = ""
+    job_id: str = ""
+    version: int = 0
+    job_modify_index: int = 0
+    eval_id: str = ""
+    changed: bool = True
+
+
+def register_job(txn: WriteTxn, command: RegisterJob, effects: Effects) -> JobResult:
+    result = upsert_job(txn, command.upsert, effects)
+    return _evaluated(txn, result, command.evaluation, effects)
+
+
+def deregister_job(txn: WriteTxn, command: DeregisterJob, effects: Effects) -> JobResult:
+    result = delete_job(txn, command.deletion, effects)
+    return _evaluated(txn, result, command.evaluation, effects)
+
+
+def _evaluated(
+    txn: WriteTxn, result: JobResult, evaluation: Evaluation | None, effects: Effects
+) -> JobResult:
+    if evaluation is not None:
+        result.eval_id = evaluation.id
+        for_job(evaluation, result)
+        store_evaluations(txn, [evaluation], effects)
+    return result
+
+
+def for_job(evaluation: Evaluation, result: JobResult) -> None:
+    """Only now is it known at which index the job changed."""
+    evaluation.job_modify_index = result.job_modify_index
+
+
+def same_spec(one: Job, other: Job) -> bool:
+    """Whether both want the same, whatever the servers noted about them."""
+    return _spec(one) == _spec(other)
+
+
+def _spec(job: Job) -> Job:
+    return msgspec.structs.replace(job, **_BOOKKEEPING)
+
+
+def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> None:
+    """Compare-and-set on a job: 0 wants it new, None does not care."""
+    if expected is None or expected == (known.job_modify_index if known else 0):
+        return
+    if known is None:
+        raise ConflictError(
+            f"cannot change job {job_id!r}: it is not registered, but modify index {expected} was "
+            "expected; read the job again"
+        )
+    wanted = "that it does not exist yet" if expected == 0 else f"modify index {expected}"
+    raise ConflictError(
+        f"cannot change job {job_id!r}: its modify index is {known.job_modify_index}, but "
+        f"{wanted} was expected; somebody else changed it: read the job again"
+    )
+
+
+def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
+    """Make a new version, unless the registered one wants the same."""
+    job = upsert.job
+    known = txn.job(job.namespace, job.id)
+    check_modify_index(known, upsert.expected_modify_index, job.id)
+    if txn.namespace(job.namespace) is None:
+        raise NotFoundError(
+            f"cannot register job {job.id!r}: there is no namespace {job.namespace!r}; create it "
+            "first"
+        )
+    if known is not None and same_spec(known, job):
+        return _result(known, changed=False)
+    store_version(txn, job, known)
+    if upsert.submission is not None:
+        job_text = msgspec.structs.replace(
+            upsert.submission,
+            namespace=job.namespace,
+            job_id=job.id,
+            version=job.version,
+            job_modify_index=job.job_modify_index,
+        )
+        txn.put_job_submission(job_text)
+    effects.note(txn.index, "JobRegistered", job)
+    return _result(job, changed=True)
+
+
+def _result(job: Job, changed: bool) -> JobResult:
+    return JobResult(
+        namespace=job.namespace,
+        job_id=job.id,
+        version=job.version,
+        job_modify_index=job.job_modify_index,
+        changed=changed,
+    )
+
+
+def store_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
+    """Store `job` as the next version of `known` (or as the first), and drop the oldest one."""
+    job.version = known.version + 1 if known else 0
+    job.create_index = known.create_index if known else txn.index
+    job.modify_index = job.job_modify_index = txn.index
+    job.status = known.status if known else JobStatus.PENDING
+    job.status_description, job.stable = "", False
+    txn.put_job(job)
+    txn.put_summary(job.namespace, job.id, [group.name for group in job.task_groups])
+    txn.touch_job(job.namespace, job.id)
+    _drop_old_versions(txn, job)
+
+
+def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
+    """Keep the newest ones, tagged ones, and the newest stable one: what a revert may ask for."""
+    versions = txn.job_versions(job.namespace, job.id)
+    if len(versions) <= VERSIONS_KEPT:
+        return
+    stable = next((old.version for old in versions if old.stable), None)
+    untagged = [old for old in versions if old.version_tag is None]
+    surplus = len(untagged) - VERSIONS_KEPT
+    droppable = [old for old in reversed(untagged) if old.version != stable]
+    for old in droppable[: max(0, surplus)]:
+        txn.drop_job_version(job, old.version)
+
+
+def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobResult:
+    """Stop a job (a new version that wants nothing), or purge it with all that it owned."""
+    known = txn.job(deletion.namespace, deletion.job_id)
+    if known is None:
+        raise NotFoundError(
+            f"cannot stop job {deletion.job_id!r}: there is no such job in namespace "
+            f"{deletion.namespace!r}"
+        )
+    check_modify_index(known, deletion.expected_modify_index, known.id)
+    effects.note(txn.index, "JobDeregistered", known)
+    if deletion.purge:
+        _purge(txn, known)
+        return _result(known, changed=True)
+    if known.stop:
+        return _result(known, changed=False)
+    stopped = msgspec.structs.replace(known, stop=True)
+    store_version(txn, stopped, known)
+    return _result(stopped, changed=True)
+
+
+def _purge(txn: WriteTxn, job: Job) -> None:
+    """The job's live allocations are told to stop at once: a new job of this name has no part of
+    them, and its version numbers begin again at 0."""
+    records = txn.alloc_records(txn.live_alloc_ids(job.namespace, job.id)).values()
+    for record in records:
+        record.desired_status = "stop"
+        record.body.desired_description = PURGED
+        record.alloc_modify_index = txn.index
+    txn.save_alloc_records(records)
+    txn.delete_volume_claims([claim.id for claim in txn.volume_claims(job.namespace, job.id)])
+    txn.flush_summaries()
+    txn.delete_job(job.namespace, job.id)
+
+
+def set_job_stability(txn: WriteTxn, command: SetJobStability, effects: Effects) -> None:
+    mark_stability(txn, command.namespace, command.job_id, command.version, command.stable)
+
+
+def mark_stability(txn: WriteTxn, namespace: str, job_id: str, version: int, stable: bool) -> None:
+    """A version that is not kept any more is left alone."""
+    job = txn.job_version(namespace, job_id, version)
+    if job is not None and job.stable != stable:
+        txn.set_job_stability(job, stable)
+
+
+def record_periodic_launch(txn: WriteTxn, command: RecordPeriodicLaunch, effects: Effects) -> None:
+    txn.put_periodic_launch(command.namespace, command.job_id, command.launch_time_ns)

@@ -1,0 +1,85 @@
+"""Scheduler configuration, node pools and namespaces."""
+
+from __future__ import annotations
+
+from orchgit.errors import ConflictError, NotFoundError, RefusedError
+from orchgit.model.node import Namespace, NodePool
+from orchgit.replication.commands import (
+    DeleteNamespaces,
+    DeleteNodePools,
+    SetSchedulerConfig,
+    UpsertNamespaces,
+    UpsertNodePools,
+)
+from orchgit.replication.events import Effects
+from orchgit.state.store import ALL_NODES, DEFAULT
+from orchgit.state.transaction import WriteTxn
+
+
+def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Effects) -> None:
+    known = txn.scheduler_config()
+    expected = command.expected_modify_index
+    if expected is not None and expected != known.modify_index:
+        raise ConflictError(
+            f"cannot change the scheduler configuration: its modify index is {known.modify_index}, "
+            f"but {expected} was expected; read it again"
+        )
+    config = command.config
+    config.create_index = known.create_index or txn.index
+    config.modify_index = txn.index
+    txn.put_scheduler_config(config)
+
+
+def upsert_node_pools(txn: WriteTxn, command: UpsertNodePools, effects: Effects) -> None:
+    for pool in command.pools:
+        if pool.name in (ALL_NODES, DEFAULT):
+            raise RefusedError(f"cannot change node pool {pool.name!r}: it is built in")
+        _stamp(txn, pool, txn.node_pool(pool.name))
+    txn.put_node_pools(command.pools)
+
+
+def _stamp(txn: WriteTxn, new: NodePool | Namespace, known: NodePool | Namespace | None) -> None:
+    new.create_index = known.create_index if known else txn.index
+    new.modify_index = txn.index
+
+
+def delete_node_pools(txn: WriteTxn, command: DeleteNodePools, effects: Effects) -> None:
+    for name in command.names:
+        _check_unused_pool(txn, name)
+    txn.delete_node_pools(command.names)
+
+
+def _check_unused_pool(txn: WriteTxn, name: str) -> None:
+    if name in (ALL_NODES, DEFAULT):
+        raise RefusedError(f"cannot delete node pool {name!r}: it is built in")
+    if txn.node_pool(name) is None:
+        raise NotFoundError(f"cannot delete node pool {name!r}: there is no such pool")
+    if txn.nodes_in_pool(name):
+        raise RefusedError(f"cannot delete node pool {name!r}: it still has nodes")
+    if txn.live_jobs_in_pool(name):
+        raise RefusedError(f"cannot delete node pool {name!r}: jobs that are not dead name it")
+
+
+def upsert_namespaces(txn: WriteTxn, command: UpsertNamespaces, effects: Effects) -> None:
+    for namespace in command.namespaces:
+        _stamp(txn, namespace, txn.namespace(namespace.name))
+    txn.put_namespaces(command.namespaces)
+
+
+def delete_namespaces(txn: WriteTxn, command: DeleteNamespaces, effects: Effects) -> None:
+    for name in command.names:
+        _check_unused_namespace(txn, name)
+    txn.delete_namespaces(command.names)
+
+
+def _check_unused_namespace(txn: WriteTxn, name: str) -> None:
+    if name == DEFAULT:
+        raise RefusedError(f"cannot delete namespace {name!r}: it is built in")
+    if txn.namespace(name) is None:
+        raise NotFoundError(f"cannot delete namespace {name!r}: there is no such namespace")
+    if txn.live_jobs_in_namespace(name):
+        raise RefusedError(
+            f"cannot delete namespace {name!r}: it has jobs that are not dead; stop them first"
+        )
+    if txn.host_volumes(namespace=name):
+        raise RefusedError(f"cannot delete namespace {name!r}: it has volumes; delete them first")

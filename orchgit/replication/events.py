@@ -1,0 +1,202 @@
+"""What applied entries tell the rest of the server: stored evaluations, changed keys, events.
+
+Handlers leave notes; the events' payloads are built from them only when somebody asks, because a
+plan may hold ten thousand allocations and usually nobody listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import msgspec
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.base import Model
+from orchgit.model.deployment import Deployment
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.event import Event
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source
+from orchgit.state.changes import Changes
+from orchgit.state.snapshot import Snapshot
+
+_MAX_WAITING_BATCHES = 1024
+
+Topical = Job | Evaluation | Allocation | Deployment | Node | Source | Rollout
+
+
+@dataclass(slots=True)
+class EventNote:
+    type: str
+    index: int
+    subject: Topical
+
+
+@dataclass(slots=True)
+class AllocNotes:
+    """Allocations to be read when the events are built; they may be newer by then."""
+
+    type: str
+    index: int
+    ids: Collection[str]
+
+
+@dataclass(slots=True)
+class Effects:
+    """What one or many entries did, besides changing rows."""
+
+    evaluations: list[Evaluation] = field(default_factory=list)
+    notes: list[EventNote | AllocNotes] = field(default_factory=list)
+
+    def note(self, index: int, type_: str, subject: Topical) -> None:
+        self.notes.append(EventNote(type_, index, subject))
+
+    def note_allocs(self, index: int, type_: str, ids: Collection[str]) -> None:
+        if ids:
+            self.notes.append(AllocNotes(type_, index, ids))
+
+    def merge(self, other: Effects) -> None:
+        self.evaluations.extend(other.evaluations)
+        self.notes.extend(other.notes)
+
+
+@dataclass
+class AppliedBatch:
+    """What the entries up to `index` did since the batch before."""
+
+    index: int
+    changes: Changes
+    effects: Effects
+    open_snapshot: Callable[[], Snapshot]
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """Those stored, as they were stored; an evaluation may occur more than once."""
+        return self.effects.evaluations
+
+    @property
+    def changed(self) -> Mapping[str, Collection[str]]:
+        """Table (or derived name, see orchgit.state.changes) -> keys."""
+        return self.changes.keys
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """In the order of the log."""
+        with self.open_snapshot() as snapshot:
+            return [event for note in self.effects.notes for event in _events(note, snapshot)]
+
+    def absorb(self, later: AppliedBatch) -> None:
+        """Become one batch with the one that follows."""
+        self.index = later.index
+        self.changes.merge(later.changes)
+        self.effects.merge(later.effects)
+        self.__dict__.pop("events", None)
+
+    def copy(self) -> AppliedBatch:
+        """One that may absorb others."""
+        changes, effects = Changes(), Effects()
+        changes.merge(self.changes)
+        effects.merge(self.effects)
+        return AppliedBatch(self.index, changes, effects, self.open_snapshot)
+
+
+def _events(note: EventNote | AllocNotes, snapshot: Snapshot) -> list[Event]:
+    if isinstance(note, EventNote):
+        return [event_of(note.type, note.index, note.subject)]
+    found = {alloc.id: alloc for alloc in snapshot.allocations_by_ids(note.ids)}
+    return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
+
+
+def event_of(type_: str, index: int, subject: Topical) -> Event:
+    """An event about one object, with the object as its payload (and no secret in it)."""
+    topic = type(subject).__name__
+    if isinstance(subject, Node):
+        subject = msgspec.structs.replace(subject, secret_id="")
+    return Event(
+        topic=topic,
+        type=type_,
+        key=subject.name if isinstance(subject, Source) else subject.id,
+        namespace=getattr(subject, "namespace", ""),
+        filter_keys=_filter_keys(subject),
+        index=index,
+        payload={topic: _builtins(subject)},
+    )
+
+
+def _filter_keys(subject: Model) -> list[str]:
+    names = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
+    return [key for name in names if (key := getattr(subject, name, ""))]
+
+
+def _builtins(subject: Model) -> dict[str, object]:
+    tree: dict[str, object] = msgspec.to_builtins(subject)
+    return tree
+
+
+class AppliedFeed:
+    """`async for batch in feed`; ends when the state stops, or at `close`.
+
+    A slow reader gets fewer, larger batches: nothing is left out.
+    """
+
+    def __init__(self, on_close: Callable[[AppliedFeed], None]) -> None:
+        self._batches: deque[AppliedBatch] = deque()
+        self._ready = asyncio.Event()
+        self._closed = False
+        self._on_close = on_close
+
+    def push(self, batch: AppliedBatch) -> None:
+        if len(self._batches) < _MAX_WAITING_BATCHES:
+            self._batches.append(batch)
+        else:
+            last = self._batches.pop().copy()
+            last.absorb(batch)
+            self._batches.append(last)
+        self._ready.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AppliedBatch:
+        while not self._batches:
+            if self._closed:
+                raise StopAsyncIteration
+            self._ready.clear()
+            await self._ready.wait()
+        return self._batches.popleft()
+
+    def close(self) -> None:
+        """What has been pushed can still be read."""
+        self._closed = True
+        self._ready.set()
+        self._on_close(self)
+
+
+class AppliedFeeds:
+    """All feeds of one server; on the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._feeds: list[AppliedFeed] = []
+
+    def subscribe(self) -> AppliedFeed:
+        feed = AppliedFeed(self._feeds_without)
+        self._feeds.append(feed)
+        return feed
+
+    def _feeds_without(self, feed: AppliedFeed) -> None:
+        self._feeds = [one for one in self._feeds if one is not feed]
+
+    def push(self, batch: AppliedBatch) -> None:
+        for feed in self._feeds:
+            feed.push(batch)
+
+    def close(self) -> None:
+        for feed in list(self._feeds):
+            feed.close()
