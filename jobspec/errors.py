@@ -1,0 +1,171 @@
+"""What is wrong with a job file, where, and what to do about it.
+
+Offsets are indexes into the decoded text; line and column are computed only when a problem is
+shown. A column counts what a reader sees as one character, as HCL does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from jobspec.graphemes import grapheme_count
+from orchgit.errors import JobFileError
+
+
+class SourceText:
+    """A named text that turns offsets into lines and columns."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._line_starts: list[int] | None = None
+        self._own_length = len(text)
+        self._aliases: list[tuple[int, int]] = []
+
+    def alias(self, text: str, stands_for: int) -> int:
+        """Lay out `text` behind the end and return where; its offsets count as `stands_for`."""
+        start = len(self.text) + 1
+        self.text += "\n" + text
+        self._aliases.append((start, stands_for))
+        return start
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1."""
+        if offset > self._own_length and self._aliases:
+            offset = self._aliases[bisect_right(self._aliases, (offset, offset)) - 1][1]
+        starts = self._starts()
+        line = bisect_right(starts, offset)
+        return line, grapheme_count(self.text[starts[line - 1] : offset]) + 1
+
+    def line(self, number: int) -> str:
+        starts = self._starts()
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
+    def _starts(self) -> list[int]:
+        if self._line_starts is None:
+            starts = [0]
+            at = self.text.find("\n")
+            while at >= 0:
+                starts.append(at + 1)
+                at = self.text.find("\n", at + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake. Line 0 means that it belongs to no place in a file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    snippet: str = ""
+    hint: str = ""
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.message} {self.hint}" if self.hint else self.message
+        place = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.file}{place}: {text}"
+
+    def pretty(self) -> str:
+        """The problem with its line and a caret below the place."""
+        if not self.line or not self.snippet:
+            return str(self)
+        width = max(1, self.end_column - self.column)
+        gutter = f"{self.line:>5} | "
+        lead = "".join("\t" if c == "\t" else " " for c in self.snippet[: self.column - 1])
+        return f"{self}\n{gutter}{self.snippet}\n{' ' * (len(gutter) - 2)}| {lead}{'^' * width}"
+
+
+class JobFileErrors(JobFileError):
+    """Every problem of one job file; `problems` are lines of text, `details` the objects."""
+
+    def __init__(self, filename: str, details: Sequence[Problem]) -> None:
+        self.details = tuple(details)
+        lines = tuple(str(problem) for problem in self.details)
+        super().__init__(f"cannot read job file {filename}: " + "\n".join(lines), lines)
+        self.filename = filename
+
+    def pretty(self) -> str:
+        return "\n".join(problem.pretty() for problem in self.details)
+
+
+class HclError(Exception):
+    """A mistake at a range of one source; `source` None means the file being read."""
+
+    def __init__(
+        self, message: str, start: int, end: int, hint: str = "", source: SourceText | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = end
+        self.hint = hint
+        self.source = source
+
+
+@dataclass
+class Diagnostics:
+    """Collects the mistakes of one file, in the order found and at most `limit` of them."""
+
+    source: SourceText
+    limit: int = 50
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, error: HclError) -> None:
+        if len(self.found) < self.limit:
+            self._append(problem_at(error, self.source))
+
+    def report(self, message: str, start: int, end: int, hint: str = "") -> None:
+        self.add(HclError(message, start, end, hint))
+
+    def report_nowhere(self, message: str, hint: str = "") -> None:
+        self._append(Problem(self.source.name, 0, 0, message, hint=hint))
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise JobFileErrors(self.source.name, self.found)
+
+    def _append(self, problem: Problem) -> None:
+        if problem not in self.found:
+            self.found.append(problem)
+
+
+def problem_at(error: HclError, default: SourceText) -> Problem:
+    source = error.source or default
+    line, column = source.position(error.start)
+    end_line, end_column = source.position(max(error.end, error.start))
+    snippet = source.line(line)
+    if end_line != line:
+        end_column = grapheme_count(snippet) + 1
+    return Problem(source.name, line, column, error.message, snippet, error.hint, end_column)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name within two edits of this one, or ''."""
+    best, best_distance = "", 3
+    for candidate in known:
+        if abs(len(candidate) - len(name)) < best_distance:
+            distance = _edit_distance(name, candidate)
+            if distance < best_distance:
+                best, best_distance = candidate, distance
+    return best
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    best = nearest(name, known)
+    return f'Did you mean "{best}"?' if best else ""
+
+
+def _edit_distance(left: str, right: str) -> int:
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        previous, row[0] = row[0], i
+        for j, b in enumerate(right, 1):
+            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
+    return row[-1]

@@ -1,0 +1,204 @@
+"""A call in an expression: find the function, fit the arguments, point at what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jobspec.errors import HclError, did_you_mean
+from jobspec.evaluate import Scope, SilentError, evaluate
+from jobspec.functions import FUNCTIONS
+from jobspec.functions.signature import (
+    ArgumentError,
+    CallContext,
+    Function,
+    FunctionError,
+    Param,
+)
+from jobspec.hcl import tree
+from jobspec.hcl.tree import start_of
+from jobspec.type_syntax import read_type
+from jobspec.values import ConvertError, Value, convert, elements, is_null
+
+NAMES = (*FUNCTIONS, "can", "try", "convert")
+
+
+def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
+    """How a `Scope` evaluates calls, given what functions may use."""
+
+    def call(node: tree.Call, scope: Scope) -> Value:
+        special = _SPECIAL.get(node.name)
+        if special is not None:
+            return special(node, scope)
+        function = FUNCTIONS.get(node.name)
+        if function is None:
+            raise HclError(
+                f'Call to unknown function: there is no function named "{node.name}".',
+                node.start,
+                node.name_end,
+                did_you_mean(node.name, NAMES),
+            )
+        return _run(node, function, scope, context)
+
+    return call
+
+
+def refuse_calls(node: tree.Call, scope: Scope) -> Value:
+    raise HclError(
+        "Function calls not allowed: functions may not be called here.", node.start, node.end
+    )
+
+
+def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext) -> Value:
+    nodes, values = _arguments(node, scope)
+    _check_count(node, function, nodes, scope.text)
+    args = [
+        _fit(value, _param(function, i), arg, scope)
+        for i, (value, arg) in enumerate(zip(values, nodes, strict=True))
+    ]
+    try:
+        return function.run(context, *args) if function.in_context else function.run(*args)
+    except ArgumentError as error:
+        where = nodes[min(error.index, len(nodes) - 1)] if nodes else node
+        start = start_of(where, scope.text)
+        name = _param(function, error.index).name
+        raise HclError(
+            f'Invalid function argument: invalid value for "{name}" parameter: {error}.',
+            start,
+            where.end,
+        ) from None
+    except FunctionError as error:
+        raise _failed(node, str(error)) from None
+    except ConvertError as error:
+        raise _failed(node, str(error)) from None
+
+
+def _failed(node: tree.Call, why: str) -> HclError:
+    return HclError(
+        f'Error in function call: call to function "{node.name}" failed: {why}.',
+        node.start,
+        node.name_end,
+    )
+
+
+def _arguments(node: tree.Call, scope: Scope) -> tuple[list[tree.Node], list[Value]]:
+    nodes = list(node.args)
+    values = [evaluate(arg, scope) for arg in nodes]
+    if not node.expand:
+        return nodes, values
+    last, spread = nodes[-1], values[-1]
+    if is_null(spread):
+        raise HclError(
+            "Invalid expanding argument value: it must not be null.", last.start, last.end
+        )
+    items = elements(spread)
+    if items is None:
+        raise HclError(
+            "Invalid expanding argument value: it must be a tuple, list, or set.",
+            last.start,
+            last.end,
+        )
+    return nodes[:-1] + [last] * len(items), values[:-1] + list(items)
+
+
+def _check_count(node: tree.Call, function: Function, nodes: list[tree.Node], source: str) -> None:
+    expected = len(function.params)
+    if len(nodes) < expected:
+        missing = function.params[len(nodes)].name
+        at_least = "at least " if function.rest else ""
+        raise HclError(
+            f'Not enough function arguments: function "{node.name}" expects {at_least}'
+            f'{expected} argument(s); missing value for "{missing}".',
+            node.close,
+            node.close + 1,
+        )
+    if len(nodes) > expected and function.rest is None:
+        extra = nodes[expected]
+        raise HclError(
+            f'Too many function arguments: function "{node.name}" expects only '
+            f"{expected} argument(s).",
+            start_of(extra, source),
+            extra.end,
+        )
+
+
+def _param(function: Function, index: int) -> Param:
+    if index < len(function.params):
+        return function.params[index]
+    return function.rest or function.params[-1]
+
+
+def _fit(value: Value, param: Param, node: tree.Node, scope: Scope) -> Value:
+    if is_null(value):
+        if param.nullable:
+            return value
+        why = "argument must not be null"
+    elif param.type == "dynamic":
+        return value
+    else:
+        try:
+            return convert(value, param.type)
+        except ConvertError as error:
+            why = str(error)
+    raise HclError(
+        f'Invalid function argument: invalid value for "{param.name}" parameter: {why}.',
+        start_of(node, scope.text),
+        node.end,
+    )
+
+
+# -- functions of expressions, not of values ---------------------------------------------------
+
+
+def _can(node: tree.Call, scope: Scope) -> Value:
+    if len(node.args) != 1:
+        raise _count_error(node, 1)
+    try:
+        evaluate(node.args[0], scope)
+    except SilentError:
+        raise
+    except HclError:
+        return False
+    return True
+
+
+def _try(node: tree.Call, scope: Scope) -> Value:
+    if not node.args:
+        raise _failed(node, "at least one argument is required")
+    reasons = []
+    for arg in node.args:
+        try:
+            return evaluate(arg, scope)
+        except SilentError:
+            raise
+        except HclError as error:
+            reasons.append(error.message)
+    raise _failed(node, "no expression succeeded: " + " ".join(reasons))
+
+
+def _convert(node: tree.Call, scope: Scope) -> Value:
+    if len(node.args) != 2:
+        raise _count_error(node, 2)
+    value_node, type_node = node.args
+    type_ = read_type(type_node)
+    try:
+        return convert(evaluate(value_node, scope), type_)
+    except ConvertError as error:
+        raise HclError(
+            f'Invalid function argument: invalid value for "value" parameter: {error}.',
+            start_of(value_node, scope.text),
+            value_node.end,
+        ) from None
+
+
+def _count_error(node: tree.Call, expected: int) -> HclError:
+    if len(node.args) > expected:
+        extra = node.args[expected]
+        return HclError("Too many function arguments.", extra.start, extra.end)
+    return HclError("Not enough function arguments.", node.close, node.close + 1)
+
+
+_SPECIAL: dict[str, Callable[[tree.Call, Scope], Value]] = {
+    "can": _can,
+    "try": _try,
+    "convert": _convert,
+}

@@ -1,0 +1,84 @@
+"""Files, through the access the caller of the parser gave, or refused."""
+
+from __future__ import annotations
+
+import base64
+import os
+import posixpath
+from collections.abc import Callable
+
+from jobspec.files import FileAccess
+from jobspec.functions.signature import CallContext, Function, FunctionError, text
+from jobspec.values import SetOf, Value
+
+
+def _guarded(run: Callable[..., Value]) -> Callable[..., Value]:
+    def call(context: CallContext, *args: Value) -> Value:
+        if context.files is None:
+            raise FunctionError("filesystem function disabled")
+        return run(context.files, *args)
+
+    return call
+
+
+def _read(files: FileAccess, path: str) -> bytes:
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        raise FunctionError(f"no file exists at {path}") from None
+    except OSError as error:
+        raise FunctionError(f"failed to read {path}: {error.strerror or error}") from None
+
+
+def _file(files: FileAccess, path: str) -> str:
+    try:
+        return _read(files, path).decode()
+    except UnicodeDecodeError:
+        raise FunctionError(
+            f"contents of {path} are not valid UTF-8; use the filebase64 function instead"
+        ) from None
+
+
+def _filebase64(files: FileAccess, path: str) -> str:
+    return base64.b64encode(_read(files, path)).decode()
+
+
+def _fileexists(files: FileAccess, path: str) -> bool:
+    return files.exists(path)
+
+
+def _fileset(files: FileAccess, base: str, pattern: str) -> Value:
+    return SetOf("string", files.glob(base, pattern))
+
+
+def _abspath(files: FileAccess, path: str) -> str:
+    return files.absolute(path)
+
+
+def _basename(files: FileAccess, path: str) -> str:
+    stripped = path.rstrip("/")
+    return posixpath.basename(stripped) if stripped else ("/" if path else ".")
+
+
+def _dirname(files: FileAccess, path: str) -> str:
+    return posixpath.normpath(posixpath.dirname(path) or ".")
+
+
+def _pathexpand(files: FileAccess, path: str) -> str:
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+
+
+def _function(run: Callable[..., Value], *names: str) -> Function:
+    return Function(_guarded(run), tuple(text(name) for name in names), in_context=True)
+
+
+FUNCTIONS = {
+    "abspath": _function(_abspath, "path"),
+    "basename": _function(_basename, "path"),
+    "dirname": _function(_dirname, "path"),
+    "file": _function(_file, "path"),
+    "filebase64": _function(_filebase64, "path"),
+    "fileexists": _function(_fileexists, "path"),
+    "fileset": _function(_fileset, "path", "pattern"),
+    "pathexpand": _function(_pathexpand, "path"),
+}

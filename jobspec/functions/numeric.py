@@ -1,0 +1,97 @@
+"""Numbers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from jobspec.functions.signature import ArgumentError, Function, FunctionError, any_value, num
+from jobspec.numbers import Number, normalize, to_float
+from jobspec.values import ConvertError, Value, to_string
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _ceil(value: Number) -> Number:
+    return value if isinstance(value, float) else math.ceil(value)
+
+
+def _floor(value: Number) -> Number:
+    return value if isinstance(value, float) else math.floor(value)
+
+
+def from_float(value: float) -> Number:
+    return value if math.isinf(value) else normalize(Fraction(value))
+
+
+def _log(value: Number, base: Number) -> Number:
+    if value == 0 or base == 0:
+        return -math.inf if base != 0 else 0
+    if value < 0 or base < 0:
+        raise FunctionError("the logarithm of a negative number is not a number")
+    bottom = math.log(to_float(base))
+    if bottom == 0:
+        raise FunctionError("the base of a logarithm must not be 1")
+    return from_float(math.log(to_float(value)) / bottom)
+
+
+def _pow(value: Number, power: Number) -> Number:
+    try:
+        return from_float(math.pow(to_float(value), to_float(power)))
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.inf if value == 0 else _not_a_number()
+
+
+def _not_a_number() -> Number:
+    raise FunctionError("the result is not a number")
+
+
+def _max(*values: Number) -> Number:
+    if not values:
+        raise FunctionError("must pass at least one number")
+    return max(values)
+
+
+def _min(*values: Number) -> Number:
+    if not values:
+        raise FunctionError("must pass at least one number")
+    return min(values)
+
+
+def _parseint(value: Value, base: Number) -> Number:
+    if type(base) is not int or not 2 <= base <= 62:
+        raise ArgumentError(1, "base must be a whole number between 2 and 62 inclusive")
+    try:
+        text = to_string(value)
+    except ConvertError as error:
+        raise ArgumentError(0, str(error)) from None
+    sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
+    result = 0
+    for digit in digits if base > 36 else digits.lower():
+        place = _DIGITS.find(digit)
+        if not 0 <= place < base:
+            break
+        result = result * base + place
+    else:
+        if digits:
+            return sign * result
+    raise ArgumentError(0, f'cannot parse "{text}" as a base {base} integer')
+
+
+def _signum(value: Number) -> Number:
+    return (value > 0) - (value < 0)
+
+
+FUNCTIONS = {
+    "abs": Function(abs, (num(),)),
+    "ceil": Function(_ceil, (num(),)),
+    "floor": Function(_floor, (num(),)),
+    "log": Function(_log, (num(), num("base"))),
+    "max": Function(_max, rest=num("numbers")),
+    "min": Function(_min, rest=num("numbers")),
+    "parseint": Function(_parseint, (any_value("number"), num("base"))),
+    "pow": Function(_pow, (num(), num("power"))),
+    "signum": Function(_signum, (num(),)),
+}

@@ -1,0 +1,125 @@
+"""Strings. A character is what a reader sees as one (a grapheme cluster)."""
+
+from __future__ import annotations
+
+from jobspec.functions import formatting, regexes
+from jobspec.functions.signature import (
+    ArgumentError,
+    Function,
+    any_value,
+    list_of,
+    num,
+    text,
+)
+from jobspec.graphemes import grapheme_count, graphemes
+from jobspec.numbers import Number
+from jobspec.values import List, Value
+
+
+def _chomp(value: str) -> str:
+    return value.rstrip("\r\n")
+
+
+def _whole(value: Number, index: int) -> int:
+    if type(value) is not int:
+        raise ArgumentError(index, "a whole number is required")
+    return value
+
+
+def _indent(spaces: Number, value: str) -> str:
+    return value.replace("\n", "\n" + " " * _whole(spaces, 0))
+
+
+def _join(separator: str, *lists: List) -> str:
+    for index, items in enumerate(lists, 1):
+        if any(type(item) is not str for item in items.items):
+            raise ArgumentError(index, "element is null; cannot concatenate null values")
+    return separator.join(item for items in lists for item in items.items)
+
+
+def _one_to_one(value: str, mapped: str) -> str:
+    """Case mapping of one character to one: what maps to several stays."""
+    return mapped if len(mapped) == 1 else value
+
+
+def lower(value: str) -> str:
+    return value.lower() if value.isascii() else "".join(_one_to_one(c, c.lower()) for c in value)
+
+
+def upper(value: str) -> str:
+    return value.upper() if value.isascii() else "".join(_one_to_one(c, c.upper()) for c in value)
+
+
+def _reverse(value: str) -> str:
+    return "".join(reversed(graphemes(value)))
+
+
+def _split(separator: str, value: str) -> List:
+    if not separator:
+        return List("string", list(value))
+    return List("string", value.split(separator))
+
+
+def _strlen(value: str) -> int:
+    return grapheme_count(value) if "\r\n" not in value else len(graphemes(value))
+
+
+def _substr(value: str, offset: Number, length: Number) -> str:
+    start, count = _whole(offset, 1), _whole(length, 2)
+    clusters = graphemes(value)
+    if start < 0:
+        start = max(0, start + len(clusters))
+    return "".join(clusters[start:] if count < 0 else clusters[start : start + count])
+
+
+def _title(value: str) -> str:
+    result, previous = [], " "
+    for char in value:
+        result.append(_one_to_one(char, char.title()) if _separates(previous) else char)
+        previous = char
+    return "".join(result)
+
+
+def _separates(char: str) -> bool:
+    if char.isalnum() or char == "_":
+        return False
+    return char.isascii() or char.isspace()
+
+
+def _trim(value: str, cutset: str) -> str:
+    return value.strip(cutset) if cutset else value
+
+
+def _formatlist(template: str, *args: Value) -> List:
+    return List("string", formatting.format_list(template, args))
+
+
+FUNCTIONS = {
+    "chomp": Function(_chomp, (text(),)),
+    "format": Function(
+        formatting.format_values, (text("format"),), rest=any_value("args", nullable=True)
+    ),
+    "formatlist": Function(_formatlist, (text("format"),), rest=any_value("args", nullable=True)),
+    "indent": Function(_indent, (num("spaces"), text())),
+    "join": Function(_join, (text("separator"),), rest=list_of("lists", "string")),
+    "lower": Function(lower, (text(),)),
+    "regex_replace": Function(regexes.replace, (text(), text("pattern"), text("replace"))),
+    "replace": Function(
+        lambda value, old, new: value.replace(old, new), (text(), text("substr"), text("replace"))
+    ),
+    "reverse": Function(_reverse, (text(),)),
+    "split": Function(_split, (text("separator"), text())),
+    "strlen": Function(_strlen, (text(),)),
+    "strrev": Function(_reverse, (text(),)),
+    "substr": Function(_substr, (text(), num("offset"), num("length"))),
+    "title": Function(_title, (text(),)),
+    "trim": Function(_trim, (text(), text("cutset"))),
+    "trimprefix": Function(
+        lambda value, prefix: value.removeprefix(prefix), (text(), text("prefix"))
+    ),
+    "trimspace": Function(lambda value: value.strip(), (text(),)),
+    "trimsuffix": Function(
+        lambda value, suffix: value.removesuffix(suffix), (text(), text("suffix"))
+    ),
+    "upper": Function(upper, (text(),)),
+}

@@ -1,0 +1,309 @@
+"""Templates in quotes and heredocs: interpolations, directives, strip markers, indentation."""
+
+from __future__ import annotations
+
+import re
+
+from jobspec.errors import HclError
+from jobspec.graphemes import graphemes
+from jobspec.hcl import literals
+from jobspec.hcl.lexer import Token
+from jobspec.hcl.tree import (
+    Conditional,
+    For,
+    Literal,
+    Node,
+    Template,
+    TemplateJoin,
+    TemplateWrap,
+)
+from jobspec.numbers import NULL
+
+_BREAKS = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+class _Directive:
+    """A `%{ ... }` on its own: if, else, endif, for, endfor."""
+
+    __slots__ = ("end", "expr", "keyword", "names", "start")
+
+    def __init__(
+        self, keyword: str, names: tuple[str, str], expr: Node | None, start: int, end: int
+    ) -> None:
+        self.keyword = keyword
+        self.names = names
+        self.expr = expr
+        self.start = start
+        self.end = end
+
+
+_Part = Node | _Directive
+
+
+class TemplateParser:
+    """The part of the expression parser that reads strings."""
+
+    text: str
+    tokens: list[Token]
+    at: int
+    newlines: bool
+    null = NULL
+
+    def kind(self) -> str:
+        raise NotImplementedError
+
+    def word(self) -> str:
+        raise NotImplementedError
+
+    def expression(self) -> Node:
+        raise NotImplementedError
+
+    def for_intro(self) -> tuple[str, str, Node]:
+        raise NotImplementedError
+
+    def string_value(self, start: int, end: int) -> str:
+        """A quoted string without template sequences, quotes included in the range."""
+        return literals.unescape(self.text, start + 1, end - 1)
+
+    def literal_value(self, start: int, end: int) -> str:
+        return literals.unescape(self.text, start, end)
+
+    # -- quoted -----------------------------------------------------------------------------
+
+    def quoted_template(self) -> Node:
+        start = self.tokens[self.at][1]
+        self.at += 1
+        parts = self.parts(heredoc=False)
+        end = self.tokens[self.at][2]
+        self.at += 1
+        return self.assemble(parts, start, end)
+
+    def heredoc(self) -> Node:
+        _, start, opened = self.tokens[self.at]
+        self.at += 1
+        parts = self.parts(heredoc=True)
+        end = self.tokens[self.at][2]
+        self.at += 1
+        if self.text[start + 2] == "-":
+            _dedent(parts)
+        return self.assemble(parts, start, end)
+
+    def assemble(self, parts: list[_Part], start: int, end: int) -> Node:
+        if len(parts) == 1 and isinstance(parts[0], Node):
+            only = parts[0]
+            if not isinstance(only, (Literal, Conditional, TemplateJoin)) or only.start < 0:
+                return TemplateWrap(_unmark(only), start, end)
+        nodes = _Nesting(parts, end).all()
+        if all(isinstance(node, Literal) and isinstance(node.value, str) for node in nodes):
+            joined = "".join(node.value for node in nodes if isinstance(node, Literal))
+            return Literal(joined, start, end)
+        return Template(nodes, start, end)
+
+    def bad_string_end(self, kind: str, start: int, end: int) -> HclError:
+        return HclError("Unterminated template string: no closing marker was found.", start, end)
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def parts(self, heredoc: bool, raw: bool = False) -> list[_Part]:
+        """Literals (one per line in a heredoc), expressions and directives up to the end.
+
+        `raw` literals have no backslash escapes.
+        """
+        parts: list[_Part] = []
+        strip_next = False
+        while True:
+            kind, start, end = self.tokens[self.at]
+            if kind == "lit":
+                self.at += 1
+                if raw:
+                    value = literals.undouble(self.text[start:end])
+                    parts.append(Literal(value.lstrip() if strip_next else value, start, end))
+                else:
+                    self.literal_parts(parts, start, end, heredoc, strip_next)
+                strip_next = False
+            elif kind in ("${", "%{"):
+                if end - start == 3 and parts:
+                    _strip_last(parts)
+                part, strip_next = self.sequence(kind, start, end)
+                parts.append(part)
+            elif kind in ("cq", "ch"):
+                return parts
+            else:
+                raise self.bad_string_end(kind, start, end)
+
+    def literal_parts(
+        self, parts: list[_Part], start: int, end: int, heredoc: bool, strip: bool
+    ) -> None:
+        if not heredoc:
+            value = literals.unescape(self.text, start, end)
+            parts.append(Literal(value.lstrip() if strip else value, start, end))
+            return
+        for m in _BREAKS.finditer(self.text, start, end):
+            value = literals.undouble(m[0])
+            if strip:
+                value = value.lstrip()
+                strip = False
+            parts.append(Literal(value, m.start(), m.end()))
+
+    def sequence(self, kind: str, start: int, end: int) -> tuple[_Part, bool]:
+        newlines, self.newlines = self.newlines, False
+        self.at += 1
+        part: _Part = self.directive(start) if kind == "%{" else _mark(self.expression())
+        if self.kind() != "te":
+            what = "interpolation" if kind == "${" else "template control"
+            _, here, here_end = self.tokens[self.at]
+            raise HclError(
+                f"Extra characters after {what} expression: expected a closing brace.",
+                here,
+                here_end,
+            )
+        _, close, close_end = self.tokens[self.at]
+        self.at += 1
+        self.newlines = newlines
+        if isinstance(part, _Directive):
+            part.end = close_end
+        return part, close_end - close == 2
+
+    def directive(self, start: int) -> _Directive:
+        if self.kind() != "id":
+            _, here, end = self.tokens[self.at]
+            raise HclError("Invalid template directive: expected a keyword.", here, end)
+        _, here, end = self.tokens[self.at]
+        keyword = self.word()
+        self.at += 1
+        names, expr = ("", ""), None
+        if keyword == "if":
+            expr = self.expression()
+        elif keyword == "for":
+            key_name, value_name, expr = self.for_intro()
+            names = (key_name, value_name)
+        elif keyword not in ("else", "endif", "endfor"):
+            raise HclError(
+                f'Invalid template control keyword: "{keyword}" is not one.',
+                here,
+                end,
+                hint="Use if, else, endif, for or endfor.",
+            )
+        return _Directive(keyword, names, expr, start, end)
+
+
+def _mark(node: Node) -> Node:
+    """An interpolated expression, told apart from literal text by its wrapper."""
+    return TemplateWrap(node, node.start, node.end)
+
+
+def _unmark(node: Node) -> Node:
+    return node.inner if isinstance(node, TemplateWrap) else node
+
+
+def _strip_last(parts: list[_Part]) -> None:
+    last = parts[-1]
+    if isinstance(last, Literal) and isinstance(last.value, str):
+        last.value = last.value.rstrip()
+
+
+def _dedent(parts: list[_Part]) -> None:
+    """Take from each line the indentation that the least indented one has."""
+    least: int | None = None
+    at_line_start = True
+    adjust: list[Literal] = []
+    for part in parts:
+        is_literal = isinstance(part, Literal)
+        if at_line_start:
+            indent: int | None = 0
+            if isinstance(part, Literal):
+                body = part.value.lstrip()
+                if not body and part.value.endswith("\n"):
+                    indent = None
+                else:
+                    indent = len(graphemes(part.value[: len(part.value) - len(body)]))
+                    adjust.append(part)
+            if indent is not None and (least is None or indent < least):
+                least = indent
+            at_line_start = False
+        if is_literal and part.value.endswith("\n"):  # type: ignore[union-attr]
+            at_line_start = True
+    if least:
+        for literal in adjust:
+            literal.value = literal.value[len("".join(graphemes(literal.value)[:least])) :]
+
+
+class _Nesting:
+    """Directives and parts into a tree."""
+
+    def __init__(self, parts: list[_Part], end: int) -> None:
+        self.parts = parts
+        self.at = 0
+        self.end = end
+
+    def all(self) -> list[Node]:
+        nodes = self.until(())
+        if self.at < len(self.parts):
+            extra = self.parts[self.at]
+            assert isinstance(extra, _Directive)
+            raise HclError(
+                f"Unexpected {extra.keyword} directive: nothing to end here.",
+                extra.start,
+                extra.end,
+            )
+        return nodes
+
+    def until(self, enders: tuple[str, ...]) -> list[Node]:
+        nodes: list[Node] = []
+        while self.at < len(self.parts):
+            part = self.parts[self.at]
+            if isinstance(part, _Directive):
+                if part.keyword in ("if", "for"):
+                    self.at += 1
+                    nodes.append(self.branch(part) if part.keyword == "if" else self.loop(part))
+                    continue
+                if enders and part.keyword not in enders:
+                    raise HclError(
+                        f"Unexpected {part.keyword} directive: expected {' or '.join(enders)}.",
+                        part.start,
+                        part.end,
+                    )
+                return nodes
+            nodes.append(_unmark(part))
+            self.at += 1
+        return nodes
+
+    def branch(self, opening: _Directive) -> Node:
+        assert opening.expr is not None
+        yes = self.until(("else", "endif"))
+        no: list[Node] = []
+        if self.closing(opening).keyword == "else":
+            self.at += 1
+            no = self.until(("endif",))
+            self.closing(opening)
+        end = self.parts[self.at].end
+        self.at += 1
+        return Conditional(
+            opening.expr,
+            Template(yes, opening.start, end),
+            Template(no, opening.start, end),
+            opening.start,
+            end,
+        )
+
+    def loop(self, opening: _Directive) -> Node:
+        assert opening.expr is not None
+        content = self.until(("endfor",))
+        end = self.closing(opening).end
+        self.at += 1
+        value = Template(content, opening.start, end)
+        loop = For(
+            *opening.names, opening.expr, None, value, None, False, opening.start, end
+        )  # fmt: skip
+        return TemplateJoin(loop, opening.start, end)
+
+    def closing(self, opening: _Directive) -> _Directive:
+        if self.at >= len(self.parts):
+            raise HclError(
+                f"Unterminated template {opening.keyword}: there is no end{opening.keyword}.",
+                self.end,
+                self.end,
+            )
+        part = self.parts[self.at]
+        assert isinstance(part, _Directive)
+        return part

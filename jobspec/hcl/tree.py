@@ -1,0 +1,320 @@
+"""The syntax tree. Every node carries its range as offsets into the text (`start`, `end`).
+
+Nodes are built by the thousand per file, so they are plain slotted classes without validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Node:
+    __slots__ = ("end", "start")
+    start: int
+    end: int
+
+
+class Literal(Node):
+    """A number, bool, null or string known when it was read."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, start: int, end: int) -> None:
+        self.value = value
+        self.start = start
+        self.end = end
+
+
+class Template(Node):
+    """Parts that are joined into one string."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Node], start: int, end: int) -> None:
+        self.parts = parts
+        self.start = start
+        self.end = end
+
+
+class TemplateWrap(Node):
+    """A template of one interpolation and nothing else: the value keeps its type."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Node, start: int, end: int) -> None:
+        self.inner = inner
+        self.start = start
+        self.end = end
+
+
+class TemplateJoin(Node):
+    """`%{ for }`: the strings of a for-expression, joined."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, loop: For, start: int, end: int) -> None:
+        self.loop = loop
+        self.start = start
+        self.end = end
+
+
+class Step:
+    """`.name` or `[literal]` after something."""
+
+    __slots__ = ("end", "is_attr", "key", "start")
+
+    def __init__(self, is_attr: bool, key: Any, start: int, end: int) -> None:
+        self.is_attr = is_attr
+        self.key = key
+        self.start = start
+        self.end = end
+
+
+class Traversal(Node):
+    """A name from the scope and the steps after it."""
+
+    __slots__ = ("root", "root_end", "steps")
+
+    def __init__(self, root: str, steps: list[Step], start: int, end: int) -> None:
+        self.root = root
+        self.steps = steps
+        self.start = start
+        self.end = end
+        self.root_end = end
+
+
+class Relative(Node):
+    """Steps after any other expression."""
+
+    __slots__ = ("source", "steps")
+
+    def __init__(self, source: Node, steps: list[Step], start: int, end: int) -> None:
+        self.source = source
+        self.steps = steps
+        self.start = start
+        self.end = end
+
+
+class Index(Node):
+    """`collection[key]` where the key is not a literal."""
+
+    __slots__ = ("collection", "key", "open")
+
+    def __init__(self, collection: Node, key: Node, open_: int, start: int, end: int) -> None:
+        self.collection = collection
+        self.key = key
+        self.open = open_
+        self.start = start
+        self.end = end
+
+
+class Splat(Node):
+    """`source[*]...`: `each` is the expression of one item, an `Item` at its root."""
+
+    __slots__ = ("each", "item", "source")
+
+    def __init__(self, source: Node, each: Node, item: Item, start: int, end: int) -> None:
+        self.source = source
+        self.each = each
+        self.item = item
+        self.start = start
+        self.end = end
+
+
+class Item(Node):
+    """The item a splat is at."""
+
+    __slots__ = ()
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+
+class Call(Node):
+    __slots__ = ("args", "close", "expand", "name", "name_end")
+
+    def __init__(
+        self, name: str, args: list[Node], expand: bool, name_end: int, start: int, end: int
+    ) -> None:
+        self.name = name
+        self.args = args
+        self.expand = expand
+        self.name_end = name_end
+        self.close = end - 1
+        self.start = start
+        self.end = end
+
+
+class Conditional(Node):
+    __slots__ = ("condition", "no", "yes")
+
+    def __init__(self, condition: Node, yes: Node, no: Node, start: int, end: int) -> None:
+        self.condition = condition
+        self.yes = yes
+        self.no = no
+        self.start = start
+        self.end = end
+
+
+class Binary(Node):
+    __slots__ = ("left", "op", "right")
+
+    def __init__(self, op: str, left: Node, right: Node) -> None:
+        self.op = op
+        self.left = left
+        self.right = right
+        self.start = left.start
+        self.end = right.end
+
+
+class Unary(Node):
+    __slots__ = ("op", "operand")
+
+    def __init__(self, op: str, operand: Node, start: int) -> None:
+        self.op = op
+        self.operand = operand
+        self.start = start
+        self.end = operand.end
+
+
+class Parens(Node):
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Node, start: int, end: int) -> None:
+        self.inner = inner
+        self.start = start
+        self.end = end
+
+
+class Tuple(Node):
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node], start: int, end: int) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+class Object(Node):
+    """Keys that are bare names are `Literal`s already."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[tuple[Node, Node]], start: int, end: int) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+class For(Node):
+    """`[for k, v in coll : value if cond]` or, with `key`, the object form."""
+
+    __slots__ = (
+        "collection", "condition", "group", "key", "key_name", "value", "value_name",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        key_name: str,
+        value_name: str,
+        collection: Node,
+        key: Node | None,
+        value: Node,
+        condition: Node | None,
+        group: bool,
+        start: int,
+        end: int,
+    ) -> None:
+        self.key_name = key_name
+        self.value_name = value_name
+        self.collection = collection
+        self.key = key
+        self.value = value
+        self.condition = condition
+        self.group = group
+        self.start = start
+        self.end = end
+
+
+def start_of(node: Node, text: str) -> int:
+    """Where an operand is pointed at: inside the quotes of a string, at an index's bracket."""
+    if isinstance(node, Literal):
+        return node.start + 1 if text[node.start : node.start + 1] == '"' else node.start
+    if isinstance(node, Template) and node.parts:
+        return start_of(node.parts[0], text)
+    if isinstance(node, Binary):
+        return start_of(node.left, text)
+    if isinstance(node, Conditional):
+        return start_of(node.condition, text)
+    return node.open if isinstance(node, Index) else node.start
+
+
+def walk(node: object) -> Iterator[Node]:
+    """The node and all nodes below it."""
+    if isinstance(node, Node):
+        yield node
+        for kind in type(node).__mro__:
+            for slot in getattr(kind, "__slots__", ()):
+                yield from walk(getattr(node, slot, None))
+    elif isinstance(node, (list, tuple)):
+        for item in node:
+            yield from walk(item)
+
+
+class Attribute:
+    """`name = expr`; the range is the name's."""
+
+    __slots__ = ("end", "expr", "name", "start")
+
+    def __init__(self, name: str, expr: Node, start: int, end: int) -> None:
+        self.name = name
+        self.expr = expr
+        self.start = start
+        self.end = end
+
+
+class Label:
+    __slots__ = ("end", "start", "value")
+
+    def __init__(self, value: str, start: int, end: int) -> None:
+        self.value = value
+        self.start = start
+        self.end = end
+
+
+class Body:
+    """Attributes by name and blocks in order; `end` is where the closing brace stands."""
+
+    __slots__ = ("attributes", "blocks", "end", "start")
+
+    def __init__(self, start: int) -> None:
+        self.attributes: dict[str, Attribute] = {}
+        self.blocks: list[Block] = []
+        self.start = start
+        self.end = start
+
+
+class Block:
+    """`type "label" { ... }`; `start` and `end` span the header, `open` is the brace."""
+
+    __slots__ = ("body", "end", "labels", "open", "start", "type", "type_end")
+
+    def __init__(
+        self,
+        type_: str,
+        labels: list[Label],
+        body: Body,
+        start: int,
+        type_end: int,
+        end: int,
+        open_: int,
+    ) -> None:
+        self.type = type_
+        self.labels = labels
+        self.body = body
+        self.start = start
+        self.type_end = type_end
+        self.end = end
+        self.open = open_

@@ -1,0 +1,67 @@
+"""`locals`: names for expressions, written in any order."""
+
+from __future__ import annotations
+
+from jobspec.errors import Diagnostics, HclError
+from jobspec.evaluate import POISON, Scope, SilentError, evaluate
+from jobspec.hcl.tree import Attribute, Block, Traversal, walk
+from jobspec.values import Value
+
+
+def collect_locals(blocks: list[Block], diagnostics: Diagnostics) -> dict[str, Attribute]:
+    """All locals of the file by name; of two with one name the later counts."""
+    found: dict[str, Attribute] = {}
+    for block in blocks:
+        for inner in block.body.blocks:
+            diagnostics.report(
+                f'Unexpected "{inner.type}" block: blocks are not allowed here.',
+                inner.start,
+                inner.type_end,
+            )
+        found.update(block.body.attributes)
+    return found
+
+
+def resolve_locals(
+    attributes: dict[str, Attribute],
+    values: dict[str, Value],
+    scope: Scope,
+    diagnostics: Diagnostics,
+) -> None:
+    """Fills `values`, which `scope` knows as `local`; each after those it refers to."""
+    pending = dict(attributes)
+    while pending:
+        failures: dict[str, HclError] = {}
+        for name in _in_order(pending):
+            try:
+                values[name] = evaluate(pending[name].expr, scope)
+            except HclError as error:
+                failures[name] = error
+        if len(failures) == len(pending):
+            for name, error in failures.items():
+                values[name] = POISON
+                if not isinstance(error, SilentError):
+                    diagnostics.add(error)
+            return
+        pending = {name: pending[name] for name in failures}
+
+
+def _in_order(pending: dict[str, Attribute]) -> list[str]:
+    """The pending names, each after those it refers to as far as there is such an order."""
+    needs = {
+        name: {
+            node.steps[0].key
+            for node in walk(attribute.expr)
+            if isinstance(node, Traversal) and node.root == "local" and node.steps
+        }
+        for name, attribute in pending.items()
+    }
+    ordered: list[str] = []
+    while needs:
+        ready = [name for name, wanted in needs.items() if not wanted & needs.keys()]
+        if not ready:
+            return ordered + list(needs)
+        ordered += ready
+        for name in ready:
+            del needs[name]
+    return ordered
