@@ -1,0 +1,219 @@
+"""The node agent: builds every part in order, starts them, and stops them leaving tasks running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+
+import structlog
+
+from agent import task_env
+from agent.allocations import Allocations
+from agent.config import AgentConfig
+from agent.context import NodeServices
+from agent.drivers import cgroups
+from agent.drivers.base import Driver
+from agent.drivers.registry import DriverContext, load_drivers
+from agent.fingerprint.drivers import DriverWatch
+from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.garbage import GarbageCollector
+from agent.host_volumes import HostVolumes
+from agent.link import ServerLink
+from agent.local_state import LocalState
+from agent.node_build import build_node
+from agent.offline import OfflineStopper
+from agent.services import ServiceTable
+from agent.supervisor.client import SupervisorClient
+from orchgit.clock import Clock, SystemClock
+from orchgit.errors import OrchgitError
+from orchgit.ids import IdSource, RandomIds
+from orchgit.model.node import DriverInfo, Node
+from orchgit.wire.channel import Channel
+from orchgit.wire.messages import AgentFrame, AllocReport, AllocSet, ServerFrame
+from orchgit.wire.methods import CONNECT_NODE
+
+__all__ = ["Agent", "AgentConfig"]
+
+_log = structlog.get_logger(__name__)
+
+_DRIVERS_WAIT_S = 0.5
+_NODE_ID, _SECRET_ID = "node_id", "secret_id"
+
+
+class Agent:
+    """`start` returns when the node has introduced itself to a server or goes on trying to;
+    `connected` is set while a server is there."""
+
+    def __init__(
+        self, config: AgentConfig, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self._ids = ids or RandomIds()
+        self.services = ServiceTable()
+        self.local: LocalState
+        self.drivers: dict[str, Driver] = {}
+        self.allocations: Allocations
+        self.volumes: HostVolumes
+        self._found: Fingerprint
+        self._driver_infos: Mapping[str, DriverInfo] = {}
+        self._node: Node | None = None
+        self.node_id = ""
+        self._secret_id = ""
+        self._servers: list[str] = []
+
+    async def start(self) -> None:
+        config = self.config
+        config.client_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self.local = LocalState(config.client_dir / "state.db")
+        self._identify(self.local.facts())
+        self.link = ServerLink(
+            self._known_servers(), self, self.clock, self._open_stream, self.node_id
+        )
+        self.volumes = HostVolumes(config.data_dir / "volumes", self.local, self.node_changed)
+        await self._start_drivers()
+        self.allocations = Allocations(self._node_services(), self._report)
+        stored = self.local.allocations()
+        await self._end_orphans({entry.alloc.id for entry in stored})
+        self.offline = OfflineStopper(self.allocations, self.clock)
+        self.garbage = GarbageCollector(
+            self.allocations, config.garbage, config.alloc_root, self.clock
+        )
+        self.allocations.restore(stored)
+        self.offline.start()
+        self.garbage.start()
+        self.link.start()
+
+    async def stop(self) -> None:
+        """Ends every loop and connection; tasks go on and are found again by the next start."""
+        await self.link.stop()
+        await self.garbage.stop()
+        await self.offline.stop()
+        await self._watch.stop()
+        await self.allocations.close()
+        for driver in self.drivers.values():
+            await driver.close()
+        await self._supervisor.close()
+        self.local.close()
+
+    @property
+    def connected(self) -> asyncio.Event:
+        return self.link.connected
+
+    # -- what the link asks for --------------------------------------------------------------------
+
+    def node(self) -> Node:
+        if self._node is None:
+            identity = (self.node_id, self._secret_id)
+            self._node = build_node(
+                self.config, identity, self._found, self._driver_infos, self.volumes
+            )
+        return self._node
+
+    def full_report(self) -> list[AllocReport]:
+        return self.allocations.full_report()
+
+    def take_allocations(self, wanted: AllocSet) -> None:
+        self.allocations.take(wanted)
+
+    def take_servers(self, servers: list[str]) -> None:
+        """Kept, so that a restart finds a server even when those of the config are gone."""
+        if servers and servers != self._servers:
+            self._servers = servers
+            self.link.use_servers(servers)
+            self.local.put_facts({"servers": ",".join(servers)})
+
+    def contact_changed(self, connected: bool) -> None:
+        self.offline.contact_changed(connected)
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _identify(self, facts: dict[str, str]) -> None:
+        """The node keeps its id as long as its data directory."""
+        if _NODE_ID not in facts:
+            facts |= {_NODE_ID: self._ids.new(), _SECRET_ID: self._ids.new()}
+            self.local.put_facts(facts)
+        self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
+        self._servers = [name for name in facts.get("servers", "").split(",") if name]
+
+    def _known_servers(self) -> list[str]:
+        return list(dict.fromkeys([*self.config.servers, *self._servers]))
+
+    async def _start_drivers(self) -> None:
+        config = self.config
+        layout = cgroups.detect()
+        self._supervisor = SupervisorClient(config.client_dir / "supervisor")
+        self.drivers = load_drivers(
+            DriverContext(
+                data_dir=config.data_dir,
+                supervisor=self._supervisor,
+                cgroups=layout,
+                clock=self.clock,
+                options=config.drivers,
+            )
+        )
+        self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
+        _, self._driver_infos, self._found = await asyncio.gather(
+            self._supervisor.connect(),
+            self._watch.start(_DRIVERS_WAIT_S),
+            asyncio.to_thread(
+                fingerprint_node,
+                FingerprintConfig(
+                    data_dir=config.data_dir, network_interface=config.network_interface
+                ),
+                layout.mode,
+            ),
+        )
+
+    def _node_services(self) -> NodeServices:
+        environ = self.config.host_env
+        return NodeServices(
+            clock=self.clock,
+            local=self.local,
+            drivers=self.drivers,
+            node=self.node,
+            region=self.config.region,
+            host_env=task_env.host_env(os.environ) if environ is None else dict(environ),
+            alloc_root=self.config.alloc_root,
+            services=self.services,
+            wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
+        )
+
+    async def _end_orphans(self, known: set[str]) -> None:
+        """Tasks of allocations that this node's state does not know (the state was lost, or an
+        allocation was removed just before a crash) must not run on unseen."""
+        for report in await self._supervisor.list():
+            if report.key.split("/")[0] in known:
+                continue
+            _log.warning("ending a task that belongs to no allocation", task=report.key)
+            with contextlib.suppress(OrchgitError):
+                if not report.ended:
+                    await self._supervisor.stop(report.key, signal.SIGKILL, 0)
+                    await self._supervisor.wait(report.key)
+                await self._supervisor.ack(report.key)
+
+    async def _open_stream(
+        self, address: str, frames: AsyncIterator[AgentFrame]
+    ) -> AsyncIterator[ServerFrame]:
+        channel = Channel(address, self.config.tls)
+        try:
+            async for frame in channel.stream(CONNECT_NODE, frames):
+                yield frame
+        finally:
+            await channel.close()
+
+    def _report(self, report: AllocReport) -> None:
+        self.link.report(report)
+
+    def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
+        self._driver_infos = infos
+        self.node_changed()
+
+    def node_changed(self) -> None:
+        """Something that the servers know of this node is different now."""
+        self._node = None
+        self.link.node_changed()

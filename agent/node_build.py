@@ -1,0 +1,68 @@
+"""The node as the servers are told of it: config, fingerprint, drivers and volumes put together."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+
+from agent.config import AgentConfig
+from agent.fingerprint.drivers import driver_attributes
+from agent.fingerprint.node import Fingerprint
+from orchgit.model.node import (
+    ClientHostVolume,
+    DriverInfo,
+    Node,
+    NodeDisk,
+    NodeMemory,
+    ReservedCpu,
+    ReservedNetworks,
+    ReservedResources,
+)
+from orchgit.model.volume import HostVolume
+
+
+def build_node(
+    config: AgentConfig,
+    identity: tuple[str, str],
+    found: Fingerprint,
+    drivers: Mapping[str, DriverInfo],
+    volumes: Iterable[HostVolume],
+) -> Node:
+    """`identity` is (node id, secret id)."""
+    node_id, secret_id = identity
+    return Node(
+        id=node_id,
+        secret_id=secret_id,
+        name=config.node_name or platform.node(),
+        datacenter=config.datacenter,
+        node_pool=config.node_pool,
+        node_class=config.node_class,
+        http_addr=config.http_addr,
+        attributes={**found.attributes, **driver_attributes(drivers)},
+        meta=dict(config.meta),
+        links=found.links,
+        drivers=dict(drivers),
+        host_volumes=_host_volumes(config, volumes),
+        node_resources=found.resources,
+        reserved_resources=ReservedResources(
+            cpu=ReservedCpu(cpu_shares=config.reserved.cpu_mhz),
+            memory=NodeMemory(memory_mb=config.reserved.memory_mb),
+            disk=NodeDisk(disk_mb=config.reserved.disk_mb),
+            networks=ReservedNetworks(reserved_host_ports=config.reserved.reserved_ports),
+        ),
+    )
+
+
+def _host_volumes(
+    config: AgentConfig, volumes: Iterable[HostVolume]
+) -> dict[str, ClientHostVolume]:
+    """The config's by name; those made at run time beside them, unless the name is taken."""
+    made = {
+        volume.name: ClientHostVolume(name=volume.name, path=volume.host_path, id=volume.id)
+        for volume in volumes
+    }
+    configured = {
+        name: ClientHostVolume(name=name, path=volume.path, read_only=volume.read_only)
+        for name, volume in config.host_volumes.items()
+    }
+    return {**made, **configured}
