@@ -14,7 +14,7 @@ from orchgit.model.deployment import (
     DeploymentStatus,
     DeploymentStatusUpdate,
 )
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.commands import (
     PromoteDeployment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself

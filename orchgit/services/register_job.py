@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from orchgit.errors import RefusedError
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobSubmission
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.admission import admit
@@ -40,7 +40,7 @@ class RegisterOptions:
 async def register_job(
     world: World,
     job: Job,
-    options: RegisterOptions = RegisterOptions(),  # noqa: B008 - frozen, safe to share
+    options: RegisterOptions = RegisterOptions(),
 ) -> Registered:
     """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
     with world.snapshot() as snapshot:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.replication.commands import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus
-from orchgit.model.evaluation import Evaluation, EvalTrigger
+from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.nodes import OUT_OF_TOUCH

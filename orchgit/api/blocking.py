@@ -1,0 +1,99 @@
+"""Blocking reads: `index=N&wait=60s` answers when what is read has moved past N."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from starlette.responses import Response
+
+from jobspec.durations import DurationError, parse_ns
+from orchgit.api.call import Call
+from orchgit.api.errors import text_response
+from orchgit.clock import SECOND_NS
+from orchgit.errors import InvalidInputError, TimedOutError
+from orchgit.state.snapshot import Snapshot
+
+T = TypeVar("T")
+DEFAULT_WAIT_S = 300.0
+MAX_WAIT_S = 600.0
+JITTER_SHARE = 16
+"""Waits are lengthened by up to 1/16, so that clients which began together do not end together."""
+
+Read = Callable[[Snapshot], tuple[T, int]]
+
+
+async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tuple[T, int]:
+    """`read` gives a value and its index; it is called again after each change of `tables`.
+
+    Returns the first value whose index exceeds the request's `index`, or the last one when the
+    wait ends.
+    """
+    min_index, wait_s = wait_parameters(call)
+    store, clock = call.world.state.store, call.world.clock
+    deadline_s = clock.monotonic_s() + wait_s
+    while True:
+        with store.snapshot() as snapshot:
+            value, index = read(snapshot)
+            seen = snapshot.index
+        remaining_s = deadline_s - clock.monotonic_s()
+        if not min_index or index > min_index or remaining_s <= 0:
+            return value, max(index, 1)
+        try:
+            await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        except TimedOutError:
+            return value, max(index, 1)
+
+
+def wait_parameters(call: Call) -> tuple[int, float]:
+    """(index to exceed, seconds to wait); index 0 means: answer at once."""
+    text = call.query.get("index") or "0"
+    if not text.isdigit():
+        raise InvalidInputError("Invalid index")
+    wait_s = DEFAULT_WAIT_S
+    if wait := call.query.get("wait"):
+        try:
+            wait_s = parse_ns(wait) / SECOND_NS
+        except DurationError as error:
+            raise InvalidInputError("Invalid wait time") from error
+    wait_s = min(wait_s, MAX_WAIT_S)
+    jitter = random.uniform(0, wait_s / JITTER_SHARE)  # noqa: S311 - spreads load, guards nothing
+    return int(text), wait_s + jitter
+
+
+async def answer_list(
+    call: Call, tables: Sequence[str], read: Callable[[Snapshot], Any]
+) -> Response:
+    """A list whose index is that of its tables. `read` may return (value, extra headers)."""
+    value, index = await blocking_read(
+        call, tables, lambda snapshot: (read(snapshot), snapshot.table_index(*tables))
+    )
+    headers = None
+    if isinstance(value, tuple):
+        value, headers = value
+    return call.answer(value, index=index, headers=headers, read=True)
+
+
+async def answer_object(
+    call: Call,
+    tables: Sequence[str],
+    read: Callable[[Snapshot], Any],
+    missing: str,
+    shown: Callable[[Any], Any] = lambda found: found,
+) -> Response:
+    """One object; its index is its own `modify_index`, or its table's where there is none.
+
+    `read` returns None for what is not there: 404 with the text `missing`.
+    """
+
+    def indexed(snapshot: Snapshot) -> tuple[Any, int]:
+        found = read(snapshot)
+        own = getattr(found, "modify_index", 0)
+        return found, own or snapshot.table_index(*tables)
+
+    value, index = await blocking_read(call, tables, indexed)
+    if value is None:
+        headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
+        return text_response(missing, 404, headers)
+    return call.answer(shown(value), index=index, read=True)

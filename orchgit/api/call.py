@@ -1,0 +1,123 @@
+"""One request as the routes see it: its parameters read and checked, its answer in Nomad's form."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.context import ApiContext
+from orchgit.api.errors import VARY
+from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.services.world import World
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+_GZIP_FROM_BYTES = 1024
+_TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
+
+
+class Call:
+    """Routes get one of these; `path["name"]` are the parts of the path."""
+
+    def __init__(self, request: Request, context: ApiContext) -> None:
+        self.request = request
+        self.context = context
+        self.query = request.query_params
+        self.path: dict[str, str] = request.path_params
+
+    @property
+    def world(self) -> World:
+        return self.context.services.world
+
+    @property
+    def namespace(self) -> str:
+        return self.query.get("namespace") or "default"
+
+    @property
+    def namespaces(self) -> str | None:
+        """The namespace to list; None is all of them."""
+        return None if self.namespace == "*" else self.namespace
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A parameter that is there without a value counts as true."""
+        value = self.query.get(name)
+        if value is None:
+            return default
+        if value in _TRUE:
+            return True
+        if value.lower() in ("false", "0", "f"):
+            return False
+        raise InvalidInputError(f'Failed to parse value of "{name}" ({value}) as a bool')
+
+    def number(self, name: str, default: int = 0) -> int:
+        value = self.query.get(name)
+        if value is None or value == "":
+            return default
+        try:
+            return int(value)
+        except ValueError as error:
+            raise InvalidInputError(
+                f'Failed to parse value of "{name}" ({value}) as a number'
+            ) from error
+
+    async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
+        """The request's body; raises TooLargeError before reading more than the limit."""
+        announced = self.request.headers.get("content-length", "0")
+        if announced.isdigit() and int(announced) > limit_bytes:
+            raise _too_large(limit_bytes)
+        chunks, size = [], 0
+        async for chunk in self.request.stream():
+            size += len(chunk)
+            if size > limit_bytes:
+                raise _too_large(limit_bytes)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def json(self) -> dict[str, Any]:
+        return nomad_json.decode_tree(await self.body())
+
+    def answer(
+        self,
+        value: Any,
+        *,
+        index: int | None = None,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        read: bool = False,
+    ) -> Response:
+        """`value` as JSON. `read`: with the headers that every read of the state carries."""
+        data = nomad_json.encode(value)
+        if "pretty" in self.query and self.flag("pretty"):
+            data = msgspec.json.format(data, indent=4)
+        sent = {**VARY, **(headers or {})}
+        if index is not None:
+            sent["X-Nomad-Index"] = str(max(index, 1))
+        if read:
+            sent.update(self.contact_headers())
+        return self._response(data, status, sent, "application/json")
+
+    def contact_headers(self) -> dict[str, str]:
+        known = "true" if self.context.server.leader_address() else "false"
+        return {"X-Nomad-KnownLeader": known, "X-Nomad-LastContact": "0"}
+
+    def empty(self, status: int = 200, index: int | None = None) -> Response:
+        headers = dict(VARY)
+        if index is not None:
+            headers["X-Nomad-Index"] = str(max(index, 1))
+        return Response(b"", status_code=status, headers=headers)
+
+    def _response(self, data: bytes, status: int, headers: dict[str, str], kind: str) -> Response:
+        if len(data) >= _GZIP_FROM_BYTES and "gzip" in self.request.headers.get(
+            "accept-encoding", ""
+        ):
+            data = gzip.compress(data, compresslevel=1, mtime=0)
+            headers["Content-Encoding"] = "gzip"
+        return Response(data, status_code=status, headers=headers, media_type=kind)
+
+
+def _too_large(limit_bytes: int) -> TooLargeError:
+    return TooLargeError(f"cannot take the request: its body is larger than {limit_bytes} bytes")

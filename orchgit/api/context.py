@@ -1,0 +1,82 @@
+"""What the routes are given by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from starlette.types import ASGIApp
+
+from orchgit.api.event_buffer import EventBuffer
+from orchgit.api.gitops_port import GitopsPort
+from orchgit.services.dry_run import DryRun
+from orchgit.services.services import Services
+
+
+class ServerFacts(Protocol):
+    """What a server knows about itself and its peers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def region(self) -> str: ...
+
+    @property
+    def datacenter(self) -> str: ...
+
+    @property
+    def server_id(self) -> str: ...
+
+    def leader_address(self) -> str:
+        """RPC address of the leader; empty when none is known."""
+        ...
+
+    def peer_addresses(self) -> Sequence[str]: ...
+
+    def members(self) -> Sequence[Mapping[str, Any]]:
+        """Servers in the form of Nomad's agent members."""
+        ...
+
+    def config(self) -> Mapping[str, Any]:
+        """The agent's settings that clients may see; no secret among them."""
+        ...
+
+    def stats(self) -> Mapping[str, Mapping[str, str]]: ...
+
+    def schedulers(self) -> Sequence[Mapping[str, Any]]:
+        """The scheduler workers and what they do now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """The node this process runs an agent for, and the app that answers its `/v1/client` paths."""
+
+    node_id: Callable[[], str]
+    app: ASGIApp
+    config: Callable[[], Mapping[str, Any]] = dict
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    services: Services
+    server: ServerFacts
+    dry_run: DryRun
+    events: EventBuffer
+    local_node: LocalNode | None = None
+    gitops: GitopsPort | None = None
+    scrape: Callable[[], Sequence[Gauge]] = tuple
+    """Gauges of the parts that the API does not know: broker, raft, workers."""
+
+    def wake_source(self, name: str) -> None:
+        if self.gitops is not None:
+            self.gitops.wake(name)

@@ -1,0 +1,69 @@
+"""The one table from errors to HTTP statuses. The body of an error is its text, as in Nomad."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from orchgit.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvariantError,
+    JobFileError,
+    NotAllowedError,
+    NotFoundError,
+    OrchgitError,
+    RefusedError,
+    SourceError,
+    TimedOutError,
+    TooLargeError,
+    UnavailableError,
+    ValidationError,
+)
+
+STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    # A subclass stands before its base: the first match counts.
+    (ValidationError, 500),  # what Nomad answers, and its clients look for
+    (JobFileError, 400),
+    (InvalidInputError, 400),
+    (msgspec.ValidationError, 400),
+    (msgspec.DecodeError, 400),
+    (NotAllowedError, 403),
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (TooLargeError, 413),
+    (RefusedError, 500),
+    (TimedOutError, 504),
+    (UnavailableError, 503),
+    (SourceError, 502),
+    (InvariantError, 500),
+    (OrchgitError, 500),
+)
+
+
+class MethodNotAllowedError(OrchgitError):
+    """The path exists, the method does not apply to it."""
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__("Invalid method")
+        self.allowed = allowed
+
+
+def status_of(error: Exception) -> int:
+    """The status for an error; 500 for one that no table row expects."""
+    if isinstance(error, MethodNotAllowedError):
+        return 405
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def text_response(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    """Plain text as errors are sent; `vary` is on every answer."""
+    return Response(
+        text,
+        status_code=status,
+        headers={**VARY, **(headers or {})},
+        media_type="text/plain",
+    )
+
+
+VARY = {"Vary": "Accept-Encoding, Origin"}

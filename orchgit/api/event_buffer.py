@@ -1,0 +1,64 @@
+"""The newest events, kept so that a subscriber may begin a little in the past."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchgit.model.event import Event
+
+MAX_BATCHES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    index: int
+    events: Sequence[Event]
+
+
+class EventBuffer:
+    """Filled from the applied feed, on the event loop; readers keep their own place in it.
+
+    A reader that falls further behind than the buffer reaches goes on with the oldest kept batch.
+    """
+
+    def __init__(self) -> None:
+        self._batches: list[EventBatch] = []
+        self._changed = asyncio.Event()
+        self.closed = False
+
+    def add(self, index: int, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        self._batches.append(EventBatch(index, events))
+        if len(self._batches) > MAX_BATCHES:
+            del self._batches[: len(self._batches) - MAX_BATCHES]
+        self._wake()
+
+    def close(self) -> None:
+        """Ends every reader; a server calls this before it stops."""
+        self.closed = True
+        self._wake()
+
+    def after(self, index: int) -> Sequence[EventBatch]:
+        start = bisect.bisect_right(self._batches, index, key=lambda batch: batch.index)
+        return self._batches[start:]
+
+    @property
+    def last_index(self) -> int:
+        return self._batches[-1].index if self._batches else 0
+
+    async def wait(self, timeout_s: float) -> bool:
+        """True: something was added (or the buffer closed) meanwhile."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,25 @@
+"""What the routes need of gitops; the composition root passes its own object in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+
+class GitopsPort(Protocol):
+    def wake(self, source: str) -> None:
+        """Look for new commits of a source now."""
+        ...
+
+    async def revert(self, rollout_id: str) -> Any:
+        """Start a rollout that takes another back; returns it."""
+        ...
+
+    async def plan_files(
+        self,
+        source: str,
+        files: Sequence[tuple[str, bytes]],
+        base_files: Sequence[tuple[str, bytes]] | None = None,
+    ) -> Mapping[str, Any]:
+        """What applying these files as a commit of the source would do."""
+        ...

@@ -1,0 +1,140 @@
+"""JSON as Nomad's clients write and read it: any case of keys in, Go's names out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import types
+import uuid
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from orchgit.errors import InvalidInputError
+
+T = TypeVar("T")
+
+ZERO_TIME = "0001-01-01T00:00:00Z"
+"""How Go writes a time that is not set."""
+
+_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
+
+
+class Raw:
+    """JSON that is encoded already, to be put into an answer as it is."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def to_json(self) -> msgspec.Raw:
+        return msgspec.Raw(self._data)
+
+
+def encode(value: Any) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def tree(value: Any) -> Any:
+    """A struct as the dicts and lists of its JSON."""
+    return msgspec.to_builtins(value)
+
+
+def decode_tree(data: bytes) -> dict[str, Any]:
+    """A JSON object as it was sent. Raises InvalidInputError for anything else."""
+    value = _parsed(data)
+    if not isinstance(value, dict):
+        raise InvalidInputError("cannot read the request body: a JSON object is expected")
+    return value
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """A struct from a request body; keys in any case, unknown keys ignored, null means absent."""
+    return convert(decode_tree(data) if data.strip() else {}, kind)
+
+
+def convert(value: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(fold_keys(value, kind), kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"cannot read the request body: {error}") from error
+
+
+def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
+    """A key of a request body in any case; null counts as absent."""
+    found = value.get(name)
+    if found is None:
+        lower = name.lower()
+        found = next((each for key, each in value.items() if key.lower() == lower), None)
+    return default if found is None else found
+
+
+def fold_keys(value: Any, kind: Any, *, keep_nulls: bool = False) -> Any:
+    """`value` with the keys of every struct in `kind` in their own spelling.
+
+    Keys of maps (meta, env, a driver's config) belong to the user and are left alone. A null is
+    dropped where the field cannot hold one, so that its default applies, unless `keep_nulls`.
+    """
+    kind = _bare(kind)
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        known = _fields_of(kind)
+        folded = {}
+        for key, item in value.items():
+            field = known.get(key.lower())
+            if field is None:
+                continue
+            name, field_kind, nullable = field
+            if item is not None or nullable or keep_nulls:
+                folded[name] = fold_keys(item, field_kind, keep_nulls=keep_nulls)
+        return folded
+    if isinstance(value, list) and get_origin(kind) is list:
+        (item_kind,) = get_args(kind)
+        return [fold_keys(item, item_kind, keep_nulls=keep_nulls) for item in value]
+    if isinstance(value, dict) and get_origin(kind) is dict:
+        item_kind = get_args(kind)[1]
+        return {
+            key: fold_keys(item, item_kind, keep_nulls=keep_nulls) for key, item in value.items()
+        }
+    return value
+
+
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any, bool]]:
+    """Lower-case key -> (its spelling, its type, whether null is allowed)."""
+    hints = get_type_hints(kind)
+    return {
+        field.encode_name.lower(): (
+            field.encode_name,
+            hints[field.name],
+            type(None) in get_args(hints[field.name]),
+        )
+        for field in msgspec.structs.fields(kind)
+    }
+
+
+def _bare(kind: Any) -> Any:
+    """The type without `| None`."""
+    if get_origin(kind) in (Union, types.UnionType):
+        rest = [each for each in get_args(kind) if each is not type(None)]
+        return rest[0] if len(rest) == 1 else kind
+    return kind
+
+
+def stable_uuid(*parts: str) -> str:
+    """An id that follows from what it names, for objects that are stored inside others."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
+
+
+def content_hash(*parts: Any) -> str:
+    """Changes when the content does; base64, as Go writes bytes."""
+    digest = hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=32)
+    return base64.b64encode(digest.digest()).decode()
+
+
+def _parsed(data: bytes) -> Any:
+    if not data.strip():
+        raise InvalidInputError("EOF: cannot read the request body: it is empty")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error

@@ -1,0 +1,89 @@
+"""Lists in pages: `filter`, `reverse`, `per_page` and `next_token`, applied in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from orchgit.api.call import Call
+from orchgit.api.filters import Predicate, parse_filter
+from orchgit.errors import InvalidInputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Parsed before anything is read, so that a bad parameter costs nothing."""
+
+    matches: Predicate | None
+    per_page: int
+    next_token: str
+    reverse: bool
+
+    @classmethod
+    def of(cls, call: Call) -> PageRequest:
+        text = call.query.get("filter")
+        return cls(
+            matches=parse_filter(text) if text else None,
+            per_page=_per_page(call.query.get("per_page")),
+            next_token=call.query.get("next_token") or "",
+            reverse=call.flag("reverse"),
+        )
+
+    def apply(
+        self,
+        items: Iterable[T],
+        token_of: Callable[[T], str],
+        view: Callable[[T], Any] = lambda item: item,
+    ) -> tuple[list[T], dict[str, str]]:
+        """One page of `items` (which are in ascending order of tokens), and its headers.
+
+        The token names the first item of the next page. `view` is what filters look at.
+        """
+        chosen: Sequence[T] = items if isinstance(items, list) else list(items)
+        if self.reverse:
+            chosen = chosen[::-1]
+        if self.next_token:
+            chosen = chosen[self._start(chosen, token_of) :]
+        page: list[T] = []
+        for item in chosen:
+            if self.matches is not None and not self.matches(view(item)):
+                continue
+            if self.per_page and len(page) == self.per_page:
+                return page, {"X-Nomad-NextToken": token_of(item)}
+            page.append(item)
+        return page, {}
+
+    def _start(self, items: Sequence[T], token_of: Callable[[T], str]) -> int:
+        """Where the next page begins, also when the item the token named is gone."""
+        wanted = _sortable(self.next_token)
+        for place, item in enumerate(items):
+            token = _sortable(token_of(item))
+            if token <= wanted if self.reverse else token >= wanted:
+                return place
+        return len(items)
+
+
+def by_index(item: Any) -> str:
+    """The token of lists in order of creation: `<create index>.<id>`."""
+    return f"{item.create_index}.{item.id}"
+
+
+def in_order_of_creation(items: Iterable[T]) -> list[T]:
+    return sorted(items, key=lambda item: (item.create_index, item.id))  # type: ignore[attr-defined]
+
+
+def _sortable(token: str) -> tuple[int, str]:
+    number, dot, rest = token.partition(".")
+    return (int(number), rest) if dot and number.isdigit() else (0, token)
+
+
+def _per_page(text: str | None) -> int:
+    if not text:
+        return 0
+    try:
+        return max(0, int(text))
+    except ValueError as error:
+        raise InvalidInputError("Expect a number for `per_page` query string parameter") from error

@@ -1,0 +1,94 @@
+"""The agent itself: what it is, its peers, its health."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.call import Call
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError, UnavailableError
+
+_SCHEDULERS = ["service", "batch", "system", "sysbatch", "_core"]
+
+
+async def self_(call: Call) -> Response:
+    server = call.context.server
+    members = server.members()
+    member = next((each for each in members if each["Name"].startswith(server.name)), members[0])
+    stats = {name: dict(values) for name, values in server.stats().items()}
+    if call.context.local_node is not None:
+        stats["client"] = {"node_id": call.context.local_node.node_id()}
+    value = {"config": server.config(), "member": member, "stats": stats}
+    return call.answer(value)
+
+
+async def members(call: Call) -> Response:
+    server = call.context.server
+    value = {
+        "ServerName": server.name,
+        "ServerRegion": server.region,
+        "ServerDC": server.datacenter,
+        "Members": server.members(),
+    }
+    return call.answer(value)
+
+
+async def servers(call: Call) -> Response:
+    return call.answer(list(call.context.server.peer_addresses()))
+
+
+async def health(call: Call) -> Response:
+    kind = call.query.get("type")
+    value: dict[str, Any] = {}
+    if kind in (None, "", "server"):
+        led = bool(call.context.server.leader_address())
+        value["server"] = {"ok": led, "message": "ok" if led else "No cluster leader"}
+    if kind in (None, "", "client") and call.context.local_node is not None:
+        value["client"] = {"ok": True, "message": "ok"}
+    well = all(each["ok"] for each in value.values())
+    return call.answer(value, status=200 if well else 500)
+
+
+async def schedulers(call: Call) -> Response:
+    server = call.context.server
+    return call.answer({"server_id": server.server_id, "schedulers": [*server.schedulers()]})
+
+
+async def schedulers_config(call: Call) -> Response:
+    server = call.context.server
+    value = {
+        "server_id": server.server_id,
+        "num_schedulers": len(server.schedulers()),
+        "enabled_schedulers": _SCHEDULERS,
+    }
+    return call.answer(value)
+
+
+async def join(call: Call) -> Response:
+    """Servers are named in the config; joining at run time finds nobody new."""
+    value = {
+        "num_joined": 0,
+        "error": "cannot join: name the servers in the config (server_join) instead",
+        "warning": "",
+    }
+    return call.answer(value)
+
+
+async def force_leave(call: Call) -> Response:
+    if not call.query.get("node"):
+        raise InvalidInputError("missing node to force leave")
+    raise UnavailableError("cannot remove a server while it is a member of the config")
+
+
+ENDPOINTS = [
+    endpoint("/v1/agent/self", get=self_),
+    endpoint("/v1/agent/members", get=members),
+    endpoint("/v1/agent/servers", get=servers),
+    endpoint("/v1/agent/health", get=health),
+    endpoint("/v1/agent/schedulers", get=schedulers),
+    endpoint("/v1/agent/schedulers/config", get=schedulers_config),
+    endpoint("/v1/agent/join", put=join),
+    endpoint("/v1/agent/force-leave", put=force_leave),
+]

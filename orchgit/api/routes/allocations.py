@@ -1,0 +1,67 @@
+"""Allocations: lists, one, stopping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import AllocationWithJob, alloc_stub, allocation_with_job
+from orchgit.model.allocation import Allocation
+from orchgit.services.service_catalog import services_of_allocation
+from orchgit.services.stop_allocation import stop_allocation
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_allocations(call: Call) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    states, resources = call.flag("task_states", True), call.flag("resources")
+    looks_at_job = "Job." in call.query.get("filter", "")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        def view(each: Allocation) -> Allocation:
+            return with_job(snapshot, each) if looks_at_job else each
+
+        found = in_order_of_creation(snapshot.allocations(call.namespaces, prefix))
+        chosen, headers = page.apply(found, by_index, view)
+        return [alloc_stub(each, states, resources) for each in chosen], headers
+
+    return await answer_list(call, ("allocations",), read)
+
+
+def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
+    job = snapshot.job_version(each.namespace, each.job_id, each.job_version)
+    return allocation_with_job(each, job or snapshot.job(each.namespace, each.job_id))
+
+
+async def read_allocation(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> AllocationWithJob | None:
+        found = snapshot.allocation(call.path["alloc_id"])
+        return with_job(snapshot, found) if found else None
+
+    return await answer_object(call, ("allocations",), read, "alloc not found")
+
+
+async def stop(call: Call) -> Response:
+    done = await stop_allocation(call.world, call.path["alloc_id"], call.flag("no_shutdown_delay"))
+    return call.answer({"EvalID": done.eval_id, "Index": done.index}, index=done.index)
+
+
+async def services(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> list[dict[str, Any]]:
+        found = snapshot.allocation(call.path["alloc_id"])
+        return services_of_allocation(snapshot, found) if found else []
+
+    return await answer_list(call, ("allocations",), read)
+
+
+ENDPOINTS = [
+    endpoint("/v1/allocations", get=list_allocations),
+    endpoint("/v1/allocation/{alloc_id}", get=read_allocation),
+    endpoint("/v1/allocation/{alloc_id}/stop", put=stop),
+    endpoint("/v1/allocation/{alloc_id}/services", get=services),
+]

@@ -1,0 +1,100 @@
+"""`/v1/client`: answered by the agent of the node concerned, here or over the network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from orchgit.api.context import ApiContext
+from orchgit.api.errors import VARY, status_of, text_response
+from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+
+_ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
+_HOP_HEADERS = frozenset(
+    ("connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length")
+)
+_CONNECT_TIMEOUT_S = 5.0
+
+
+class ClientRoutes:
+    """An ASGI app. Requests for this process's own node go to its agent without a network hop."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._http: httpx.AsyncClient | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            node_id = self._node_of(scope)
+            local = self._context.local_node
+            if local is not None and node_id in ("", local.node_id()):
+                await local.app(scope, receive, send)
+                return
+            response = await self._forward(node_id, Request(scope, receive))
+        except OrchgitError as error:
+            response = text_response(str(error), status_of(error))
+        await response(scope, receive, send)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    def _node_of(self, scope: Scope) -> str:
+        """The node that can answer; empty: whichever this process runs."""
+        match = _ALLOC_PATH.match(scope["path"])
+        if match is None:
+            return Request({**scope, "type": "http"}).query_params.get("node_id", "")
+        alloc_id = match["a"] or match["f"]
+        with self._context.services.world.snapshot() as snapshot:
+            allocation = snapshot.allocation(alloc_id)
+        if allocation is None:
+            raise NotFoundError(f'Unknown allocation "{alloc_id}"')
+        return allocation.node_id
+
+    async def _forward(self, node_id: str, request: Request) -> Response:
+        base = self._address(node_id)
+        outgoing = self._client().build_request(
+            request.method,
+            f"{base}{request.url.path}",
+            params=request.query_params.multi_items(),
+            headers=_end_to_end(request.headers.items()),
+            content=request.stream(),
+        )
+        try:
+            answer = await self._client().send(outgoing, stream=True)
+        except httpx.TransportError as error:
+            raise UnavailableError(
+                f"cannot reach the agent of node {node_id} at {base}: {error}"
+            ) from error
+        headers = {**_end_to_end(answer.headers.items()), **VARY}
+        return StreamingResponse(_body(answer), answer.status_code, headers)
+
+    def _address(self, node_id: str) -> str:
+        with self._context.services.world.snapshot() as snapshot:
+            node = snapshot.node(node_id) if node_id else None
+        if node is None:
+            raise NotFoundError(f"Unknown node {node_id}" if node_id else "No node to ask")
+        return f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._http is None:
+            timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
+            self._http = httpx.AsyncClient(timeout=timeout, trust_env=False)
+        return self._http
+
+
+def _end_to_end(headers: list[tuple[str, str]]) -> dict[str, str]:
+    return {name: value for name, value in headers if name.lower() not in _HOP_HEADERS}
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.aiter_raw():
+            yield chunk
+    finally:
+        await answer.aclose()

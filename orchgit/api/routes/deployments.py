@@ -1,0 +1,139 @@
+"""Deployments: lists, one, and what operators do to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object, blocking_read
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import alloc_stub
+from orchgit.model.deployment import Deployment
+from orchgit.services.deployments import (
+    DeploymentChange,
+    fail_deployment,
+    pause_deployment,
+    promote_deployment,
+    set_deployment_health,
+)
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_deployments(call: Call) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = in_order_of_creation(snapshot.deployments(call.namespaces, prefix))
+        chosen, headers = page.apply(found, by_index)
+        return [shown(each) for each in chosen], headers
+
+    return await answer_list(call, ("deployments",), read)
+
+
+async def of_job(call: Call) -> Response:
+    everything = call.flag("all")
+
+    def read(snapshot: Snapshot) -> list[Any]:
+        job_id = call.path["job_id"]
+        found = in_order_of_creation(snapshot.deployments_by_job(call.namespace, job_id))
+        job = snapshot.job(call.namespace, job_id)
+        oldest = 0 if everything or job is None else job.create_index
+        return [shown(each) for each in found[::-1] if each.job_create_index >= oldest]
+
+    return await answer_list(call, ("deployments",), read)
+
+
+async def latest_of_job(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> tuple[Deployment | None, int]:
+        found = snapshot.latest_deployment(call.namespace, call.path["job_id"])
+        return found, found.modify_index if found else snapshot.table_index("deployments")
+
+    found, index = await blocking_read(call, ("deployments",), read)
+    return call.answer(shown(found) if found else None, index=index, read=True)
+
+
+async def read_deployment(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> Deployment | None:
+        return snapshot.deployment(call.path["id"])
+
+    return await answer_object(call, ("deployments",), read, "deployment not found", shown)
+
+
+def shown(deployment: Deployment) -> Any:
+    """As Go writes it: a deadline that is not set is its zero time, not null."""
+    value = nomad_json.tree(deployment)
+    for state in value["TaskGroups"].values():
+        state["RequireProgressBy"] = state["RequireProgressBy"] or nomad_json.ZERO_TIME
+    return value
+
+
+async def allocations(call: Call) -> Response:
+    return await answer_list(
+        call,
+        ("allocations",),
+        lambda snapshot: [
+            alloc_stub(each)
+            for each in in_order_of_creation(snapshot.allocations_by_deployment(call.path["id"]))
+        ],
+    )
+
+
+async def promote(call: Call) -> Response:
+    body = await _optional_json(call)
+    everything = bool(nomad_json.get(body, "All", False))
+    groups = [] if everything else list(nomad_json.get(body, "Groups", []))
+    return _changed(call, await promote_deployment(call.world, call.path["id"], groups))
+
+
+async def pause(call: Call) -> Response:
+    body = await _optional_json(call)
+    paused = bool(nomad_json.get(body, "Pause", False))
+    return _changed(call, await pause_deployment(call.world, call.path["id"], paused))
+
+
+async def fail(call: Call) -> Response:
+    return _changed(call, await fail_deployment(call.world, call.path["id"]))
+
+
+async def health(call: Call) -> Response:
+    body = await _optional_json(call)
+    done = await set_deployment_health(
+        call.world,
+        call.path["id"],
+        nomad_json.get(body, "HealthyAllocationIDs", []),
+        nomad_json.get(body, "UnhealthyAllocationIDs", []),
+    )
+    return _changed(call, done)
+
+
+async def _optional_json(call: Call) -> dict[str, Any]:
+    data = await call.body()
+    return nomad_json.decode_tree(data) if data.strip() else {}
+
+
+def _changed(call: Call, done: DeploymentChange) -> Response:
+    value = {
+        "EvalID": done.eval_id,
+        "EvalCreateIndex": done.index if done.eval_id else 0,
+        "DeploymentModifyIndex": done.index,
+        "RevertedJobVersion": done.reverted_job_version,
+        "Index": done.index,
+    }
+    return call.answer(value, index=done.index)
+
+
+ENDPOINTS = [
+    endpoint("/v1/deployments", get=list_deployments),
+    endpoint("/v1/deployment/allocations/{id}", get=allocations),
+    endpoint("/v1/deployment/promote/{id}", put=promote),
+    endpoint("/v1/deployment/pause/{id}", put=pause),
+    endpoint("/v1/deployment/fail/{id}", put=fail),
+    endpoint("/v1/deployment/allocation-health/{id}", put=health),
+    endpoint("/v1/deployment/{id}", get=read_deployment),
+    endpoint("/v1/job/{job_id:path}/deployments", get=of_job),
+    endpoint("/v1/job/{job_id:path}/deployment", get=latest_of_job),
+]

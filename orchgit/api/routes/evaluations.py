@@ -1,0 +1,160 @@
+"""Evaluations: lists, one, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import alloc_stub
+from orchgit.errors import RefusedError
+from orchgit.model.evaluation import Evaluation
+from orchgit.replication.commands import DeleteEvaluations
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_evaluations(call: Call) -> Response:
+    page = PageRequest.of(call)
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        return page.apply(_chosen(call, snapshot), by_index)
+
+    return await answer_list(call, ("evaluations",), read)
+
+
+def _chosen(call: Call, snapshot: Snapshot) -> list[Evaluation]:
+    job, status = call.query.get("job"), call.query.get("status")
+    prefix = call.query.get("prefix", "").lower()
+    found = (
+        snapshot.evaluations_by_job(call.namespaces, job)
+        if job and call.namespaces
+        else snapshot.evaluations(call.namespaces, prefix)
+    )
+    return in_order_of_creation(
+        each
+        for each in found
+        if each.id.startswith(prefix)
+        and job in (None, "", each.job_id)
+        and status in (None, "", each.status)
+    )
+
+
+async def read_evaluation(call: Call) -> Response:
+    related = call.flag("related")
+
+    def read(snapshot: Snapshot) -> Evaluation | None:
+        found = snapshot.evaluation(call.path["eval_id"])
+        if found is None or not related:
+            return found
+        return replace(found, related_evals=_related(snapshot, found))
+
+    return await answer_object(call, ("evaluations",), read, "eval not found")
+
+
+def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
+    """Every evaluation that leads here or follows from here."""
+    seen, queue = {start.id}, [start]
+    found: list[Evaluation] = []
+    while queue:
+        each = queue.pop()
+        for name in (each.previous_eval, each.next_eval, each.blocked_eval):
+            other = snapshot.evaluation(name) if name and name not in seen else None
+            if other is not None:
+                seen.add(name)
+                queue.append(other)
+                found.append(other)
+    return [_related_stub(each) for each in in_order_of_creation(found)]
+
+
+def _related_stub(each: Evaluation) -> dict[str, Any]:
+    return {
+        "ID": each.id,
+        "Priority": each.priority,
+        "Type": each.type,
+        "TriggeredBy": each.triggered_by,
+        "Namespace": each.namespace,
+        "JobID": each.job_id,
+        "NodeID": each.node_id,
+        "DeploymentID": each.deployment_id,
+        "Status": each.status,
+        "StatusDescription": each.status_description,
+        "WaitUntil": None,
+        "NextEval": each.next_eval,
+        "PreviousEval": each.previous_eval,
+        "BlockedEval": each.blocked_eval,
+        "CreateIndex": each.create_index,
+        "ModifyIndex": each.modify_index,
+        "CreateTime": each.create_time_ns,
+        "ModifyTime": each.modify_time_ns,
+    }
+
+
+async def allocations(call: Call) -> Response:
+    return await answer_list(
+        call,
+        ("allocations",),
+        lambda snapshot: [
+            alloc_stub(each)
+            for each in in_order_of_creation(snapshot.allocations_by_eval(call.path["eval_id"]))
+        ],
+    )
+
+
+async def count(call: Call) -> Response:
+    page = PageRequest.of(call)
+
+    def read(snapshot: Snapshot) -> dict[str, Any]:
+        found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
+        return {
+            "Count": len(found),
+            "Index": snapshot.table_index("evaluations"),
+            "LastContact": 0,
+            "KnownLeader": True,
+            "NextToken": "",
+        }
+
+    return await answer_list(call, ("evaluations",), read)
+
+
+def replace_per_page(page: PageRequest) -> PageRequest:
+    """All pages at once: counting is not paged."""
+    return PageRequest(page.matches, 0, "", page.reverse)
+
+
+async def delete(call: Call) -> Response:
+    """Deletes evaluations by id, which is safe only while none is being handed out."""
+    data = await call.body()
+    with call.world.snapshot() as snapshot:
+        paused = snapshot.scheduler_config().pause_eval_broker
+    if not paused:
+        raise RefusedError("eval broker is enabled; eval broker must be paused to delete evals")
+    ids = _ids_to_delete(call, data)
+    command = DeleteEvaluations(now_ns=call.world.now_ns(), eval_ids=ids)
+    applied = await call.world.propose(command)
+    return call.answer({"Count": len(ids), "Index": applied.index}, index=applied.index)
+
+
+def _ids_to_delete(call: Call, data: bytes) -> list[str]:
+    from_body = nomad_json.decode_tree(data) if data.strip() else {}
+    if ids := nomad_json.get(from_body, "EvalIDs"):
+        return [str(each) for each in ids]
+    page = PageRequest.of(call)
+    if page.matches is None:
+        raise RefusedError("evals must be deleted by either ID or filter")
+    with call.world.snapshot() as snapshot:
+        found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
+    return [each.id for each in found]
+
+
+ENDPOINTS = [
+    endpoint("/v1/evaluations", get=list_evaluations, delete=delete),
+    endpoint("/v1/evaluations/count", get=count),
+    endpoint("/v1/evaluation/{eval_id}", get=read_evaluation),
+    endpoint("/v1/evaluation/{eval_id}/allocations", get=allocations),
+]

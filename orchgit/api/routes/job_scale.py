@@ -1,0 +1,139 @@
+"""Scaling: a group's count, and the policies autoscalers read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.routes.jobs_write import registered_answer
+from orchgit.api.routing import endpoint
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.group import ScalingPolicy
+from orchgit.model.job import Job
+from orchgit.services.scale_job import ScaleRequest, scale_job
+from orchgit.state.snapshot import Snapshot
+
+
+async def scale(call: Call) -> Response:
+    body = await call.json()
+    target = nomad_json.get(body, "Target", {})
+    count = nomad_json.get(body, "Count")
+    request = ScaleRequest(
+        group=nomad_json.get(target, "Group", ""),
+        count=None if count is None else int(count),
+        error=bool(nomad_json.get(body, "Error", False)),
+        policy_override=bool(nomad_json.get(body, "PolicyOverride", False)),
+    )
+    done = await scale_job(call.world, call.namespace, call.path["job_id"], request)
+    return registered_answer(call, done)
+
+
+async def status(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> Any:
+        job = snapshot.job(call.namespace, call.path["job_id"])
+        if job is None:
+            return None
+        return _status(job, snapshot.allocations_by_job(job.namespace, job.id))
+
+    return await answer_object(call, ("jobs", "allocations"), read, "job not found")
+
+
+def _status(job: Job, allocations: list[Allocation]) -> dict[str, Any]:
+    live = [each for each in allocations if not each.is_terminal]
+    return {
+        "JobID": job.id,
+        "Namespace": job.namespace,
+        "JobCreateIndex": job.create_index,
+        "JobModifyIndex": job.job_modify_index,
+        "JobStopped": job.stop,
+        "TaskGroups": {
+            group.name: _group_status(
+                group.count, [each for each in live if each.task_group == group.name]
+            )
+            for group in job.task_groups
+        },
+    }
+
+
+def _group_status(desired: int, live: list[Allocation]) -> dict[str, Any]:
+    health = [each.deployment_status.healthy for each in live if each.deployment_status]
+    return {
+        "Desired": desired,
+        "Placed": len(live),
+        "Running": sum(each.client_status == ClientStatus.RUNNING for each in live),
+        "Healthy": sum(healthy is True for healthy in health),
+        "Unhealthy": sum(healthy is False for healthy in health),
+        "Events": None,
+    }
+
+
+async def policies(call: Call) -> Response:
+    wanted_job, wanted_type = call.query.get("job"), call.query.get("type")
+
+    def read(snapshot: Snapshot) -> list[dict[str, Any]]:
+        return [
+            _stub(policy)
+            for policy in _policies(snapshot, call.namespaces, wanted_job)
+            if wanted_type in (None, "", policy.type)
+        ]
+
+    return await answer_list(call, ("jobs",), read)
+
+
+async def policy(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> ScalingPolicy | None:
+        found = _policies(snapshot, None, None)
+        return next((each for each in found if each.id == call.path["policy_id"]), None)
+
+    return await answer_object(call, ("jobs",), read, "policy not found")
+
+
+def _policies(snapshot: Snapshot, namespace: str | None, job_id: str | None) -> list[ScalingPolicy]:
+    return [
+        policy_of_group(job, place)
+        for job in snapshot.jobs(namespace)
+        if job_id in (None, "", job.id)
+        for place, group in enumerate(job.task_groups)
+        if group.scaling is not None
+    ]
+
+
+def policy_of_group(job: Job, place: int) -> ScalingPolicy:
+    """A group's policy with the id that its target gives it."""
+    group = job.task_groups[place]
+    scaling = group.scaling or ScalingPolicy()
+    target = {"Namespace": job.namespace, "Job": job.id, "Group": group.name}
+    return ScalingPolicy(
+        id=scaling.id or nomad_json.stable_uuid("scaling", *target.values()),
+        namespace=job.namespace,
+        type=scaling.type,
+        target=target,
+        min=scaling.min,
+        max=scaling.max,
+        enabled=scaling.enabled,
+        policy=scaling.policy,
+        create_index=job.create_index,
+        modify_index=job.job_modify_index,
+    )
+
+
+def _stub(policy: ScalingPolicy) -> dict[str, Any]:
+    return {
+        "ID": policy.id,
+        "Enabled": policy.enabled,
+        "Type": policy.type,
+        "Target": policy.target,
+        "CreateIndex": policy.create_index,
+        "ModifyIndex": policy.modify_index,
+    }
+
+
+ENDPOINTS = [
+    endpoint("/v1/job/{job_id:path}/scale", get=status, put=scale),
+    endpoint("/v1/scaling/policies", get=policies),
+    endpoint("/v1/scaling/policy/{policy_id}", get=policy),
+]

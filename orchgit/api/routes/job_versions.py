@@ -1,0 +1,91 @@
+"""A job's history: versions, their sources, stability, reverting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_object, blocking_read
+from orchgit.api.call import Call
+from orchgit.api.errors import text_response
+from orchgit.api.routes.jobs_write import registered_answer
+from orchgit.api.routing import endpoint
+from orchgit.jobdiff.compare import diff_jobs
+from orchgit.model.job import Job
+from orchgit.services.job_stability import set_job_stability
+from orchgit.services.revert_job import revert_job
+from orchgit.state.snapshot import Snapshot
+
+
+async def versions(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> tuple[list[Job], int]:
+        found = snapshot.job_versions(call.namespace, call.path["job_id"])
+        newest = max((job.modify_index for job in found), default=0)
+        return found, newest or snapshot.table_index("jobs")
+
+    found, index = await blocking_read(call, ("jobs",), read)
+    if not found:
+        headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
+        return text_response("job versions not found", 404, headers)
+    value = {
+        "Versions": found,
+        "Diffs": _diffs(found) if call.flag("diffs") else None,
+        "Index": index,
+        "LastContact": 0,
+        "KnownLeader": True,
+        "NextToken": "",
+    }
+    return call.answer(value, index=index, read=True)
+
+
+def _diffs(versions: list[Job]) -> list[Any]:
+    """Each version against the one before it, newest first."""
+    return [
+        diff_jobs(older, newer, contextual=True)
+        for newer, older in zip(versions, versions[1:], strict=False)
+    ]
+
+
+async def submission(call: Call) -> Response:
+    version = call.number("version")
+    return await answer_object(
+        call,
+        ("jobs",),
+        lambda snapshot: snapshot.job_submission(call.namespace, call.path["job_id"], version),
+        "job source not found",
+    )
+
+
+async def revert(call: Call) -> Response:
+    body = await call.json()
+    enforce = nomad_json.get(body, "EnforcePriorVersion")
+    done = await revert_job(
+        call.world,
+        call.namespace,
+        call.path["job_id"],
+        int(nomad_json.get(body, "JobVersion", 0)),
+        None if enforce is None else int(enforce),
+    )
+    return registered_answer(call, done, read=True)
+
+
+async def stable(call: Call) -> Response:
+    body = await call.json()
+    index = await set_job_stability(
+        call.world,
+        call.namespace,
+        call.path["job_id"],
+        int(nomad_json.get(body, "JobVersion", 0)),
+        bool(nomad_json.get(body, "Stable", False)),
+    )
+    return call.answer({"Index": index}, index=index)
+
+
+ENDPOINTS = [
+    endpoint("/v1/job/{job_id:path}/versions", get=versions),
+    endpoint("/v1/job/{job_id:path}/submission", get=submission),
+    endpoint("/v1/job/{job_id:path}/revert", put=revert),
+    endpoint("/v1/job/{job_id:path}/stable", put=stable),
+]

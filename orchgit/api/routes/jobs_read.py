@@ -1,0 +1,126 @@
+"""Reading jobs: lists, one job, and what belongs to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.errors import text_response
+from orchgit.api.pagination import PageRequest, in_order_of_creation
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import alloc_stub, job_stub
+from orchgit.model.job import Job
+from orchgit.services.service_catalog import services_of_job
+from orchgit.state.snapshot import Snapshot
+
+_LIST_TABLES = ("jobs", "allocations")
+
+
+def job_token(job: Job) -> str:
+    return f"{job.namespace}.{job.id}" if job.namespace != "default" else job.id
+
+
+async def list_jobs(call: Call) -> Response:
+    page, with_meta = PageRequest.of(call), call.flag("meta")
+    prefix, namespaces = call.query.get("prefix", ""), call.namespaces
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        jobs, headers = page.apply(snapshot.jobs(namespaces, prefix), job_token)
+        stubs = [
+            job_stub(job, snapshot.job_summary(job.namespace, job.id), with_meta) for job in jobs
+        ]
+        return stubs, headers
+
+    return await answer_list(call, _LIST_TABLES, read)
+
+
+async def read_job(call: Call) -> Response:
+    job_id, version = call.path["job_id"], call.query.get("version")
+
+    def read(snapshot: Snapshot) -> Job | None:
+        if version is not None:
+            return snapshot.job_version(call.namespace, job_id, call.number("version"))
+        return snapshot.job(call.namespace, job_id)
+
+    return await answer_object(call, ("jobs",), read, "job not found")
+
+
+async def summary(call: Call) -> Response:
+    return await answer_object(
+        call,
+        _LIST_TABLES,
+        lambda snapshot: snapshot.job_summary(call.namespace, call.path["job_id"]),
+        "job not found",
+    )
+
+
+async def allocations(call: Call) -> Response:
+    everything = call.flag("all")
+
+    def read(snapshot: Snapshot) -> Any:
+        job_id = call.path["job_id"]
+        found = snapshot.allocations_by_job(call.namespace, job_id)
+        job = snapshot.job(call.namespace, job_id)
+        if job is not None and not everything:
+            # Those of an earlier job of the same name (purged and registered anew) are left out.
+            found = [each for each in found if each.create_index >= job.create_index]
+        return [alloc_stub(each) for each in in_order_of_creation(found)]
+
+    return await answer_list(call, ("allocations",), read)
+
+
+async def evaluations(call: Call) -> Response:
+    return await answer_list(
+        call,
+        ("evaluations",),
+        lambda snapshot: in_order_of_creation(
+            snapshot.evaluations_by_job(call.namespace, call.path["job_id"])
+        )[::-1],
+    )
+
+
+async def services(call: Call) -> Response:
+    return await answer_list(
+        call,
+        _LIST_TABLES,
+        lambda snapshot: services_of_job(snapshot, call.namespace, call.path["job_id"]),
+    )
+
+
+async def actions(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> Any:
+        job = snapshot.job(call.namespace, call.path["job_id"])
+        return None if job is None else _actions(job)
+
+    with call.world.snapshot() as snapshot:
+        found, index = read(snapshot), snapshot.table_index("jobs")
+    if found is None:
+        return text_response("job not found", 404)
+    return call.answer(found, index=index, read=True)
+
+
+def _actions(job: Job) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": action.name,
+            "Command": action.command,
+            "Args": action.args,
+            "TaskName": task.name,
+            "TaskGroupName": group.name,
+        }
+        for group in job.task_groups
+        for task in group.tasks
+        for action in task.actions or ()
+    ]
+
+
+ENDPOINTS = [
+    endpoint("/v1/job/{job_id:path}/summary", get=summary),
+    endpoint("/v1/job/{job_id:path}/allocations", get=allocations),
+    endpoint("/v1/job/{job_id:path}/evaluations", get=evaluations),
+    endpoint("/v1/job/{job_id:path}/services", get=services),
+    endpoint("/v1/job/{job_id:path}/actions", get=actions),
+]

@@ -1,0 +1,105 @@
+"""Jobs with what Nomad's web UI shows beside each: allocations and the newest deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routes.jobs_read import job_token
+from orchgit.api.routing import endpoint
+from orchgit.model.allocation import Allocation
+from orchgit.model.deployment import Deployment
+from orchgit.model.job import Job
+from orchgit.state.snapshot import Snapshot
+
+
+async def statuses(call: Call) -> Response:
+    page = PageRequest.of(call)
+    children = call.flag("include_children")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [job for job in snapshot.jobs(call.namespaces) if children or not job.parent_id]
+        chosen, headers = page.apply(found, job_token)
+        return [_status(snapshot, job) for job in chosen], headers
+
+    return await answer_list(call, ("jobs", "allocations", "deployments"), read)
+
+
+async def chosen_statuses(call: Call) -> Response:
+    """The jobs named in the body, in its order."""
+    body = await call.json()
+    keys = [
+        (nomad_json.get(each, "namespace", "default"), nomad_json.get(each, "id", ""))
+        for each in nomad_json.get(body, "jobs", [])
+    ]
+
+    def read(snapshot: Snapshot) -> list[Any]:
+        jobs = (snapshot.job(namespace, job_id) for namespace, job_id in keys)
+        return [_status(snapshot, job) for job in jobs if job is not None]
+
+    return await answer_list(call, ("jobs", "allocations", "deployments"), read)
+
+
+def _status(snapshot: Snapshot, job: Job) -> dict[str, Any]:
+    deployment = snapshot.latest_deployment(job.namespace, job.id)
+    allocations = snapshot.allocations_by_job(job.namespace, job.id)
+    children = snapshot.jobs_by_parent(job.namespace, job.id)
+    return {
+        "ID": job.id,
+        "Name": job.name,
+        "Namespace": job.namespace,
+        "ParentID": job.parent_id,
+        "Type": job.type,
+        "NodePool": job.node_pool,
+        "Datacenters": job.datacenters,
+        "Priority": job.priority,
+        "Version": job.version,
+        "Status": job.status,
+        "Stop": job.stop,
+        "SubmitTime": job.submit_time_ns,
+        "ModifyIndex": job.modify_index,
+        "IsPack": "pack.name" in (job.meta or {}),
+        "GroupCountSum": sum(group.count for group in job.task_groups),
+        "ChildStatuses": [child.status for child in children] or None,
+        "Allocs": [_alloc(each) for each in allocations],
+        "LatestDeployment": _deployment(deployment) if deployment else None,
+    }
+
+
+def _alloc(each: Allocation) -> dict[str, Any]:
+    health = each.deployment_status
+    return {
+        "ID": each.id,
+        "Group": each.task_group,
+        "ClientStatus": each.client_status,
+        "NodeID": each.node_id,
+        "JobVersion": each.job_version,
+        "FollowupEvalID": each.followup_eval_id,
+        "HasPausedTask": any(state.paused for state in (each.task_states or {}).values()),
+        "DeploymentStatus": {
+            "Canary": health.canary if health else False,
+            "Healthy": health.healthy if health else None,
+        },
+    }
+
+
+def _deployment(each: Deployment) -> dict[str, Any]:
+    states = list(each.task_groups.values())
+    waiting = [state for state in states if state.desired_canaries and not state.promoted]
+    return {
+        "ID": each.id,
+        "IsActive": each.is_active,
+        "JobVersion": each.job_version,
+        "Status": each.status,
+        "StatusDescription": each.status_description,
+        "AllAutoPromote": all(state.auto_promote for state in waiting),
+        "RequiresPromotion": bool(waiting),
+    }
+
+
+ENDPOINTS = [endpoint("/v1/jobs/statuses", get=statuses, put=chosen_statuses)]

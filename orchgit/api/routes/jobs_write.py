@@ -1,0 +1,129 @@
+"""Registering, stopping, dispatching and evaluating jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.call import Call
+from orchgit.api.job_body import job_of_body, submission_of_body
+from orchgit.api.routes.jobs_read import list_jobs, read_job
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError
+from orchgit.model.job import Job
+from orchgit.services.deregister_job import DeregisterOptions, deregister_job
+from orchgit.services.dispatch_job import DispatchRequest, dispatch_job
+from orchgit.services.evaluate_job import evaluate_job
+from orchgit.services.periodic_force import periodic_force
+from orchgit.services.register_job import Registered, RegisterOptions, register_job
+
+
+async def register(call: Call) -> Response:
+    body = await call.json()
+    return await _register(call, body, job_of_body(body, call))
+
+
+async def register_named(call: Call) -> Response:
+    body = await call.json()
+    job = job_of_body(body, call)
+    if job.id != call.path["job_id"]:
+        raise InvalidInputError("Job ID does not match name")
+    return await _register(call, body, job)
+
+
+async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
+    enforce = bool(nomad_json.get(body, "EnforceIndex", False))
+    options = RegisterOptions(
+        enforce_index=int(nomad_json.get(body, "JobModifyIndex", 0)) if enforce else None,
+        preserve_counts=bool(nomad_json.get(body, "PreserveCounts", False)),
+        eval_priority=int(nomad_json.get(body, "EvalPriority", 0)),
+        submission=submission_of_body(body, job),
+    )
+    done = await register_job(call.world, job, options)
+    return registered_answer(call, done)
+
+
+def registered_answer(call: Call, done: Registered, read: bool = False) -> Response:
+    value = {
+        "EvalID": done.eval_id,
+        "EvalCreateIndex": done.eval_create_index,
+        "JobModifyIndex": done.job_modify_index,
+        "Warnings": warnings_text(done.warnings),
+        "Index": done.index,
+        "LastContact": 0,
+        "KnownLeader": False,
+        "NextToken": "",
+    }
+    return call.answer(value, index=done.index, read=read)
+
+
+def warnings_text(warnings: Any) -> str:
+    """The list format that the CLI prints as it comes; empty when there are none."""
+    if not warnings:
+        return ""
+    noun = "warning" if len(warnings) == 1 else "warnings"
+    lines = "\n".join(f"* {warning}" for warning in warnings)
+    return f"{len(warnings)} {noun}:\n\n{lines}"
+
+
+async def deregister(call: Call) -> Response:
+    options = DeregisterOptions(
+        purge=call.flag("purge"),
+        no_shutdown_delay=call.flag("no_shutdown_delay"),
+        eval_priority=call.number("eval_priority"),
+    )
+    done = await deregister_job(call.world, call.namespace, call.path["job_id"], options)
+    return registered_answer(call, done)
+
+
+async def dispatch(call: Call) -> Response:
+    body = await call.json()
+    request = DispatchRequest(
+        payload=nomad_json.get(body, "Payload", ""),
+        meta=nomad_json.get(body, "Meta", {}),
+        idempotency_token=call.query.get("idempotency_token", ""),
+        id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
+        priority=int(nomad_json.get(body, "Priority", 0)),
+    )
+    done = await dispatch_job(call.world, call.namespace, call.path["job_id"], request)
+    value = {
+        "DispatchedJobID": done.job_id,
+        "EvalID": done.eval_id,
+        "EvalCreateIndex": done.index if done.eval_id else 0,
+        "JobCreateIndex": done.job_create_index,
+        "Index": done.index,
+    }
+    return call.answer(value, index=done.index)
+
+
+async def evaluate(call: Call) -> Response:
+    data = await call.body()
+    body = nomad_json.decode_tree(data) if data.strip() else {}
+    options = nomad_json.get(body, "EvalOptions", {})
+    force = bool(nomad_json.get(options, "ForceReschedule", False))
+    done = await evaluate_job(call.world, call.namespace, call.path["job_id"], force)
+    return registered_answer(call, done)
+
+
+async def force_periodic(call: Call) -> Response:
+    done = await periodic_force(call.world, call.namespace, call.path["job_id"])
+    value = {
+        "EvalID": done.eval_id,
+        "EvalCreateIndex": done.eval_create_index,
+        "Index": done.index,
+    }
+    return call.answer(value, index=done.index)
+
+
+ENDPOINTS = [
+    endpoint("/v1/jobs", get=list_jobs, put=register),
+    endpoint("/v1/job/{job_id:path}/dispatch", put=dispatch),
+    endpoint("/v1/job/{job_id:path}/evaluate", put=evaluate),
+    endpoint("/v1/job/{job_id:path}/periodic/force", put=force_periodic),
+]
+LAST_ENDPOINTS = [
+    # Ids may hold slashes, so this one matches whatever no other job path did.
+    endpoint("/v1/job/{job_id:path}", get=read_job, put=register_named, delete=deregister),
+]

@@ -1,0 +1,70 @@
+"""Namespaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError
+from orchgit.model.node import Namespace
+from orchgit.services.namespaces import delete_namespace, put_namespace
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_namespaces(call: Call) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [each for each in snapshot.namespaces() if each.name.startswith(prefix)]
+        chosen, headers = page.apply(found, lambda each: each.name)
+        return [shown(each) for each in chosen], headers
+
+    return await answer_list(call, ("namespaces",), read)
+
+
+def shown(namespace: Namespace) -> Any:
+    value = nomad_json.tree(namespace)
+    value.update(
+        Hash=nomad_json.content_hash(namespace.name, namespace.description, namespace.meta),
+        NodePoolConfiguration=None,
+        VaultConfiguration=None,
+        ConsulConfiguration=None,
+    )
+    return value
+
+
+async def read_namespace(call: Call) -> Response:
+    return await answer_object(
+        call,
+        ("namespaces",),
+        lambda snapshot: snapshot.namespace(call.path["name"]),
+        "Namespace not found",
+        shown,
+    )
+
+
+async def put(call: Call) -> Response:
+    data = await call.body()
+    namespace = nomad_json.decode(data, Namespace)
+    named = call.path.get("name")
+    if named and namespace.name and named != namespace.name:
+        raise InvalidInputError("Namespace name does not match the path")
+    namespace.name = namespace.name or named or ""
+    return call.empty(index=await put_namespace(call.world, namespace))
+
+
+async def delete(call: Call) -> Response:
+    return call.empty(index=await delete_namespace(call.world, call.path["name"]))
+
+
+ENDPOINTS = [
+    endpoint("/v1/namespaces", get=list_namespaces),
+    endpoint("/v1/namespace", put=put),
+    endpoint("/v1/namespace/{name}", get=read_namespace, put=put, delete=delete),
+]

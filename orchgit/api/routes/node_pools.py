@@ -1,0 +1,88 @@
+"""Node pools and what is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routes.jobs_read import job_token
+from orchgit.api.routes.nodes import list_nodes_of
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import job_stub
+from orchgit.errors import InvalidInputError
+from orchgit.model.node import NodePool
+from orchgit.services.node_pools import delete_node_pool, put_node_pool
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_pools(call: Call) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [each for each in snapshot.node_pools() if each.name.startswith(prefix)]
+        chosen, headers = page.apply(found, lambda each: each.name)
+        return [shown(each) for each in chosen], headers
+
+    return await answer_list(call, ("node_pools",), read)
+
+
+def shown(pool: NodePool) -> Any:
+    """With Nomad's content hash, which its Terraform provider compares."""
+    value = nomad_json.tree(pool)
+    value["NodeIdentityTTL"] = pool.node_identity_ttl_ns
+    value["Hash"] = nomad_json.content_hash(pool.name, pool.description, pool.meta)
+    value["Meta"] = pool.meta or {}
+    return value
+
+
+async def read_pool(call: Call) -> Response:
+    return await answer_object(
+        call,
+        ("node_pools",),
+        lambda snapshot: snapshot.node_pool(call.path["name"]),
+        "node pool not found",
+        shown,
+    )
+
+
+async def put_pool(call: Call) -> Response:
+    pool = nomad_json.decode(await call.body(), NodePool)
+    named = call.path.get("name")
+    if named and pool.name and named != pool.name:
+        raise InvalidInputError("Node pool name does not match the path")
+    pool.name = pool.name or named or ""
+    return call.empty(index=await put_node_pool(call.world, pool))
+
+
+async def delete_pool(call: Call) -> Response:
+    return call.empty(index=await delete_node_pool(call.world, call.path["name"]))
+
+
+async def jobs(call: Call) -> Response:
+    page = PageRequest.of(call)
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        pool = call.path["name"]
+        found = [each for each in snapshot.jobs(call.namespaces) if each.node_pool == pool]
+        chosen, headers = page.apply(found, job_token)
+        stubs = [job_stub(job, snapshot.job_summary(job.namespace, job.id)) for job in chosen]
+        return stubs, headers
+
+    return await answer_list(call, ("jobs", "allocations"), read)
+
+
+async def nodes(call: Call) -> Response:
+    return await list_nodes_of(call, call.path["name"])
+
+
+ENDPOINTS = [
+    endpoint("/v1/node/pools", get=list_pools, put=put_pool),
+    endpoint("/v1/node/pool/{name}", get=read_pool, put=put_pool, delete=delete_pool),
+    endpoint("/v1/node/pool/{name}/jobs", get=jobs),
+    endpoint("/v1/node/pool/{name}/nodes", get=nodes),
+]

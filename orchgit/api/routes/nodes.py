@@ -1,0 +1,124 @@
+"""Nodes: lists, one, and what operators do to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest, in_order_of_creation
+from orchgit.api.routes.allocations import with_job
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import node_stub
+from orchgit.model.node import DrainStrategy, Node
+from orchgit.services.node_operations import (
+    drain_node,
+    evaluate_node,
+    purge_node,
+    set_node_eligibility,
+)
+from orchgit.services.nodes import NodeChange
+from orchgit.state.snapshot import Snapshot
+
+
+async def list_nodes(call: Call) -> Response:
+    return await list_nodes_of(call, None)
+
+
+async def list_nodes_of(call: Call, pool: str | None) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    resources, with_os = call.flag("resources"), call.flag("os")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [each for each in snapshot.nodes(prefix) if pool in (None, "all", each.node_pool)]
+        chosen, headers = page.apply(found, lambda each: each.id, without_secret)
+        return [node_stub(each, resources, with_os) for each in chosen], headers
+
+    return await answer_list(call, ("nodes",), read)
+
+
+def without_secret(node: Node) -> Node:
+    """The secret is between an agent and the servers; nobody else ever reads or filters by it."""
+    return replace(node, secret_id="")
+
+
+async def read_node(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> Node | None:
+        found = snapshot.node(call.path["node_id"])
+        return without_secret(found) if found else None
+
+    return await answer_object(call, ("nodes",), read, "node not found")
+
+
+async def allocations(call: Call) -> Response:
+    """In full, with their jobs, as agents of Nomad read them."""
+
+    def read(snapshot: Snapshot) -> Any:
+        found = in_order_of_creation(snapshot.allocations_by_node(call.path["node_id"]))
+        return [with_job(snapshot, each) for each in found]
+
+    return await answer_list(call, ("allocations",), read)
+
+
+async def drain(call: Call) -> Response:
+    body = await call.json()
+    spec = nomad_json.get(body, "DrainSpec")
+    strategy = None
+    if isinstance(spec, dict):
+        strategy = DrainStrategy(
+            deadline_ns=int(nomad_json.get(spec, "Deadline", 0)),
+            ignore_system_jobs=bool(nomad_json.get(spec, "IgnoreSystemJobs", False)),
+        )
+    eligible = bool(nomad_json.get(body, "MarkEligible", False))
+    return _changed(call, await drain_node(call.world, call.path["node_id"], strategy, eligible))
+
+
+async def eligibility(call: Call) -> Response:
+    body = await call.json()
+    wanted = str(nomad_json.get(body, "Eligibility", ""))
+    return _changed(call, await set_node_eligibility(call.world, call.path["node_id"], wanted))
+
+
+async def evaluate(call: Call) -> Response:
+    done = await evaluate_node(call.world, call.path["node_id"])
+    return _changed(call, done, full=True)
+
+
+async def purge(call: Call) -> Response:
+    return _changed(call, await purge_node(call.world, call.path["node_id"]), full=True)
+
+
+def _changed(call: Call, done: NodeChange, full: bool = False) -> Response:
+    value: dict[str, Any] = {
+        "NodeModifyIndex": done.index,
+        "EvalIDs": list(done.eval_ids) or None,
+        "EvalCreateIndex": done.index if done.eval_ids else 0,
+        "Index": done.index,
+    }
+    if full:
+        value.update(
+            HeartbeatTTL=0,
+            Features=0,
+            LeaderRPCAddr=call.context.server.leader_address(),
+            NumNodes=0,
+            Servers=None,
+            LastContact=0,
+            KnownLeader=True,
+            NextToken="",
+        )
+    return call.answer(value, index=done.index)
+
+
+ENDPOINTS = [
+    endpoint("/v1/nodes", get=list_nodes),
+    endpoint("/v1/node/{node_id}", get=read_node),
+    endpoint("/v1/node/{node_id}/allocations", get=allocations),
+    endpoint("/v1/node/{node_id}/drain", put=drain),
+    endpoint("/v1/node/{node_id}/eligibility", put=eligibility),
+    endpoint("/v1/node/{node_id}/evaluate", put=evaluate),
+    endpoint("/v1/node/{node_id}/purge", put=purge),
+]

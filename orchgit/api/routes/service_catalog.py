@@ -1,0 +1,91 @@
+"""Services found by name."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import groupby
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.blocking import answer_list
+from orchgit.api.call import Call
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.services.service_catalog import all_services
+from orchgit.state.snapshot import Snapshot
+
+_TABLES = ("allocations",)
+
+
+async def list_services(call: Call) -> Response:
+    prefix = call.query.get("prefix", "")
+
+    def read(snapshot: Snapshot) -> list[dict[str, Any]]:
+        found = [
+            each
+            for each in all_services(snapshot, call.namespaces)
+            if each["ServiceName"].startswith(prefix)
+        ]
+        found.sort(key=lambda each: (each["Namespace"], each["ServiceName"]))
+        return [
+            {"Namespace": namespace, "Services": _by_name(list(group))}
+            for namespace, group in groupby(found, key=lambda each: each["Namespace"])
+        ]
+
+    return await answer_list(call, _TABLES, read)
+
+
+def _by_name(registrations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"ServiceName": name, "Tags": sorted({tag for each in group for tag in each["Tags"]})}
+        for name, group in (
+            (name, list(group))
+            for name, group in groupby(registrations, key=lambda each: each["ServiceName"])
+        )
+    ]
+
+
+async def read_service(call: Call) -> Response:
+    page, choose = PageRequest.of(call), call.query.get("choose")
+    chosen_count, key = _choice(choose) if choose else (0, "")
+
+    def read(snapshot: Snapshot) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        name = call.path["name"]
+        found = [
+            each for each in all_services(snapshot, call.namespaces) if each["ServiceName"] == name
+        ]
+        if choose:
+            found = rendezvous(found, key)[:chosen_count]
+        return page.apply(found, lambda each: str(each["ID"]))
+
+    return await answer_list(call, _TABLES, read)
+
+
+def rendezvous(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """The same key prefers the same instances, whichever others come and go."""
+
+    def weight(each: dict[str, Any]) -> bytes:
+        return hashlib.blake2b(f"{key}\0{each['ID']}".encode(), digest_size=8).digest()
+
+    return sorted(found, key=weight)
+
+
+def _choice(text: str) -> tuple[int, str]:
+    number, _, key = text.partition("|")
+    if not number.isdigit() or not key:
+        raise InvalidInputError("cannot choose: the form is choose=<number>|<key>")
+    return int(number), key
+
+
+async def delete(call: Call) -> Response:
+    """Registrations follow from allocations; there is never one that could be left over."""
+    raise RefusedError("service registration not found")
+
+
+ENDPOINTS = [
+    endpoint("/v1/services", get=list_services),
+    endpoint("/v1/service/{name}", get=read_service),
+    endpoint("/v1/service/{name}/{id}", delete=delete),
+]

@@ -1,0 +1,162 @@
+"""Host volumes and the claims that tie groups to them; CSI lists are empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import Call
+from orchgit.api.errors import text_response
+from orchgit.api.pagination import PageRequest, by_index
+from orchgit.api.routing import endpoint
+from orchgit.api.stubs import alloc_stub
+from orchgit.errors import InvalidInputError
+from orchgit.model.volume import HostVolume
+from orchgit.services.host_volumes import (
+    delete_host_volume,
+    delete_volume_claim,
+    put_host_volume,
+)
+from orchgit.state.snapshot import Snapshot
+
+_STUB = (
+    "ID",
+    "Name",
+    "Namespace",
+    "NodeID",
+    "NodePool",
+    "PluginID",
+    "CapacityBytes",
+    "State",
+    "CreateIndex",
+    "CreateTime",
+    "ModifyIndex",
+    "ModifyTime",
+)
+
+
+async def list_volumes(call: Call) -> Response:
+    kind = call.query.get("type")
+    if kind is None:
+        return call.answer([])
+    if kind != "host":
+        return await answer_list(call, ("host_volumes",), lambda snapshot: [])
+    page, node_id = PageRequest.of(call), call.query.get("node_id")
+    prefix = call.query.get("prefix", "")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [
+            each
+            for each in snapshot.host_volumes(call.namespaces, node_id=node_id or None)
+            if each.id.startswith(prefix)
+        ]
+        chosen, headers = page.apply(found, lambda each: each.id)
+        return [_stub(each) for each in chosen], headers
+
+    return await answer_list(call, ("host_volumes",), read)
+
+
+def _stub(volume: HostVolume) -> dict[str, Any]:
+    value = nomad_json.tree(volume)
+    return {name: value[name] for name in _STUB}
+
+
+async def read_volume(call: Call) -> Response:
+    def read(snapshot: Snapshot) -> Any:
+        volume = snapshot.host_volume(call.path["volume_id"])
+        return None if volume is None else _with_allocations(snapshot, volume)
+
+    return await answer_object(call, ("host_volumes", "allocations"), read, "volume not found")
+
+
+def _with_allocations(snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
+    value: dict[str, Any] = nomad_json.tree(volume)
+    value["Allocations"] = [
+        alloc_stub(each)
+        for each in snapshot.allocations_by_node(volume.node_id, terminal=False)
+        if _mounts(snapshot, each.namespace, each.job_id, each.job_version, each.task_group, volume)
+    ]
+    return value
+
+
+def _mounts(
+    snapshot: Snapshot, namespace: str, job_id: str, version: int, group: str, volume: HostVolume
+) -> bool:
+    job = snapshot.job_version(namespace, job_id, version)
+    found = job.group(group) if job else None
+    requests = (found.volumes if found else None) or {}
+    return any(each.type == "host" and each.source == volume.name for each in requests.values())
+
+
+async def put(call: Call) -> Response:
+    body = await call.json()
+    tree = nomad_json.get(body, "Volume")
+    if not isinstance(tree, dict):
+        raise InvalidInputError("cannot store a volume: the body has no Volume")
+    volume = nomad_json.convert(tree, HostVolume)
+    volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
+    stored = await put_host_volume(call.world, volume)
+    value = {"Volume": stored, "Warnings": ""}
+    return call.answer(value, index=stored.modify_index)
+
+
+async def delete(call: Call) -> Response:
+    index = await delete_host_volume(call.world, call.namespace, call.path["volume_id"])
+    return call.answer({}, index=index)
+
+
+async def claims(call: Call) -> Response:
+    page, wanted = PageRequest.of(call), dict(call.query)
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = [
+            each
+            for each in snapshot.volume_claims(call.namespaces)
+            if wanted.get("job_id", each.job_id) == each.job_id
+            and wanted.get("task_group", each.task_group_name) == each.task_group_name
+            and wanted.get("volume_name", each.volume_name) == each.volume_name
+            and each.id.startswith(wanted.get("prefix", ""))
+        ]
+        return page.apply(found, by_index)
+
+    return await answer_list(call, ("volume_claims",), read)
+
+
+async def delete_claim(call: Call) -> Response:
+    index = await delete_volume_claim(call.world, call.path["claim_id"])
+    return call.answer({}, index=index)
+
+
+async def csi_volume(call: Call) -> Response:
+    return _missing(call, "volume not found")
+
+
+async def plugins(call: Call) -> Response:
+    return await answer_list(call, ("nodes",), lambda snapshot: [])
+
+
+async def plugin(call: Call) -> Response:
+    return _missing(call, "plugin not found")
+
+
+def _missing(call: Call, text: str) -> Response:
+    with call.world.snapshot() as snapshot:
+        headers = {"X-Nomad-Index": str(snapshot.table_index("host_volumes"))}
+    return text_response(text, 404, {**headers, **call.contact_headers()})
+
+
+ENDPOINTS = [
+    endpoint("/v1/volumes", get=list_volumes),
+    endpoint("/v1/volumes/claims", get=claims),
+    endpoint("/v1/volumes/claim/{claim_id}", delete=delete_claim),
+    endpoint("/v1/volume/host/create", put=put),
+    endpoint("/v1/volume/host/register", put=put),
+    endpoint("/v1/volume/host/{volume_id}", get=read_volume, delete=delete),
+    endpoint("/v1/volume/host/{volume_id}/delete", delete=delete),
+    endpoint("/v1/volume/csi/{volume_id}", get=csi_volume),
+    endpoint("/v1/plugins", get=plugins),
+    endpoint("/v1/plugin/csi/{plugin_id}", get=plugin),
+]

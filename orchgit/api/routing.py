@@ -1,0 +1,101 @@
+"""From a request to a route and back: method tables, errors, CORS, the region check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchgit.api.call import Call
+from orchgit.api.context import ApiContext
+from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
+from orchgit.api.request_metrics import RequestMetrics
+from orchgit.errors import NotLeaderError, OrchgitError, RefusedError
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+_log = structlog.get_logger("orchgit.api")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path and what its methods do. PUT and POST are the same."""
+
+    path: str
+    methods: dict[str, Handler]
+
+
+def endpoint(
+    path: str,
+    *,
+    get: Handler | None = None,
+    put: Handler | None = None,
+    delete: Handler | None = None,
+) -> Endpoint:
+    """`{id}` in a path matches one part, `{id:path}` any number of them."""
+    pairs = {"GET": get, "HEAD": get, "PUT": put, "POST": put, "DELETE": delete}
+    return Endpoint(path, {name: handler for name, handler in pairs.items() if handler})
+
+
+def starlette_route(each: Endpoint, context: ApiContext, metrics: RequestMetrics) -> Route:
+    async def run(request: Request) -> Response:
+        started_s = time.perf_counter()
+        response = await _answer(each, Call(request, context))
+        metrics.observe(request.method, each.path, time.perf_counter() - started_s)
+        return response
+
+    methods = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]
+    return Route(each.path, run, methods=methods)
+
+
+async def _answer(each: Endpoint, call: Call) -> Response:
+    method = call.request.method
+    if method == "OPTIONS":
+        return _preflight(each)
+    try:
+        handler = each.methods.get(method)
+        if handler is None:
+            raise MethodNotAllowedError(", ".join(each.methods))
+        _check_region(call)
+        return await handler(call)
+    except (ClientDisconnect, ConnectionError):
+        return Response(status_code=499)
+    except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer
+        return _error_response(error, call)
+
+
+def _error_response(error: Exception, call: Call) -> Response:
+    status = status_of(error)
+    if not isinstance(error, OrchgitError) and status >= 500:
+        _log.error("request failed", path=call.request.url.path, exc_info=error)
+        return text_response("cannot answer: the server failed; its log says why", status)
+    headers = {}
+    if isinstance(error, MethodNotAllowedError):
+        headers["Allow"] = error.allowed
+    if isinstance(error, NotLeaderError) and error.leader:
+        headers["X-Orchgit-Leader"] = error.leader
+    return text_response(str(error), status, headers)
+
+
+def _check_region(call: Call) -> None:
+    region = call.query.get("region")
+    if region and region != call.context.server.region:
+        raise RefusedError("No path to region")
+
+
+def _preflight(each: Endpoint) -> Response:
+    return Response(
+        status_code=204,
+        headers={
+            **VARY,
+            "Allow": ", ".join([*each.methods, "OPTIONS"]),
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Allow-Methods": "GET, HEAD",
+            "Access-Control-Allow-Headers": "*",
+        },
+    )

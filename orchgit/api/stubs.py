@@ -1,0 +1,172 @@
+"""What lists show of an object: fewer fields than the object itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import asdict
+
+from orchgit.model.allocation import (
+    Allocation,
+    AllocDeploymentStatus,
+    DesiredTransition,
+    RescheduleTracker,
+    TaskState,
+)
+from orchgit.model.base import Model
+from orchgit.model.job import Job, JobSummary
+from orchgit.model.node import (
+    ClientHostVolume,
+    DriverInfo,
+    Node,
+)
+from orchgit.model.resources import AllocatedResources
+
+
+class JobStub(Model):
+    id: str
+    parent_id: str
+    name: str
+    namespace: str
+    datacenters: list[str]
+    node_pool: str
+    multiregion: dict[str, Any] | None
+    type: str
+    priority: int
+    periodic: bool
+    parameterized_job: bool
+    stop: bool
+    status: str
+    status_description: str
+    version: int
+    job_summary: JobSummary | None
+    create_index: int
+    modify_index: int
+    job_modify_index: int
+    submit_time_ns: int
+    source: str
+    commit_id: str
+
+
+class JobStubWithMeta(JobStub):
+    meta: dict[str, str] | None = None
+
+
+def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> JobStub:
+    fields: dict[str, Any] = {
+        name: getattr(job, name) for name in JobStub.__struct_fields__ if name not in _JOB_DERIVED
+    }
+    fields.update(
+        periodic=job.is_periodic,
+        parameterized_job=job.parameterized_job is not None,
+        job_summary=summary,
+        source=job.origin.source if job.origin else "",
+        commit_id=job.origin.commit_id if job.origin else "",
+    )
+    return JobStubWithMeta(**fields, meta=job.meta) if with_meta else JobStub(**fields)
+
+
+_JOB_DERIVED = frozenset(("periodic", "parameterized_job", "job_summary", "source", "commit_id"))
+
+
+class AllocStub(Model):
+    id: str
+    eval_id: str
+    name: str
+    namespace: str
+    node_id: str
+    node_name: str
+    job_id: str
+    job_type: str
+    job_version: int
+    task_group: str
+    desired_status: str
+    desired_description: str
+    desired_transition: DesiredTransition
+    client_status: str
+    client_description: str
+    deployment_id: str
+    deployment_status: AllocDeploymentStatus | None
+    followup_eval_id: str
+    next_allocation: str
+    previous_allocation: str
+    reschedule_tracker: RescheduleTracker | None
+    preempted_allocations: list[str] | None
+    preempted_by_allocation: str
+    commit_id: str
+    rollout_id: str
+    create_index: int
+    modify_index: int
+    create_time_ns: int
+    modify_time_ns: int
+
+
+class AllocStubWithStates(AllocStub):
+    task_states: dict[str, TaskState] | None = None
+
+
+class AllocStubWithResources(AllocStubWithStates):
+    allocated_resources: AllocatedResources | None = None
+
+
+def alloc_stub(
+    allocation: Allocation, with_states: bool = True, with_resources: bool = False
+) -> AllocStub:
+    kind: type[AllocStub] = AllocStubWithStates if with_states else AllocStub
+    if with_resources:
+        kind = AllocStubWithResources
+    return kind(*[getattr(allocation, name) for name in kind.__struct_fields__])
+
+
+class AllocationWithJob(Allocation):
+    """An allocation with the version of the job it runs, as reads of one allocation show it."""
+
+    job: Job | None = None
+
+
+def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
+    values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
+    return AllocationWithJob(**values, job=job)
+
+
+class NodeStub(Model):
+    id: str
+    name: str
+    address: str
+    datacenter: str
+    node_pool: str
+    node_class: str
+    version: str
+    drain: bool
+    scheduling_eligibility: str
+    status: str
+    status_description: str
+    drivers: dict[str, DriverInfo]
+    host_volumes: dict[str, ClientHostVolume]
+    last_drain: dict[str, Any] | None
+    create_index: int
+    modify_index: int
+
+
+def node_stub(node: Node, with_resources: bool, with_os: bool) -> dict[str, Any] | NodeStub:
+    stub = NodeStub(
+        address=node.http_addr.rpartition(":")[0],
+        version=node.attributes.get("nomad.version", ""),
+        **{
+            name: getattr(node, name)
+            for name in NodeStub.__struct_fields__
+            if name not in ("address", "version")
+        },
+    )
+    if not (with_resources or with_os):
+        return stub
+    shown: dict[str, Any] = {
+        type(stub).__struct_encode_fields__[place]: value
+        for place, value in enumerate(asdict(stub).values())
+    }
+    if with_resources:
+        shown["NodeResources"] = node.node_resources
+        shown["ReservedResources"] = node.reserved_resources
+    if with_os:
+        shown["Attributes"] = {"os.name": node.attributes.get("os.name", "")}
+    return shown
