@@ -32,7 +32,7 @@ def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict
     if as_json:
         return _read_json_job(path)
     # Reading HCL is what few commands do; the others do not pay for its import.
-    from jobspec.files import DirectoryFiles
+    from jobspec.files import CurrentDirectory
     from jobspec.parse import parse_job
 
     parsed = parse_job(
@@ -41,7 +41,7 @@ def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict
         variables=dict(_split(each) for each in variables.values),
         var_files=[(os.path.basename(each), _read(each)) for each in variables.files],
         env=dict(os.environ),
-        files=DirectoryFiles(Path.cwd()),
+        files=CurrentDirectory(),
         strict=variables.strict,
     )
     return parsed.spec

@@ -19,7 +19,7 @@ SUFFIXES = (".nomad.hcl", ".nomad", ".hcl")
 @option("json", dest="as_json", is_flag=True, help="Print the problems as JSON.")
 def lint(paths: tuple[str, ...], var: tuple[str, ...], as_json: bool) -> None:
     """Check job files and directories of them; exit 1 when there are problems."""
-    from jobspec.files import DirectoryFiles
+    from jobspec.files import CurrentDirectory
     from jobspec.parse import parse_job
 
     variables = dict(each.split("=", 1) for each in var if "=" in each)
@@ -31,7 +31,7 @@ def lint(paths: tuple[str, ...], var: tuple[str, ...], as_json: bool) -> None:
                 path.read_bytes(),
                 filename=str(path),
                 variables=variables,
-                files=DirectoryFiles(Path.cwd()),
+                files=CurrentDirectory(),
                 strict=False,
             )
         except JobFileError as error:

@@ -1,0 +1,77 @@
+"""The command line's pure parts: durations, plan counts, diffs, options."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from orchgit.cli.diff_text import changes_anything, count_text, job_diff_lines
+from orchgit.cli.durations import parse_duration_ns
+from orchgit.cli.main import COMMANDS, cli
+from orchgit.cli.output import duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("1h30m", 5400), ("250ms", 0.25), ("1.5h", 5400)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration_ns(text) == seconds * 1_000_000_000
+
+
+@pytest.mark.parametrize("text", ["", "5", "2d", "five", "-1s", "1s extra"])
+def test_durations_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write it like 30s"):
+        parse_duration_ns(text)
+
+
+@pytest.mark.parametrize(
+    ("span_s", "shown"), [(0, "0s"), (59, "59s"), (61, "1m1s"), (3600, "1h0m"), (90061, "1d1h")]
+)
+def test_spans_of_time_show_two_units(span_s: int, shown: str) -> None:
+    assert duration(span_s * 1_000_000_000) == shown
+
+
+def test_in_place_changes_alone_count_as_no_change() -> None:
+    assert not changes_anything({"DesiredTGUpdates": {"g": {"InPlaceUpdate": 3, "Ignore": 1}}})
+    assert changes_anything({"DesiredTGUpdates": {"g": {"Place": 1}}})
+    assert not changes_anything(None)
+    assert count_text({"Place": 2, "Stop": 1, "Ignore": 5}) == "2 create, 1 destroy"
+
+
+def test_a_diff_names_what_changed_and_leaves_out_what_did_not() -> None:
+    field = {"Type": "Edited", "Name": "Count", "Old": "1", "New": "2", "Annotations": ["forces"]}
+    same = {"Type": "None", "Name": "Same", "Old": "x", "New": "x"}
+    task = {"Type": "None", "Name": "t", "Fields": None, "Objects": None}
+    group = {
+        "Type": "Edited",
+        "Name": "g",
+        "Fields": [field, same],
+        "Objects": [{"Type": "Added", "Name": "Service", "Fields": [], "Objects": None}],
+        "Tasks": [task],
+        "Updates": {"create": 1},
+    }
+    lines = list(job_diff_lines({"Type": "Edited", "ID": "web", "TaskGroups": [group]}))
+    assert lines == [
+        "[yellow]+/-[/yellow] Job: 'web'",
+        "[yellow]+/-[/yellow] Task Group: 'g' (1 create)",
+        "  [yellow]+/-[/yellow] Count: '1' => '2' (forces)",
+        "  [green]+[/green] Service {",
+        "  }",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_and_its_table_entry_is_true(name: str) -> None:
+    found = CliRunner().invoke(cli, [name, "-help"])
+    assert found.exit_code == 0, found.output
+    assert found.output.startswith("Usage: ")
+
+
+def test_long_options_take_one_dash_or_two() -> None:
+    one = CliRunner().invoke(cli, ["lint", "-json", "/nonexistent"])
+    two = CliRunner().invoke(cli, ["lint", "--json", "/nonexistent"])
+    assert one.output == two.output
+    assert one.exit_code == two.exit_code == 1
+    assert "/nonexistent" in one.output
