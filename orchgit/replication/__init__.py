@@ -1,5 +1,6 @@
-"""The replicated log: commands, the state machine that applies them, and Raft under it.
+"""The replicated log, and the state machine that it drives.
 
-Entry points: `commands.Command` (what can be in the log), `replicated.ReplicatedState` (propose a
-command, follow what was applied). Nothing here decides; it orders, stores and applies.
+Enter at `replicated.ReplicatedState`: propose a command, read from its store, follow what was
+applied, learn who leads. Raft is pysyncobj's, behind `raft_node`; the journal, the applying and the
+snapshots are ours.
 """

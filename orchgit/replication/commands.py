@@ -33,6 +33,12 @@ class Noop(Entry, tag="noop", kw_only=True):
     """What a new leader commits first."""
 
 
+class SetClusterId(Entry, tag="set-cluster-id", kw_only=True):
+    """Proposed by the first leader; a cluster that has an id keeps it."""
+
+    cluster_id: str
+
+
 class JobUpsert(Model):
     """`expected_modify_index`: None: unconditional; 0: must be new; else its JobModifyIndex."""
 
@@ -268,6 +274,7 @@ class DeleteVolumeClaim(Entry, tag="delete-volume-claim", kw_only=True):
 
 Command = (
     Noop
+    | SetClusterId
     | RegisterJob
     | DeregisterJob
     | ApplyRollout

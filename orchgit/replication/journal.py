@@ -48,16 +48,19 @@ class Journal:
             is_last = path is paths[-1]
             if expected not in (None, segment.first_index) or not (whole or is_last):
                 raise self._damaged(segment)
-            if is_last and not whole:
+            if is_last:
                 self._cut_torn_tail(segment)
             expected = segment.last_index + 1
             yield segment
 
     def _cut_torn_tail(self, segment: Segment) -> None:
-        """What was never synced was never acknowledged."""
+        """What was never synced was never acknowledged.
+
+        The file is cut even if it seems to end well: pages written out of order may have left an
+        old record further on, where a later one could end and bring it back.
+        """
         segment.cut(segment.last_index)
-        if not segment.offsets:
-            segment.write_header(self._segment_bytes)
+        segment.allocate(self._segment_bytes)
         segment.sync()
 
     def _damaged(self, segment: Segment) -> InvariantError:
@@ -134,7 +137,7 @@ class Journal:
         if self._segments and self._segments[-1].end < self._segment_bytes:
             return self._segments[-1]
         segment = Segment(self._directory / f"{index:020d}.segment", index)
-        segment.write_header(self._segment_bytes)
+        segment.allocate(self._segment_bytes)
         sync_dir(self._directory)
         self._segments.append(segment)
         return segment

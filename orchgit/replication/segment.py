@@ -54,11 +54,11 @@ class Segment:
         """One less than `first_index` while the segment is empty."""
         return self.first_index + len(self.offsets) - 1
 
-    def write_header(self, allocate: int) -> None:
-        """Of a new file; allocating it ahead keeps its size out of each later sync."""
+    def allocate(self, size: int) -> None:
+        """Write the header; having the space ahead keeps the file's size out of later syncs."""
         os.pwrite(self.fd, MAGIC, 0)
         try:
-            os.posix_fallocate(self.fd, 0, allocate)
+            os.posix_fallocate(self.fd, 0, size)
         except OSError:
             return  # a file system that cannot: appending works all the same
 

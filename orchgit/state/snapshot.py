@@ -19,8 +19,10 @@ from orchgit.state.tables.volumes import VolumeReads
 
 
 class MetaReads(Reads):
-    def meta(self, key: str) -> str | None:
-        row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    def cluster_id(self) -> str | None:
+        """None until the first leader has named the cluster."""
+        sql = "SELECT value FROM meta WHERE key = 'cluster_id'"
+        row = self.connection.execute(sql).fetchone()
         return str(row[0]) if row else None
 
     def applied_index(self) -> int:

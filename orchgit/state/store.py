@@ -154,7 +154,8 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
         NodePool(ALL_NODES, "Node pool with all nodes in the cluster"),
         NodePool(DEFAULT, "Default node pool"),
     ]
-    for built_in in (namespace, *pools):
+    built_ins: list[Namespace | NodePool] = [namespace, *pools]
+    for built_in in built_ins:
         built_in.create_index = built_in.modify_index = 1
     txn.put_namespaces([namespace])
     txn.put_node_pools(pools)

@@ -29,6 +29,7 @@ def _nothing(txn: WriteTxn, command: commands.Noop, effects: Effects) -> None:
 
 HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.Noop: _nothing,
+    commands.SetClusterId: settings.set_cluster_id,
     commands.RegisterJob: jobs.register_job,
     commands.DeregisterJob: jobs.deregister_job,
     commands.SetJobStability: jobs.set_job_stability,

@@ -7,6 +7,7 @@ from orchgit.model.node import Namespace, NodePool
 from orchgit.replication.commands import (
     DeleteNamespaces,
     DeleteNodePools,
+    SetClusterId,
     SetSchedulerConfig,
     UpsertNamespaces,
     UpsertNodePools,
@@ -14,6 +15,11 @@ from orchgit.replication.commands import (
 from orchgit.replication.events import Effects
 from orchgit.state.store import ALL_NODES, DEFAULT
 from orchgit.state.transaction import WriteTxn
+
+
+def set_cluster_id(txn: WriteTxn, command: SetClusterId, effects: Effects) -> None:
+    if txn.cluster_id() is None:
+        txn.set_meta("cluster_id", command.cluster_id)
 
 
 def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Effects) -> None:

@@ -53,6 +53,11 @@ class SummaryReads(Reads):
         counts = dict(cast(list[tuple[str, int]], self._rows(sql, (namespace, job_id))))
         return ChildrenSummary(**counts)
 
+    def live_count(self, namespace: str, job_id: str) -> int:
+        """How many of the job's allocations neither side calls over."""
+        sql = "SELECT sum(live) FROM job_summaries WHERE namespace = ? AND job_id = ?"
+        return self._number(sql, (namespace, job_id))
+
     def derived_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> str | None:
         """What the job's allocations and evaluations imply; None for one not registered.
 
@@ -70,8 +75,7 @@ class SummaryReads(Reads):
 
     def _status_of_work(self, namespace: str, job_id: str, purged_evals: bool) -> str:
         key = (namespace, job_id)
-        live = "SELECT sum(live) FROM job_summaries WHERE namespace = ? AND job_id = ?"
-        if self._number(live, key):
+        if self.live_count(namespace, job_id):
             return JobStatus.RUNNING
         pending = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ? AND job_id = ?
             AND status IN ('pending', 'blocked'))"""

@@ -1,0 +1,124 @@
+"""The applier thread: the sole writer of the store. Many committed entries, one transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from orchgit.replication.events import Effects
+from orchgit.replication.machine import apply_entry
+from orchgit.replication.proposal import Proposal
+from orchgit.state.changes import Changes
+from orchgit.state.store import Store
+
+_MAX_ENTRIES = 1024
+_MAX_BYTES = 8 << 20
+_MAX_WAITING_BYTES = 32 << 20
+
+
+@dataclass(slots=True)
+class Committed:
+    """An entry that a majority holds. `payload` None: nothing to apply but the index."""
+
+    index: int
+    payload: bytes | None
+    proposals: Sequence[Proposal] = ()
+    elects: bool = False
+    """The first entry of this server's own leadership."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One committed transaction."""
+
+    index: int
+    changes: Changes
+    effects: Effects
+    answers: list[tuple[Proposal, int, object]] = field(default_factory=list)
+    """(proposal, index, result or error)."""
+    elects: bool = False
+
+
+class Applier:
+    """`on_applied` and `on_failure` are called on the applier's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        on_applied: Callable[[Outcome], None],
+        on_failure: Callable[[BaseException], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._on_applied = on_applied
+        self._on_failure = on_failure
+        self._on_room = on_room
+        self._waiting: deque[Committed] = deque()
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="applier", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when what was handed over has been applied."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    @property
+    def has_room(self) -> bool:
+        return self._waiting_bytes < _MAX_WAITING_BYTES
+
+    def put(self, entries: Sequence[Committed]) -> None:
+        """Hand over entries in log order; from the raft thread."""
+        with self._changed:
+            self._waiting.extend(entries)
+            self._waiting_bytes += sum(len(entry.payload or b"") for entry in entries)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            while batch := self._take():
+                self._on_applied(self._apply(batch))
+        except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be applied after)
+            self._on_failure(error)
+
+    def _take(self) -> list[Committed]:
+        """The next entries; empty when stopping and none are left."""
+        with self._changed:
+            while not self._waiting and not self._stopping:
+                self._changed.wait()
+            had_room = self.has_room
+            batch: list[Committed] = []
+            size = 0
+            while self._waiting and len(batch) < _MAX_ENTRIES and size < _MAX_BYTES:
+                entry = self._waiting.popleft()
+                size += len(entry.payload or b"")
+                batch.append(entry)
+            self._waiting_bytes -= size
+        if not had_room and self.has_room:
+            self._on_room()
+        return batch
+
+    def _apply(self, batch: Sequence[Committed]) -> Outcome:
+        txn = self._store.begin()
+        try:
+            effects = Effects()
+            answers: list[tuple[Proposal, int, object]] = []
+            for entry in batch:
+                result: object = None
+                if entry.payload is not None:
+                    result = apply_entry(txn, entry.index, entry.payload, effects)
+                answers.extend((proposal, entry.index, result) for proposal in entry.proposals)
+            changes = txn.commit(batch[-1].index)
+        except BaseException:
+            txn.rollback()
+            raise
+        elects = any(entry.elects for entry in batch)
+        return Outcome(batch[-1].index, changes, effects, answers, elects)

@@ -1,0 +1,77 @@
+"""Who leads, for the loops that run on the leader only."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+
+class LeadershipFeed:
+    """`async for leads in feed`: True when this server became leader, False when it lost that.
+
+    The first item says how it is now. Changes that cancel out while nobody reads are left out.
+    """
+
+    def __init__(self, leads: bool) -> None:
+        self._leads = leads
+        self._told: bool | None = None
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._closed = False
+
+    def tell(self, leads: bool) -> None:
+        self._leads = leads
+        self._changed.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._changed.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bool:
+        while not self._closed:
+            if self._told != self._leads:
+                self._told = self._leads
+                return self._leads
+            self._changed.clear()
+            await self._changed.wait()
+        raise StopAsyncIteration
+
+
+class Leadership:
+    """Belongs to the event loop's thread. A server leads once it has applied the first entry of its
+    own term: from then on its state holds all that was ever acknowledged."""
+
+    def __init__(self) -> None:
+        self._leads = False
+        self._feeds: list[LeadershipFeed] = []
+        self._gained = asyncio.Event()
+
+    @property
+    def is_leader(self) -> bool:
+        return self._leads
+
+    def subscribe(self) -> LeadershipFeed:
+        feed = LeadershipFeed(self._leads)
+        self._feeds.append(feed)
+        return feed
+
+    async def gained(self) -> None:
+        """Return while this server leads."""
+        await self._gained.wait()
+
+    def set(self, leads: bool) -> None:
+        if leads == self._leads:
+            return
+        self._leads = leads
+        (self._gained.set if leads else self._gained.clear)()
+        for feed in self._feeds:
+            feed.tell(leads)
+
+    def close(self) -> None:
+        self.set(False)
+        for feed in self._feeds:
+            feed.close()
+        self._feeds.clear()

@@ -1,0 +1,78 @@
+"""The raft thread: takes turns of the raft node, and cuts the journal behind snapshots."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from orchgit.replication.journal import Journal
+from orchgit.replication.raft_node import RaftNode
+from orchgit.replication.snapshotting import snapshot_index, write_snapshot
+from orchgit.state.store import Store
+
+_IDLE_WAIT_S = 1.0
+_CLUSTER_WAIT_S = 0.05
+
+
+class RaftThread:
+    """Owns the node and the journal. An error of either stops it: nothing more is acknowledged."""
+
+    def __init__(
+        self,
+        node: RaftNode,
+        journal: Journal,
+        store: Store,
+        snapshot_path: Path,
+        snapshot_log_bytes: int,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._node = node
+        self._journal = journal
+        self._store = store
+        self._snapshot_path = snapshot_path
+        self._snapshot_log_bytes = snapshot_log_bytes
+        self._snapshot_index = snapshot_index(snapshot_path)
+        self._on_failure = on_failure
+        self._stopping = False
+        self._snapshotting: threading.Thread | None = None
+        self._wait_s = _CLUSTER_WAIT_S if node.otherNodes else _IDLE_WAIT_S
+        self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the thread has ended and all that was appended is durable."""
+        self._stopping = True
+        self._node.wake()
+        self._thread.join()
+        if self._snapshotting is not None:
+            self._snapshotting.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._node.turn()
+                self._care_for_snapshots()
+                self._node.wait(self._wait_s)
+        except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be acknowledged after)
+            self._on_failure(error)
+
+    def _care_for_snapshots(self) -> None:
+        """Compaction waits for the snapshot to be on disk; both run beside the log."""
+        if self._snapshotting is not None:
+            if self._snapshotting.is_alive():
+                return
+            self._snapshotting = None
+            self._journal.compact(self._snapshot_index)
+        if self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
+            self._snapshotting = threading.Thread(target=self._snapshot, name="snapshot")
+            self._snapshotting.start()
+
+    def _snapshot(self) -> None:
+        try:
+            self._snapshot_index = write_snapshot(self._store, self._snapshot_path)
+        except BaseException as error:  # noqa: BLE001 (a disk that cannot hold a snapshot is failing)
+            self._on_failure(error)
+        self._node.wake()

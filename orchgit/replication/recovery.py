@@ -1,0 +1,91 @@
+"""Whether the store found at start can be trusted, and what to do when it cannot.
+
+SQLite does not fsync here: after the death of the process the system still has its writes, after
+the death of the machine it may not. A marker file says in which boot of the machine the store was
+last opened, and whether it was closed with everything on disk. A store that may have lost writes is
+thrown away and rebuilt from the last fsynced snapshot and the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from orchgit.replication.segment import sync_dir
+
+_LOG = logging.getLogger(__name__)
+_CLEAN = "clean"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_CHECKED_BYTES = 64 << 20
+"""Larger stores are checked only by what SQLite notices when it opens them."""
+
+
+class StateFiles:
+    """The files of the state machine in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.store = directory / "state.db"
+        self.snapshot = directory / "snapshot.db"
+        self._marker = directory / "opened"
+
+    def prepare(self) -> None:
+        """Leave a store that can be opened, or none; mark it as open."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self.store.exists() and not self._is_trusted():
+            _LOG.warning("rebuilding the state from its snapshot and the log (%s)", self.store)
+            self._remove_store()
+        if not self.store.exists() and self.snapshot.exists():
+            fresh = self.store.with_suffix(".new")
+            shutil.copyfile(self.snapshot, fresh)
+            fresh.replace(self.store)
+        self._mark(_boot_id())
+
+    def mark_clean(self) -> None:
+        """Call after the store was closed: everything is on disk now."""
+        with self.store.open("rb") as file:
+            os.fsync(file.fileno())
+        sync_dir(self.directory)
+        self._mark(_CLEAN)
+
+    def _mark(self, text: str) -> None:
+        with self._marker.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_dir(self.directory)
+
+    def _is_trusted(self) -> bool:
+        try:
+            marker = self._marker.read_text()
+        except FileNotFoundError:
+            return False
+        return marker in (_CLEAN, _boot_id()) and self._is_sound()
+
+    def _is_sound(self) -> bool:
+        small = self.store.stat().st_size <= _CHECKED_BYTES
+        try:
+            connection = sqlite3.connect(self.store)
+            try:
+                query = "PRAGMA quick_check(1)" if small else "PRAGMA schema_version"
+                (answer,) = connection.execute(query).fetchone()
+                return answer == "ok" or not small
+            finally:
+                connection.close()
+        except sqlite3.DatabaseError:
+            return False
+
+    def _remove_store(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self.store.with_name(self.store.name + suffix).unlink(missing_ok=True)
+
+
+def _boot_id() -> str:
+    """Of the running system; without one, no unclean store is trusted."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return "unknown boot " + os.urandom(8).hex()

@@ -1,0 +1,300 @@
+"""The replicated state of one server: the log, the store it drives, and who follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from orchgit.clock import Clock
+from orchgit.errors import (
+    InvalidInputError,
+    InvariantError,
+    RefusedError,
+    TimedOutError,
+    TooLargeError,
+    UnavailableError,
+)
+from orchgit.ids import IdSource
+from orchgit.replication import commands
+from orchgit.replication.applier import Applier, Outcome
+from orchgit.replication.commands import Command, Noop, SetClusterId
+from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
+from orchgit.replication.journal import Journal
+from orchgit.replication.leadership import Leadership
+from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped
+from orchgit.replication.raft_node import RaftNode
+from orchgit.replication.raft_thread import RaftThread
+from orchgit.replication.recovery import StateFiles
+from orchgit.replication.transport import LoneTransport, Member
+from orchgit.state.store import Store
+
+MAX_COMMAND_BYTES = 256 << 20
+
+__all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationConfig:
+    """`bind` is this member's raft address; `peers` are the other members' (none: a lone server).
+
+    A snapshot of the store is made when the log has grown by `snapshot_log_bytes`.
+    """
+
+    data_dir: Path
+    server_id: str
+    bind: str = "127.0.0.1:4648"
+    peers: tuple[str, ...] = ()
+    snapshot_log_bytes: int = 128 << 20
+
+    def validate(self) -> None:
+        if not self.server_id:
+            raise InvalidInputError("cannot start replication: `server_id` is empty")
+        if self.peers:
+            raise RefusedError(
+                "cannot start replication with peers: this version runs lone servers only; remove "
+                "`peers`"
+            )
+
+
+class ReplicatedState:
+    """Belongs to one event loop. Threads: raft (log, ticks), applier (sole writer of the store)."""
+
+    def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
+        config.validate()
+        self._config = config
+        self._clock = clock
+        self._ids = ids
+        self._files = StateFiles(config.data_dir / "state")
+        self._feeds = AppliedFeeds()
+        self._started = False
+        self._waiting: set[Proposal] = set()
+        self._failure: BaseException | None = None
+        self._ended = asyncio.Event()
+        self.leadership = Leadership()
+
+    # -- life ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover what is on disk and take part; a lone server leads when this returns."""
+        self._loop = asyncio.get_running_loop()
+        self._lock_fd = _lock(self._config.data_dir)
+        self._files.prepare()
+        self.store = Store.open(self._files.store)
+        self._journal = Journal(self._config.data_dir / "raft")
+        self._check_log_meets_store()
+        self._applier = Applier(self.store, self._applied, self._failed, self._room)
+        self._node = RaftNode(
+            Member(self._config.bind),
+            self._journal,
+            LoneTransport(),
+            self.store.watch.applied_index,
+            self._applier.put,
+            lambda: self._applier.has_room,
+            self._role_changed,
+        )
+        self._raft = RaftThread(
+            self._node,
+            self._journal,
+            self.store,
+            self._files.snapshot,
+            self._config.snapshot_log_bytes,
+            self._failed,
+        )
+        self._started = True
+        self._applier.start()
+        self._raft.start()
+        await self._lead()
+
+    def _check_log_meets_store(self) -> None:
+        applied = self.store.watch.applied_index
+        if self._journal.first_index > applied + 1 or self._journal.last_index < applied:
+            raise InvariantError(
+                f"cannot start: the state in {self._files.store} is at index {applied}, but the "
+                f"log holds {self._journal.first_index} to {self._journal.last_index}; restore "
+                "the data directory from a backup"
+            )
+
+    async def _lead(self) -> None:
+        """A lone server is its own majority; its cluster gets an id at its first start."""
+        await self._unless_failed(self.leadership.gained())
+        with self.store.snapshot() as snapshot:
+            named = snapshot.cluster_id() is not None
+        if not named:
+            await self.propose(SetClusterId(cluster_id=self._ids.new()))
+
+    async def _unless_failed(self, wanted: Awaitable[None]) -> None:
+        """Wait, but not for what can never come."""
+        gained = asyncio.ensure_future(wanted)
+        ended = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait((gained, ended), return_when=asyncio.FIRST_COMPLETED)
+        gained.cancel()
+        ended.cancel()
+        if self._failure is not None:
+            raise self._unavailable() from self._failure
+
+    async def stop(self) -> None:
+        """Take no more writes, finish those that are committed, close everything."""
+        if not self._started:
+            return
+        self._started = False
+        self.leadership.close()
+        await asyncio.to_thread(self._raft.stop)
+        await asyncio.to_thread(self._applier.stop)
+        for proposal in list(self._waiting):
+            proposal.fail(stopped())
+        self._feeds.close()
+        self._node.close()
+        if self._failure is None:
+            self._journal.close()
+        self.store.close()
+        if self._failure is None:
+            self._files.mark_clean()
+        os.close(self._lock_fd)
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
+        """Append a command to the log; returns when this server has applied it.
+
+        Raises what its handler refused it with (ConflictError, NotFoundError, ...), NotLeaderError
+        if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
+        A command without a time gets the clock's.
+        """
+        proposal = self._submit(command)
+        self._waiting.add(proposal)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await proposal.future
+        except TimeoutError:
+            raise TimedOutError(
+                f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
+                f"{timeout_s:g} s; read the state before trying again"
+            ) from None
+        finally:
+            self._waiting.discard(proposal)
+
+    def _submit(self, command: Command) -> Proposal:
+        if self._failure is not None:
+            raise self._unavailable()
+        if not self._started:
+            raise stopped()
+        if not self._node.is_raft_leader and not self.leadership.is_leader:
+            raise not_leader(self.leader_address)
+        if not command.now_ns:
+            command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
+        data = commands.encode(command)
+        if len(data) > MAX_COMMAND_BYTES:
+            raise TooLargeError(
+                f"cannot write {type(command).__name__}: it has {len(data)} bytes, and a log entry "
+                f"holds at most {MAX_COMMAND_BYTES}"
+            )
+        proposal = Proposal()
+        self._node.submit(data, proposal)
+        return proposal
+
+    async def barrier(self) -> int:
+        """Returns when everything proposed before has been applied; the index reached."""
+        return (await self.propose(Noop())).index
+
+    # -- who leads, what was applied -------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leadership.is_leader
+
+    @property
+    def leader_address(self) -> str | None:
+        """The leader's raft address, where one is known."""
+        return self._node.leader_address if self._started else None
+
+    @property
+    def server_id(self) -> str:
+        return self._config.server_id
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why this server stopped writing: its disk or its database failed. Reads go on."""
+        return self._failure
+
+    async def ended(self) -> None:
+        """Returns when writing has failed for good; the server should stop."""
+        await self._ended.wait()
+
+    def subscribe(self) -> AppliedFeed:
+        """What is applied from now on."""
+        return self._feeds.subscribe()
+
+    @property
+    def log_syncs(self) -> int:
+        """How often the journal was made durable since the start."""
+        return self._journal.syncs
+
+    @property
+    def log_synced_bytes(self) -> int:
+        return self._journal.synced_bytes
+
+    @property
+    def term(self) -> int:
+        return self._node.term
+
+    # -- called by the threads -------------------------------------------------------------------
+
+    def _applied(self, outcome: Outcome) -> None:
+        self._loop.call_soon_threadsafe(self._publish, outcome)
+
+    def _publish(self, outcome: Outcome) -> None:
+        """The order matters: who is woken by an answer finds the store's readers up to date."""
+        self.store.publish(outcome.changes, outcome.index)
+        self._feeds.push(
+            AppliedBatch(outcome.index, outcome.changes, outcome.effects, self.store.snapshot)
+        )
+        if outcome.elects and self._node.is_raft_leader:
+            self.leadership.set(True)
+        for proposal, index, result in outcome.answers:
+            proposal.answer(index, result)
+
+    def _role_changed(self, leads: bool) -> None:
+        """Lost at once; gained when the first entry of the new term has been applied."""
+        if not leads:
+            self._loop.call_soon_threadsafe(self.leadership.set, False)
+
+    def _room(self) -> None:
+        self._node.wake()
+
+    def _failed(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: BaseException) -> None:
+        """Nothing can be acknowledged any more."""
+        if self._failure is None:
+            self._failure = error
+            self.leadership.set(False)
+            for proposal in list(self._waiting):
+                proposal.answer(0, self._unavailable())
+            self._ended.set()
+
+    def _unavailable(self) -> UnavailableError:
+        return UnavailableError(
+            f"cannot write: the log or the state of this server failed ({self._failure}); look "
+            "at the disk, then restart the server"
+        )
+
+
+def _lock(data_dir: Path) -> int:
+    """Two servers in one directory would destroy each other's log."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise RefusedError(
+            f"cannot use data directory {data_dir}: another server is running in it"
+        ) from None
+    return fd
