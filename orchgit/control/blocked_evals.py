@@ -87,11 +87,7 @@ class BlockedEvals:
     def unblock_failed(self) -> list[Evaluation]:
         """Those blocked only because their plans kept being rejected; called from time to time."""
         return self._release(
-            [
-                kept
-                for kept in self._evals.values()
-                if kept.triggered_by == EvalTrigger.MAX_PLANS
-            ]
+            [kept for kept in self._evals.values() if kept.triggered_by == EvalTrigger.MAX_PLANS]
         )
 
     def untrack(self, key: JobKey) -> None:
@@ -108,6 +104,10 @@ class BlockedEvals:
     def take_cancelable(self, limit: int) -> list[Evaluation]:
         ids = list(itertools.islice(self._cancelable, limit))
         return [self._cancelable.pop(eval_id) for eval_id in ids]
+
+    def return_cancelable(self, evaluations: list[Evaluation]) -> None:
+        """They could not be recorded as canceled now; take them again later."""
+        self._cancelable.update((evaluation.id, evaluation) for evaluation in evaluations)
 
     def prune(self, before_index: int) -> None:
         """Forget unblock indexes that no snapshot in use can be older than."""

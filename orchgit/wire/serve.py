@@ -51,7 +51,7 @@ def _unary(method: Unary[Any, Any], impl: UnaryImpl) -> grpc.RpcMethodHandler:
     async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
             return codec.encode(await impl(codec.decode(method.request, data)))
-        except Exception as exc:  # noqa: BLE001 - mapped to a status, and logged where it is a bug
+        except Exception as exc:  # mapped to a status, and logged where it is a bug
             await _fail(context, exc, method.path)
             raise AssertionError("abort raises") from exc
 
@@ -69,7 +69,7 @@ def _stream(method: Stream[Any, Any], impl: StreamImpl) -> grpc.RpcMethodHandler
         try:
             async for frame in impl(decoded()):
                 yield codec.encode(frame)
-        except Exception as exc:  # noqa: BLE001 - as above
+        except Exception as exc:  # noqa: BLE001 - mapped to a status, logged where it is a bug
             await _fail(context, exc, method.path)
 
     return grpc.stream_stream_rpc_method_handler(handle)

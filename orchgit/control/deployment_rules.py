@@ -1,0 +1,158 @@
+"""What should happen to a running deployment. Pure: state in, decisions out.
+
+The scheduler places, replaces and completes; these rules watch between its evaluations: promote
+canaries that are all healthy, let failed allocations be replaced, give the scheduler a new look
+when something got healthy, and fail what does not progress, going back to the last stable version
+if the job asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.base import ns_of_datetime
+from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
+from orchgit.model.job import Job
+
+WATCHED = frozenset((DeploymentStatus.RUNNING,))
+
+UNHEALTHY = "Failed due to unhealthy allocations"
+NO_PROGRESS = "Failed due to progress deadline"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do now; all empty: nothing. `fail` is the description of the failure."""
+
+    promote: bool = False
+    fail: str = ""
+    revert: bool = False
+    replace: tuple[str, ...] = ()
+    """Allocations that may be rescheduled although the deployment runs."""
+    evaluate: bool = False
+    look_again_ns: int | None = None
+    """When a deadline passes, should nothing happen before."""
+
+
+@dataclass
+class Memory:
+    """What was seen of one deployment before: only what is new asks for an evaluation."""
+
+    healthy: set[str] = field(default_factory=set)
+
+
+def judge(
+    deployment: Deployment, allocations: Sequence[Allocation], memory: Memory, now_ns: int
+) -> Verdict:
+    """One look at a deployment and its allocations; `memory` is brought up to date."""
+    if deployment.status not in WATCHED:
+        return Verdict()
+    late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
+    if late:
+        return Verdict(fail=NO_PROGRESS, revert=any(state.auto_revert for state in late))
+    hopeless = _hopeless_groups(deployment, allocations)
+    if hopeless:
+        return Verdict(fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless))
+    return Verdict(
+        promote=may_promote(deployment, allocations),
+        replace=tuple(_replaceable(deployment, allocations)),
+        evaluate=_has_news(allocations, memory),
+        look_again_ns=next_deadline_ns(deployment),
+    )
+
+
+def is_late(state: DeploymentState, now_ns: int) -> bool:
+    """Whether the group's progress deadline passed with something still to do."""
+    deadline_ns = _deadline_ns(state)
+    return deadline_ns is not None and deadline_ns <= now_ns
+
+
+def next_deadline_ns(deployment: Deployment) -> int | None:
+    deadlines = [_deadline_ns(state) for state in deployment.task_groups.values()]
+    return min((each for each in deadlines if each is not None), default=None)
+
+
+def _deadline_ns(state: DeploymentState) -> int | None:
+    """None: the group has no deadline, is done, or waits for a person to promote it."""
+    if not state.progress_deadline_ns or state.require_progress_by is None:
+        return None
+    unpromoted = state.desired_canaries > 0 and not state.promoted
+    wanted = state.desired_canaries if unpromoted else state.desired_total
+    if state.healthy_allocs >= wanted:
+        return None
+    return ns_of_datetime(state.require_progress_by)
+
+
+def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> bool:
+    """Whether canaries wait, may be promoted without asking, and are all healthy."""
+    waiting = [
+        state
+        for state in deployment.task_groups.values()
+        if state.desired_canaries > 0 and not state.promoted
+    ]
+    if not waiting or not all(state.auto_promote for state in waiting):
+        return False
+    healthy = {held.id for held in allocations if _health(held) is True and not held.is_terminal}
+    return all(
+        len(healthy.intersection(state.placed_canaries or ())) >= state.desired_canaries
+        for state in waiting
+    )
+
+
+def _hopeless_groups(
+    deployment: Deployment, allocations: Sequence[Allocation]
+) -> list[DeploymentState]:
+    """Without a progress deadline the first unhealthy allocation ends the deployment."""
+    unhealthy = {held.task_group for held in allocations if _health(held) is False}
+    return [
+        state
+        for name, state in deployment.task_groups.items()
+        if name in unhealthy and not state.progress_deadline_ns
+    ]
+
+
+def _replaceable(deployment: Deployment, allocations: Sequence[Allocation]) -> list[str]:
+    """Unhealthy ones: with a progress deadline they may be tried elsewhere until it passes."""
+    return [
+        held.id
+        for held in allocations
+        if _health(held) is False
+        and not held.desired_transition.reschedule
+        and not held.is_server_terminal
+        and held.task_group in deployment.task_groups
+    ]
+
+
+def _has_news(allocations: Sequence[Allocation], memory: Memory) -> bool:
+    healthy = {held.id for held in allocations if _health(held) is True}
+    news = not healthy <= memory.healthy
+    memory.healthy = healthy
+    return news
+
+
+def _health(allocation: Allocation) -> bool | None:
+    status = allocation.deployment_status
+    return status.healthy if status is not None else None
+
+
+def revert_target(versions: Sequence[Job], deployment: Deployment) -> Job | None:
+    """The newest stable version other than the deployment's own; `versions` newest first."""
+    return next(
+        (job for job in versions if job.stable and job.version != deployment.job_version), None
+    )
+
+
+def describe_failure(reason: str, wanted: bool, target: Job | None, same_spec: bool) -> str:
+    """The deployment's description, in Nomad's words."""
+    if not wanted:
+        return reason
+    if target is None:
+        return f"{reason} - no stable job version to auto revert to"
+    if same_spec:
+        return (
+            f"{reason} - not rolling back to stable job version {target.version} "
+            "as current job has same specification"
+        )
+    return f"{reason} - rolling back to job version {target.version}"

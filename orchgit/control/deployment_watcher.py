@@ -1,0 +1,203 @@
+"""Applies the deployment rules to every active deployment, whenever one may have changed."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.deployment_rules import (
+    Memory,
+    Verdict,
+    describe_failure,
+    judge,
+    revert_target,
+)
+from orchgit.control.job_evals import evaluation_of
+from orchgit.control.wakeup import Wakeup
+from orchgit.errors import ConflictError, OrchgitError, RefusedError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import DesiredTransition
+from orchgit.model.deployment import Deployment, DeploymentStatus, DeploymentStatusUpdate
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import Job
+from orchgit.replication.commands import (
+    Command,
+    PromoteDeployment,
+    UpdateAllocTransitions,
+    UpdateDeploymentStatus,
+    UpsertEvaluations,
+)
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+class DeploymentWatcher:
+    """`take` marks what may have changed; `run` looks at the marked ones, one by one."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._changed = Wakeup(clock)
+        self._marked: dict[str, None] = {}
+        self._memories: dict[str, Memory] = {}
+        self._alarms_ns: dict[str, int] = {}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._mark(deployment.id for deployment in snapshot.active_deployments())
+
+    def take(self, batch: AppliedBatch) -> None:
+        self._mark(batch.changed.get("deployments", ()))
+        self._mark(batch.changed.get("allocations_by_deployment", ()))
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(self._until_alarm_s())
+            self._mark_due()
+            marked, self._marked = self._marked, {}
+            for deployment_id in marked:
+                await self._look(deployment_id)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _mark(self, ids: object) -> None:
+        self._marked.update(dict.fromkeys(ids))  # type: ignore[call-overload]
+        if self._marked:
+            self._changed.set()
+
+    def _until_alarm_s(self) -> float | None:
+        if not self._alarms_ns:
+            return None
+        return (min(self._alarms_ns.values()) - self._clock.now_ns()) / SECOND_NS
+
+    def _mark_due(self) -> None:
+        now_ns = self._clock.now_ns()
+        for deployment_id in [key for key, at_ns in self._alarms_ns.items() if at_ns <= now_ns]:
+            del self._alarms_ns[deployment_id]
+            self._marked[deployment_id] = None
+
+    async def _look(self, deployment_id: str) -> None:
+        with self._state.store.snapshot() as snapshot:
+            deployment = snapshot.deployment(deployment_id)
+            if deployment is None or not deployment.is_active:
+                self._forget(deployment_id)
+                return
+            memory = self._memories.setdefault(deployment_id, Memory())
+            allocations = snapshot.allocations_by_deployment(deployment_id)
+            verdict = judge(deployment, allocations, memory, self._clock.now_ns())
+            commands = self._commands(snapshot, deployment, verdict)
+        self._set_alarm(deployment_id, verdict.look_again_ns)
+        try:
+            for command in commands:
+                await self._state.propose(command)
+        except (ConflictError, RefusedError) as exc:
+            logger.info("deployment %s changed meanwhile: %s", deployment_id, exc)
+        except OrchgitError as exc:
+            logger.warning("cannot act on deployment %s: %s", deployment_id, exc)
+            self._memories.pop(deployment_id, None)
+            self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
+
+    def _forget(self, deployment_id: str) -> None:
+        self._memories.pop(deployment_id, None)
+        self._alarms_ns.pop(deployment_id, None)
+
+    def _set_alarm(self, deployment_id: str, at_ns: int | None) -> None:
+        if at_ns is None:
+            self._alarms_ns.pop(deployment_id, None)
+        else:
+            self._alarms_ns[deployment_id] = at_ns
+
+    def _commands(
+        self, snapshot: Snapshot, deployment: Deployment, verdict: Verdict
+    ) -> list[Command]:
+        """The verdict as log entries; each brings its evaluation with it."""
+        job = snapshot.job(deployment.namespace, deployment.job_id)
+        if job is None:
+            return []
+        if verdict.fail:
+            return [self._failure(snapshot, deployment, job, verdict)]
+        now_ns = self._clock.now_ns()
+        commands: list[Command] = []
+        if verdict.replace:
+            transitions = {key: DesiredTransition(reschedule=True) for key in verdict.replace}
+            commands.append(
+                UpdateAllocTransitions(
+                    now_ns=now_ns,
+                    transitions=transitions,
+                    evaluations=[self._evaluation(job, deployment)],
+                )
+            )
+        if verdict.promote:
+            commands.append(
+                PromoteDeployment(
+                    now_ns=now_ns,
+                    deployment_id=deployment.id,
+                    evaluation=self._evaluation(job, deployment),
+                )
+            )
+        elif verdict.evaluate and not verdict.replace:
+            evaluation = self._evaluation(job, deployment)
+            commands.append(UpsertEvaluations(now_ns=now_ns, evaluations=[evaluation]))
+        return commands
+
+    def _evaluation(self, job: Job, deployment: Deployment) -> Evaluation:
+        return evaluation_of(
+            job,
+            EvalTrigger.DEPLOYMENT_WATCHER,
+            self._ids,
+            self._clock.now_ns(),
+            deployment_id=deployment.id,
+            priority=deployment.eval_priority,
+        )
+
+    def _failure(
+        self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: Verdict
+    ) -> UpdateDeploymentStatus:
+        """End the deployment as failed and, if asked for, run the last stable version again."""
+        versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
+        target = revert_target(versions, deployment) if verdict.revert else None
+        same = target is not None and same_spec(target, job)
+        description = describe_failure(verdict.fail, verdict.revert, target, same)
+        reverted = None
+        if target is not None and not same and job.version == deployment.job_version:
+            reverted = msgspec.structs.replace(target, submit_time_ns=self._clock.now_ns())
+        update = DeploymentStatusUpdate(
+            deployment_id=deployment.id,
+            status=DeploymentStatus.FAILED,
+            status_description=description,
+            updated_at=self._clock.now_ns(),
+        )
+        return UpdateDeploymentStatus(
+            now_ns=self._clock.now_ns(),
+            update=update,
+            job=reverted,
+            evaluation=self._evaluation(job, deployment),
+        )
+
+
+_BOOKKEEPING = {
+    "origin": None,
+    "status": "",
+    "status_description": "",
+    "stable": False,
+    "version": 0,
+    "version_tag": None,
+    "submit_time_ns": 0,
+    "create_index": 0,
+    "modify_index": 0,
+    "job_modify_index": 0,
+}
+
+
+def same_spec(one: Job, other: Job) -> bool:
+    """Whether two versions ask for the same, bookkeeping aside."""
+    return msgspec.structs.replace(one, **_BOOKKEEPING) == msgspec.structs.replace(
+        other, **_BOOKKEEPING
+    )

@@ -1,0 +1,145 @@
+"""Empties draining nodes: marks allocations to migrate, at their jobs' pace, and ends drains."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.drain_rules import NodeDrain, leave_now, next_of_group, node_drain
+from orchgit.control.job_evals import evaluation_of
+from orchgit.control.wakeup import Wakeup
+from orchgit.errors import OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation, DesiredTransition
+from orchgit.model.base import datetime_of_ns
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.job import JobType
+from orchgit.model.node import NodeEvent
+from orchgit.replication.commands import UpdateAllocTransitions, UpdateNodeDrain
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+class Drainer:
+    """Sleeps while no node drains; else looks again at every change of a job that must move."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._changed = Wakeup(clock)
+        self._draining: set[str] = set()
+        self._alarm_ns: int | None = None
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._note_nodes(snapshot, (node.id for node in snapshot.nodes()))
+
+    def take(self, batch: AppliedBatch) -> None:
+        nodes = batch.changed.get("nodes", ())
+        if nodes:
+            with self._state.store.snapshot() as snapshot:
+                self._note_nodes(snapshot, nodes)
+        if self._draining and "allocations" in batch.changed:
+            self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(self._until_alarm_s())
+            self._alarm_ns = None
+            if self._draining:
+                await self._look()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _note_nodes(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
+            node = snapshot.node(node_id)
+            if node is not None and node.drain_strategy is not None:
+                self._draining.add(node_id)
+                self._changed.set()
+            else:
+                self._draining.discard(node_id)
+
+    def _until_alarm_s(self) -> float | None:
+        if self._alarm_ns is None:
+            return None
+        return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
+
+    async def _look(self) -> None:
+        with self._state.store.snapshot() as snapshot:
+            drains = self._drains(snapshot)
+            leaving = self._leaving(snapshot, drains)
+            command = self._transitions(snapshot, leaving)
+        deadlines = [drain.deadline_ns for drain in drains.values()]
+        self._alarm_ns = min((each for each in deadlines if each is not None), default=None)
+        try:
+            if command is not None:
+                await self._state.propose(command)
+            for node_id, drain in drains.items():
+                if drain.is_done:
+                    await self._state.propose(self._end_of_drain(node_id))
+        except OrchgitError as exc:
+            logger.warning("cannot go on draining: %s", exc)
+            self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+
+    def _drains(self, snapshot: Snapshot) -> dict[str, NodeDrain]:
+        now_ns = self._clock.now_ns()
+        return {
+            node.id: node_drain(node.drain_strategy, snapshot.allocations_by_node(node.id), now_ns)
+            for node_id in sorted(self._draining)
+            if (node := snapshot.node(node_id)) is not None and node.drain_strategy is not None
+        }
+
+    def _leaving(self, snapshot: Snapshot, drains: dict[str, NodeDrain]) -> dict[str, Allocation]:
+        leaving = {held.id: held for drain in drains.values() for held in leave_now(drain)}
+        moving = {
+            (held.namespace, held.job_id, held.task_group)
+            for drain in drains.values()
+            for held in drain.remaining
+            if held.job_type == JobType.SERVICE and held.id not in leaving
+        }
+        for namespace, job_id, name in sorted(moving):
+            job = snapshot.job(namespace, job_id)
+            group = job.group(name) if job is not None and not job.stop else None
+            if group is None:
+                continue
+            of_group = [
+                held
+                for held in snapshot.allocations_by_job(namespace, job_id)
+                if held.task_group == name
+            ]
+            for held in next_of_group(group, of_group, frozenset(drains)):
+                leaving[held.id] = held
+        return leaving
+
+    def _transitions(
+        self, snapshot: Snapshot, leaving: dict[str, Allocation]
+    ) -> UpdateAllocTransitions | None:
+        """The marks, with one evaluation per job concerned."""
+        if not leaving:
+            return None
+        now_ns = self._clock.now_ns()
+        keys = {(held.namespace, held.job_id) for held in leaving.values()}
+        jobs = [snapshot.job(*key) for key in sorted(keys)]
+        return UpdateAllocTransitions(
+            now_ns=now_ns,
+            transitions={alloc_id: DesiredTransition(migrate=True) for alloc_id in leaving},
+            evaluations=[
+                evaluation_of(job, EvalTrigger.NODE_DRAIN, self._ids, now_ns)
+                for job in jobs
+                if job is not None
+            ],
+        )
+
+    def _end_of_drain(self, node_id: str) -> UpdateNodeDrain:
+        now_ns = self._clock.now_ns()
+        event = NodeEvent(
+            message="Node drain complete", subsystem="Drain", timestamp=datetime_of_ns(now_ns)
+        )
+        return UpdateNodeDrain(now_ns=now_ns, node_id=node_id, drain=None, event=event)

@@ -1,0 +1,89 @@
+"""What the log brings to the broker: new evaluations in, ended ones out, blocked ones let go.
+
+The one reader of the applied feed that touches the broker and the blocked evaluations. It starts
+from a snapshot and goes on with the batches after it, so nothing is missed and nothing is polled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from orchgit.control.blocked_evals import BlockedEvals
+from orchgit.control.eval_broker import job_key
+from orchgit.control.eval_queue import EvalQueue
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.replication.events import AllocNotes, AppliedBatch
+from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class EvalIntake:
+    """`take` is called with every applied batch, in order."""
+
+    def __init__(self, store: Store, queue: EvalQueue, blocked: BlockedEvals) -> None:
+        self._store = store
+        self._queue = queue
+        self._blocked = blocked
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take in what the state holds: the start of a leadership."""
+        self._route(snapshot.evaluations_by_status(EvalStatus.PENDING, EvalStatus.BLOCKED))
+
+    def take(self, batch: AppliedBatch) -> None:
+        self._route(batch.evaluations)
+        nodes = set(batch.changed.get("nodes", ()))
+        self._capacity_changed(nodes | self._freed_nodes(batch), batch.index)
+
+    def unblock_failed(self) -> None:
+        """Let those try again whose plans kept being rejected; called from time to time."""
+        self._queue.enqueue(self._blocked.unblock_failed())
+
+    def _route(self, evaluations: Iterable[Evaluation]) -> None:
+        ready = []
+        for evaluation in evaluations:
+            if evaluation.status == EvalStatus.PENDING:
+                ready.append(evaluation)
+            elif evaluation.status == EvalStatus.BLOCKED:
+                ready.extend(self._blocked.block(evaluation))
+            else:
+                self._ended(evaluation)
+        self._queue.enqueue(ready)
+
+    def _ended(self, evaluation: Evaluation) -> None:
+        self._blocked.discard(evaluation.id)
+        self._queue.discard(evaluation.id)
+        placed_all = not evaluation.failed_tg_allocs
+        if evaluation.status == EvalStatus.COMPLETE and placed_all:
+            self._blocked.untrack(job_key(evaluation))
+
+    def _freed_nodes(self, batch: AppliedBatch) -> set[str]:
+        """Nodes on which an agent reported an allocation as over; plans free nothing by
+        themselves, since what they stop runs until its agent says that it ended."""
+        ids = [
+            alloc_id
+            for note in batch.effects.notes
+            if isinstance(note, AllocNotes) and note.type == "AllocationUpdated"
+            for alloc_id in note.ids
+        ]
+        if not ids:
+            return set()
+        with self._store.snapshot() as snapshot:
+            reported = snapshot.allocations_by_ids(ids)
+        return {held.node_id for held in reported if held.is_client_terminal}
+
+    def _capacity_changed(self, node_ids: set[str], index: int) -> None:
+        """Nodes came, changed, or have less to do: who waited for that tries again."""
+        if not node_ids:
+            return
+        ready: list[Evaluation] = []
+        with self._store.snapshot() as snapshot:
+            nodes = [node for node_id in node_ids if (node := snapshot.node(node_id)) is not None]
+        for computed_class in {node.computed_class for node in nodes if node.is_ready}:
+            ready.extend(self._blocked.unblock_class(computed_class, index))
+        for node in nodes:
+            if node.is_ready:
+                ready.extend(self._blocked.unblock_node(node.id, index))
+        self._queue.enqueue(ready)

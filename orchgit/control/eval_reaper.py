@@ -1,0 +1,129 @@
+"""Ends evaluations that no worker will end: canceled ones, and those delivered too often.
+
+Canceling is paced by acks: each lets one batch be written, so canceling never outruns scheduling.
+A sweep from time to time takes what is left when the cluster is quiet.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.blocked_evals import BlockedEvals
+from orchgit.control.eval_broker import FAILED
+from orchgit.control.eval_queue import EvalQueue
+from orchgit.errors import OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
+from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.replicated import ReplicatedState
+
+logger = logging.getLogger(__name__)
+
+CANCEL_BATCH = 500
+SWEEP_S = 5.0
+FOLLOW_UP_MIN_S = 60.0
+FOLLOW_UP_SPREAD_S = 300.0
+FAILED_POLL_S = 60.0
+
+
+class EvalReaper:
+    """`run_canceled` and `run_failed` are two loops."""
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        queue: EvalQueue,
+        blocked: BlockedEvals,
+        clock: Clock,
+        ids: IdSource,
+        delivery_limit: int,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._blocked = blocked
+        self._clock = clock
+        self._ids = ids
+        self._delivery_limit = delivery_limit
+        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
+
+    async def run_canceled(self) -> None:
+        while True:
+            await self._queue.acked.wait(SWEEP_S)
+            await self._cancel_batch()
+
+    async def run_failed(self) -> None:
+        while True:
+            delivery = await self._queue.dequeue((FAILED,), FAILED_POLL_S)
+            if delivery is None:
+                continue
+            failed, follow_up = self._failed(delivery.evaluation)
+            try:
+                await self._store([failed, follow_up])
+                self._queue.ack(failed.id, delivery.token)
+            except OrchgitError as exc:
+                logger.warning("cannot record evaluation %s as failed: %s", failed.id, exc)
+                self._queue.nack(failed.id, delivery.token)
+
+    async def _cancel_batch(self) -> None:
+        needless = self._queue.take_cancelable(CANCEL_BATCH)
+        needless += self._blocked.take_cancelable(CANCEL_BATCH - len(needless))
+        if not needless:
+            return
+        with self._state.store.snapshot() as snapshot:
+            current = [snapshot.evaluation(evaluation.id) for evaluation in needless]
+        now_ns = self._clock.now_ns()
+        canceled = [
+            msgspec.structs.replace(
+                evaluation,
+                status=EvalStatus.CANCELLED,
+                status_description="canceled after more recent eval was processed",
+                modify_time_ns=now_ns,
+            )
+            for evaluation in current
+            if evaluation is not None and not evaluation.is_terminal
+        ]
+        try:
+            if canceled:
+                await self._store(canceled)
+        except OrchgitError as exc:
+            logger.warning("cannot cancel %d evaluations: %s", len(canceled), exc)
+            self._blocked.return_cancelable(canceled)
+
+    def _failed(self, evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:
+        """The evaluation as failed, and the one that tries again in some minutes."""
+        now_ns = self._clock.now_ns()
+        delay_s = FOLLOW_UP_MIN_S + self._chance.random() * FOLLOW_UP_SPREAD_S
+        follow_up = Evaluation(
+            id=self._ids.new(),
+            namespace=evaluation.namespace,
+            priority=evaluation.priority,
+            type=evaluation.type,
+            triggered_by=EvalTrigger.FAILED_FOLLOW_UP,
+            job_id=evaluation.job_id,
+            job_modify_index=evaluation.job_modify_index,
+            status=EvalStatus.PENDING,
+            wait_until=now_ns + round(delay_s * SECOND_NS),
+            previous_eval=evaluation.id,
+            rollout_id=evaluation.rollout_id,
+            create_time_ns=now_ns,
+            modify_time_ns=now_ns,
+        )
+        failed = msgspec.structs.replace(
+            evaluation,
+            status=EvalStatus.FAILED,
+            status_description=f"evaluation reached delivery limit ({self._delivery_limit})",
+            next_eval=follow_up.id,
+            modify_time_ns=now_ns,
+        )
+        return failed, follow_up
+
+    async def _store(self, evaluations: Sequence[Evaluation]) -> None:
+        await self._state.propose(
+            UpsertEvaluations(now_ns=self._clock.now_ns(), evaluations=list(evaluations))
+        )

@@ -1,0 +1,175 @@
+"""Forgets what is over: evaluations with their allocations, jobs, deployments, nodes, rollouts.
+
+Runs from time to time with an age for each kind, and at once for `system gc`. Deletions go out in
+batches, so that no log entry grows with the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control import garbage_rules as rules
+from orchgit.errors import OrchgitError
+from orchgit.model.evaluation import EvalStatus
+from orchgit.model.job import Job
+from orchgit.replication.commands import (
+    Command,
+    DeleteDeployments,
+    DeleteEvaluations,
+    DeleteNodes,
+    DeleteRollouts,
+    DeregisterJob,
+    JobDeletion,
+)
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1000
+_TERMINAL = (EvalStatus.COMPLETE, EvalStatus.FAILED, EvalStatus.CANCELLED)
+
+
+@dataclass(frozen=True)
+class GarbageLimits:
+    """Ages after which a kind is forgotten, and how many rollouts of a source are kept."""
+
+    interval_s: float = 300.0
+    evaluation_age_s: float = 3600.0
+    job_age_s: float = 4 * 3600.0
+    deployment_age_s: float = 3600.0
+    node_age_s: float = 24 * 3600.0
+    rollouts_kept: int = 200
+
+
+class GarbageCollector:
+    """`collect` may be called while `run` sleeps; two collections never overlap."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, limits: GarbageLimits) -> None:
+        self._state = state
+        self._clock = clock
+        self._limits = limits
+        self._busy = asyncio.Lock()
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(self._limits.interval_s)
+            try:
+                await self.collect()
+            except OrchgitError as exc:
+                logger.warning("cannot collect garbage: %s", exc)
+
+    async def collect(self, force: bool = False) -> None:
+        """Forget all that is over; `force`: whatever its age. Raises what a proposal raises."""
+        now_ns = self._clock.now_ns()
+
+        def before(age_s: float) -> int:
+            return now_ns if force else now_ns - round(age_s * SECOND_NS)
+
+        limits = self._limits
+        async with self._busy:
+            await self._each(self._evaluations, before(limits.evaluation_age_s))
+            await self._each(self._jobs, before(limits.job_age_s))
+            await self._each(self._deployments, before(limits.deployment_age_s))
+            await self._each(self._nodes, before(limits.node_age_s))
+            await self._each(self._rollouts, 0)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _each(self, find: Callable[[Snapshot, int], list[Command]], before_ns: int) -> None:
+        with self._state.store.snapshot() as snapshot:
+            commands = find(snapshot, before_ns)
+        for command in commands:
+            await self._state.propose(command)
+
+    def _evaluations(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        jobs: dict[tuple[str, str], Job | None] = {}
+        eval_ids: list[str] = []
+        alloc_ids: list[str] = []
+        for evaluation in snapshot.evaluations_by_status(*_TERMINAL):
+            key = (evaluation.namespace, evaluation.job_id)
+            if key not in jobs:
+                jobs[key] = snapshot.job(*key)
+            allocations = snapshot.allocations_by_eval(evaluation.id)
+            if rules.evaluation_is_over(evaluation, allocations, jobs[key], before_ns):
+                eval_ids.append(evaluation.id)
+                alloc_ids.extend(held.id for held in allocations)
+        return [
+            *(self._delete(eval_ids=ids) for ids in _batches(eval_ids)),
+            *(self._delete(alloc_ids=ids) for ids in _batches(alloc_ids)),
+        ]
+
+    def _delete(
+        self, eval_ids: Sequence[str] = (), alloc_ids: Sequence[str] = ()
+    ) -> DeleteEvaluations:
+        return DeleteEvaluations(
+            now_ns=self._clock.now_ns(), eval_ids=list(eval_ids), alloc_ids=list(alloc_ids)
+        )
+
+    def _jobs(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        """Jobs that are over, with their evaluations and allocations when those are over too."""
+        commands: list[Command] = []
+        for job in snapshot.jobs():
+            if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
+                continue
+            evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
+            allocations = snapshot.allocations_by_job(job.namespace, job.id)
+            over = all(
+                evaluation.is_terminal and evaluation.modify_time_ns <= before_ns
+                for evaluation in evaluations
+            ) and all(rules.allocation_is_over(held, None, before_ns) for held in allocations)
+            if over:
+                commands.extend(self._purge(job, evaluations, allocations))
+        return commands
+
+    def _purge(
+        self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]
+    ) -> Iterator[Command]:
+        for ids in _batches([evaluation.id for evaluation in evaluations]):
+            yield self._delete(eval_ids=ids)
+        for ids in _batches([held.id for held in allocations]):
+            yield self._delete(alloc_ids=ids)
+        deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
+        yield DeregisterJob(now_ns=self._clock.now_ns(), deletion=deletion)
+
+    def _deployments(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        ids = [
+            deployment.id
+            for deployment in snapshot.deployments()
+            if rules.deployment_is_over(
+                deployment, snapshot.allocations_by_deployment(deployment.id), before_ns
+            )
+        ]
+        now_ns = self._clock.now_ns()
+        return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in _batches(ids)]
+
+    def _nodes(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        ids = [
+            node.id
+            for node in snapshot.nodes()
+            if rules.node_is_over(node, len(snapshot.allocation_ids_by_node(node.id)), before_ns)
+        ]
+        now_ns = self._clock.now_ns()
+        return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in _batches(ids)]
+
+    def _rollouts(self, snapshot: Snapshot, _: int) -> list[Command]:
+        """The oldest ended ones beyond what is kept per source."""
+        ids: list[str] = []
+        for source in snapshot.sources():
+            old = snapshot.rollouts(source.name)[self._limits.rollouts_kept :]
+            kept = source.status.applied_rollout
+            ids.extend(rollout.id for rollout in old if rollout.is_terminal and rollout.id != kept)
+        now_ns = self._clock.now_ns()
+        return [DeleteRollouts(now_ns=now_ns, ids=batch) for batch in _batches(ids)]
+
+
+def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    iterator = iter(ids)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch

@@ -1,0 +1,65 @@
+"""Which nodes are overdue, and how often they must report. Pure.
+
+With many nodes the interval grows so that all together send no more than a set rate; each gets a
+random share on top, so that nodes that started together do not stay together.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HeartbeatLimits:
+    """`grace_s` is what a node may be late; `failover_s` what all get when a leader is new."""
+
+    min_ttl_s: float = 10.0
+    grace_s: float = 10.0
+    max_per_s: float = 50.0
+    failover_s: float = 60.0
+
+
+class HeartbeatTimers:
+    """One deadline per node; times are monotonic seconds of the caller."""
+
+    def __init__(self, limits: HeartbeatLimits) -> None:
+        self._limits = limits
+        self._deadlines: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def beat(self, node_id: str, now_s: float, jitter: float) -> float:
+        """The node was heard of: its time to the next heartbeat. `jitter` is in [0, 1)."""
+        count = len(self._deadlines) + (node_id not in self._deadlines)
+        base_s = max(self._limits.min_ttl_s, count / self._limits.max_per_s)
+        ttl_s = base_s * (1.0 + jitter)
+        self._arm(node_id, now_s + ttl_s + self._limits.grace_s)
+        return ttl_s
+
+    def expect(self, node_id: str, now_s: float) -> None:
+        """A node known from before this leadership: give it time to find its new leader."""
+        self._arm(node_id, now_s + self._limits.failover_s)
+
+    def forget(self, node_id: str) -> None:
+        self._deadlines.pop(node_id, None)
+
+    def overdue(self, now_s: float) -> list[str]:
+        """Nodes whose time ran out; they have no deadline any more."""
+        found = []
+        while (next_s := self.next_s()) is not None and next_s <= now_s:
+            node_id = heapq.heappop(self._heap)[1]
+            del self._deadlines[node_id]
+            found.append(node_id)
+        return found
+
+    def next_s(self) -> float | None:
+        while self._heap and self._deadlines.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _arm(self, node_id: str, deadline_s: float) -> None:
+        self._deadlines[node_id] = deadline_s
+        heapq.heappush(self._heap, (deadline_s, node_id))

@@ -1,0 +1,143 @@
+"""Follows leadership: one Reign while this server leads, none while it does not.
+
+`Control` is what the rest of the server holds on to. Its methods ask the current reign and raise
+NotLeaderError, with the leader's address where it is known, when there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Collection
+
+from orchgit.clock import Clock
+from orchgit.control.eval_broker import Delivery
+from orchgit.control.eval_queue import stats_by_name
+from orchgit.control.reign import ControlConfig, Reign
+from orchgit.errors import NotLeaderError, OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.replication.replicated import ReplicatedState
+
+logger = logging.getLogger(__name__)
+
+RESTART_DELAY_S = 1.0
+TAKE_OVER_WAIT_S = 5.0
+
+
+class Control:
+    """The leader's side of scheduling, and the facade that RPC and API talk to."""
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        clock: Clock,
+        ids: IdSource,
+        config: ControlConfig | None = None,
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._config = config or ControlConfig()
+        self._reign: Reign | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._follow_leadership())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    # -- for workers and agents ----------------------------------------------------------------
+
+    async def dequeue(self, types: Collection[str], timeout_s: float) -> Delivery | None:
+        return await (await self._ready_reign()).dequeue(types, timeout_s)
+
+    def ack(self, eval_id: str, token: str) -> None:
+        self._leading().evaluations.ack(eval_id, token)
+
+    def nack(self, eval_id: str, token: str) -> None:
+        self._leading().evaluations.nack(eval_id, token)
+
+    async def store_evaluations(
+        self, eval_id: str, token: str, evaluations: list[Evaluation]
+    ) -> int:
+        return await self._leading().store_evaluations(eval_id, token, evaluations)
+
+    async def submit_plan(self, plan: Plan) -> PlanResult:
+        return await self._leading().submit_plan(plan)
+
+    def heartbeat(self, node_id: str) -> float:
+        return self._leading().heartbeats.heartbeat(node_id)
+
+    # -- for operators -------------------------------------------------------------------------
+
+    async def collect_garbage(self) -> None:
+        """Collect everything that is over, however young."""
+        await self._leading().garbage.collect(force=True)
+
+    def broker_stats(self) -> dict[str, int]:
+        """Lengths of the queues, for metrics; zeros on a server that does not lead."""
+        reign = self._reign
+        if reign is None or not reign.ready.is_set():
+            return {}
+        stats = dict(stats_by_name(reign.evaluations.stats()))
+        blocked = reign.blocked.stats()
+        stats["blocked"] = blocked.blocked
+        stats["blocked_escaped"] = blocked.escaped
+        stats["plans_waiting"] = len(reign.plans)
+        return stats
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _leading(self) -> Reign:
+        if self._reign is None or not self._reign.ready.is_set():
+            raise NotLeaderError(
+                "cannot do this here: this server does not lead; ask the leader",
+                self._state.leader_address,
+            )
+        return self._reign
+
+    async def _ready_reign(self) -> Reign:
+        """A worker may ask while the queues are being filled: let it wait for that."""
+        if self._reign is not None and not self._reign.ready.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reign.ready.wait(), TAKE_OVER_WAIT_S)
+        return self._leading()
+
+    async def _follow_leadership(self) -> None:
+        changes = self._state.leadership.subscribe()
+        reign: asyncio.Task[None] | None = None
+        try:
+            async for leads in changes:
+                await _end(reign)
+                reign = asyncio.create_task(self._lead()) if leads else None
+        finally:
+            await _end(reign)
+
+    async def _lead(self) -> None:
+        """Reign, and begin again from the state if a loop failed."""
+        while True:
+            self._reign = Reign(self._state, self._clock, self._ids, self._config)
+            try:
+                await self._reign.run()
+            except OrchgitError as exc:
+                logger.warning("cannot lead now: %s", exc)
+            except Exception:
+                logger.exception("a loop of the leader failed; starting over from the state")
+            finally:
+                self._reign = None
+            await self._clock.sleep(RESTART_DELAY_S)
+
+
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,162 @@
+"""Launches periodic jobs: each launch is a child job `parent/periodic-<unix seconds>`.
+
+The last launch of every job is in the state, so that a new leader neither repeats nor forgets one:
+what fell due while nobody led is launched once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.job_evals import evaluation_of
+from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launch_ns, overlaps
+from orchgit.control.wakeup import Wakeup
+from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.job import Job, JobStatus
+from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+JobKey = tuple[str, str]
+
+_RETRY_S = 5.0
+
+
+class PeriodicDispatcher:
+    """Keeps the next launch of every periodic job and sleeps until the earliest."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._changed = Wakeup(clock)
+        self._due_ns: dict[JobKey, int] = {}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        now_ns = self._clock.now_ns()
+        for job in snapshot.periodic_jobs():
+            self._track(job)
+            last_ns = snapshot.periodic_launch(job.namespace, job.id)
+            if is_tracked(job) and last_ns and self._missed(job, last_ns, now_ns):
+                self._due_ns[(job.namespace, job.id)] = now_ns
+        self._changed.set()
+
+    def take(self, batch: AppliedBatch) -> None:
+        keys = batch.changed.get("jobs", ())
+        if not keys:
+            return
+        with self._state.store.snapshot() as snapshot:
+            self._update(snapshot, (_split(key) for key in keys))
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(self._until_due_s())
+            now_ns = self._clock.now_ns()
+            for key in [key for key, due_ns in self._due_ns.items() if due_ns <= now_ns]:
+                await self._launch(key, self._due_ns.pop(key))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _until_due_s(self) -> float | None:
+        if not self._due_ns:
+            return None
+        return (min(self._due_ns.values()) - self._clock.now_ns()) / SECOND_NS
+
+    def _update(self, snapshot: Snapshot, keys: Iterable[JobKey]) -> None:
+        for namespace, job_id in keys:
+            job = snapshot.job(namespace, job_id)
+            if job is None or not is_tracked(job):
+                self._due_ns.pop((namespace, job_id), None)
+            else:
+                self._track(job)
+        self._changed.set()
+
+    def _track(self, job: Job) -> None:
+        """Note when the job is due next; one that cannot be read is left alone, with a word."""
+        key = (job.namespace, job.id)
+        if not is_tracked(job) or job.periodic is None:
+            return
+        try:
+            due_ns = next_launch_ns(job.periodic, self._clock.now_ns())
+        except InvalidInputError as exc:
+            logger.warning("periodic job %s is never launched: %s", job.id, exc)
+            due_ns = None
+        if due_ns is None:
+            self._due_ns.pop(key, None)
+        else:
+            self._due_ns[key] = due_ns
+
+    def _missed(self, job: Job, last_ns: int, now_ns: int) -> bool:
+        try:
+            return job.periodic is not None and missed_launch(job.periodic, last_ns, now_ns)
+        except InvalidInputError:
+            return False
+
+    async def _launch(self, key: JobKey, due_ns: int) -> None:
+        with self._state.store.snapshot() as snapshot:
+            parent = snapshot.job(*key)
+            children = snapshot.jobs_by_parent(*key)
+        if parent is None or not is_tracked(parent) or parent.periodic is None:
+            return
+        self._track(parent)
+        if parent.periodic.prohibit_overlap and overlaps(children):
+            logger.info("periodic job %s still runs; this launch is skipped", parent.id)
+            return
+        try:
+            await self._register(parent, due_ns)
+        except ConflictError:
+            logger.info("periodic job %s was launched for this moment already", parent.id)
+        except OrchgitError as exc:
+            logger.warning("cannot launch periodic job %s: %s", parent.id, exc)
+            self._due_ns[key] = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+
+    async def _register(self, parent: Job, due_ns: int) -> None:
+        """The child first, then the launch: repeated after a crash, the child is known already."""
+        now_ns = self._clock.now_ns()
+        child = launched_child(parent, due_ns, now_ns)
+        evaluation = evaluation_of(child, EvalTrigger.PERIODIC_JOB, self._ids, now_ns)
+        upsert = JobUpsert(job=child, expected_modify_index=0)
+        await self._state.propose(RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation))
+        await self._state.propose(
+            RecordPeriodicLaunch(
+                now_ns=now_ns,
+                namespace=parent.namespace,
+                job_id=parent.id,
+                launch_time_ns=due_ns,
+            )
+        )
+
+
+def launched_child(parent: Job, due_ns: int, now_ns: int) -> Job:
+    """A job of its own that runs what the parent describes, once."""
+    child_id = f"{parent.id}/periodic-{due_ns // SECOND_NS}"
+    return msgspec.structs.replace(
+        parent,
+        id=child_id,
+        name=child_id,
+        parent_id=parent.id,
+        periodic=None,
+        status=JobStatus.PENDING,
+        status_description="",
+        stable=False,
+        version=0,
+        version_tag=None,
+        submit_time_ns=now_ns,
+        create_index=0,
+        modify_index=0,
+        job_modify_index=0,
+    )
+
+
+def _split(key: str) -> JobKey:
+    namespace, _, job_id = key.partition("/")
+    return namespace, job_id

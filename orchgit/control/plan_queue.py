@@ -1,0 +1,67 @@
+"""Plans waiting for the applier: the most urgent first, the oldest first among equals."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.model.plan import Plan, PlanResult
+
+MAX_WAITING = 4096
+
+
+@dataclass(order=True)
+class PendingPlan:
+    """`answer` is resolved by the applier: committed (maybe in part), or an error."""
+
+    rank: tuple[int, int]
+    plan: Plan = field(compare=False)
+    answer: asyncio.Future[PlanResult] = field(compare=False)
+
+
+class PlanQueue:
+    """Filled by the RPC side, emptied by the one applier."""
+
+    def __init__(self) -> None:
+        self._heap: list[PendingPlan] = []
+        self._order = itertools.count()
+        self._filled = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    async def submit(self, plan: Plan) -> PlanResult:
+        """Wait for the applier's answer. Raises UnavailableError when the queue is full."""
+        if self._closed:
+            raise NotLeaderError("cannot apply the plan: this server does not lead any more")
+        if len(self._heap) >= MAX_WAITING:
+            raise UnavailableError(f"cannot queue the plan: {MAX_WAITING} plans wait already")
+        answer: asyncio.Future[PlanResult] = asyncio.get_running_loop().create_future()
+        pending = PendingPlan((-plan.priority, next(self._order)), plan, answer)
+        heapq.heappush(self._heap, pending)
+        self._filled.set()
+        return await answer
+
+    async def next(self) -> PendingPlan:
+        """The plan to look at next; those nobody waits for any more are dropped."""
+        while True:
+            while self._heap:
+                pending = heapq.heappop(self._heap)
+                if not pending.answer.done():
+                    return pending
+            self._filled.clear()
+            await self._filled.wait()
+
+    def close(self) -> None:
+        """Leadership is lost: everybody who waits hears of it."""
+        self._closed = True
+        for pending in self._heap:
+            if not pending.answer.done():
+                pending.answer.set_exception(
+                    NotLeaderError("cannot apply the plan: this server does not lead any more")
+                )
+        self._heap.clear()

@@ -1,0 +1,185 @@
+"""One leadership: every loop and queue that only the leader has, from its start to its end.
+
+Built anew each time leadership is gained and filled from the state; dropped when it is lost. The
+order of `run` is the order that matters: subscribe, catch up (barrier), read, then listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchgit.clock import Clock
+from orchgit.control.blocked_evals import BlockedEvals
+from orchgit.control.deployment_watcher import DeploymentWatcher
+from orchgit.control.drainer import Drainer
+from orchgit.control.eval_broker import BrokerLimits, Delivery, EvalBroker
+from orchgit.control.eval_intake import EvalIntake
+from orchgit.control.eval_queue import EvalQueue
+from orchgit.control.eval_reaper import EvalReaper
+from orchgit.control.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.heartbeat_timers import HeartbeatLimits
+from orchgit.control.heartbeats import Heartbeats
+from orchgit.control.node_rejections import NodeRejections, RejectionLimits
+from orchgit.control.periodic import PeriodicDispatcher
+from orchgit.control.plan_applier import PlanApplier
+from orchgit.control.plan_queue import PlanQueue
+from orchgit.errors import ConflictError, OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.base import datetime_of_ns
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.node import Eligibility, NodeEvent
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.replication.commands import UpdateNodeEligibility, UpsertEvaluations
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+UNBLOCK_FAILED_S = 60.0
+
+
+@dataclass(frozen=True)
+class ControlConfig:
+    """Limits of the leader's loops; each part describes its own."""
+
+    broker: BrokerLimits = field(default_factory=BrokerLimits)
+    heartbeats: HeartbeatLimits = field(default_factory=HeartbeatLimits)
+    rejections: RejectionLimits = field(default_factory=RejectionLimits)
+    garbage: GarbageLimits = field(default_factory=GarbageLimits)
+
+
+class Reign:
+    """`run` lasts as long as the leadership; `ready` is set when queues are filled."""
+
+    def __init__(
+        self, state: ReplicatedState, clock: Clock, ids: IdSource, config: ControlConfig
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self.ready = asyncio.Event()
+        self._broker = EvalBroker(config.broker)
+        self.evaluations = EvalQueue(self._broker, clock, ids)
+        self.blocked = BlockedEvals()
+        self.plans = PlanQueue()
+        self.heartbeats = Heartbeats(state, clock, ids, config.heartbeats)
+        self.garbage = GarbageCollector(state, clock, config.garbage)
+        self._rejections = NodeRejections(config.rejections)
+        self._intake = EvalIntake(state.store, self.evaluations, self.blocked)
+        self._applier = PlanApplier(
+            state, self.plans, self.evaluations, clock, ids, self._plan_rejected
+        )
+        self._reaper = EvalReaper(
+            state, self.evaluations, self.blocked, clock, ids, config.broker.delivery_limit
+        )
+        self._deployments = DeploymentWatcher(state, clock, ids)
+        self._drainer = Drainer(state, clock, ids)
+        self._periodic = PeriodicDispatcher(state, clock, ids)
+
+    async def run(self) -> None:
+        """Lead until canceled. Any loop's unexpected error ends all of them."""
+        feed = self._state.applied.subscribe()
+        try:
+            await self._state.barrier()
+            with self._state.store.snapshot() as snapshot:
+                self._restore(snapshot)
+            self.ready.set()
+            async with asyncio.TaskGroup() as loops:
+                for loop in self._loops():
+                    loops.create_task(loop)
+                async for batch in feed:
+                    self._take(batch)
+        finally:
+            self.ready.clear()
+            self.plans.close()
+            feed.close()
+
+    # -- for workers ---------------------------------------------------------------------------
+
+    async def dequeue(self, types: Collection[str], timeout_s: float) -> Delivery | None:
+        return await self.evaluations.dequeue(types, timeout_s)
+
+    async def store_evaluations(
+        self, eval_id: str, token: str, evaluations: list[Evaluation]
+    ) -> int:
+        """Store what a worker decided about the evaluation it holds."""
+        if not self.evaluations.holds(eval_id, token):
+            raise ConflictError(
+                f"cannot store evaluations for {eval_id}: it is not held under this token any more"
+            )
+        now_ns = self._clock.now_ns()
+        applied = await self._state.propose(
+            UpsertEvaluations(now_ns=now_ns, evaluations=evaluations)
+        )
+        return int(applied.index)
+
+    async def submit_plan(self, plan: Plan) -> PlanResult:
+        """Have the applier look at it; meanwhile the worker's hold does not run out."""
+        self.evaluations.extend(plan.eval_id, plan.eval_token)
+        result = await self.plans.submit(plan)
+        if self.evaluations.holds(plan.eval_id, plan.eval_token):
+            self.evaluations.extend(plan.eval_id, plan.eval_token)
+        return result
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [
+            self.evaluations.run(),
+            self._applier.run(),
+            self._reaper.run_canceled(),
+            self._reaper.run_failed(),
+            self._unblock_failed(),
+            self.heartbeats.run(),
+            self._deployments.run(),
+            self._drainer.run(),
+            self._periodic.run(),
+            self.garbage.run(),
+        ]
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._broker.floor_index = snapshot.index
+        self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self.heartbeats.restore(snapshot)
+        self._deployments.restore(snapshot)
+        self._drainer.restore(snapshot)
+        self._periodic.restore(snapshot)
+        self._intake.restore(snapshot)
+
+    def _take(self, batch: AppliedBatch) -> None:
+        """Pass on what was applied; every receiver only notes it and wakes its loop."""
+        if "scheduler_config" in batch.changed:
+            with self._state.store.snapshot() as snapshot:
+                self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self._intake.take(batch)
+        self._deployments.take(batch)
+        self._drainer.take(batch)
+        self._periodic.take(batch)
+
+    async def _unblock_failed(self) -> None:
+        while True:
+            await self._clock.sleep(UNBLOCK_FAILED_S)
+            self._intake.unblock_failed()
+
+    async def _plan_rejected(self, node_id: str) -> None:
+        """A plan's part for this node was refused; too often means the node is set aside."""
+        if not self._rejections.add(node_id, self._clock.monotonic_s()):
+            return
+        now_ns = self._clock.now_ns()
+        event = NodeEvent(
+            message="Node marked as ineligible for scheduling due to multiple plan rejections",
+            subsystem="Scheduler",
+            timestamp=datetime_of_ns(now_ns),
+        )
+        command = UpdateNodeEligibility(
+            now_ns=now_ns, node_id=node_id, eligibility=Eligibility.INELIGIBLE, event=event
+        )
+        try:
+            await self._state.propose(command)
+        except OrchgitError as exc:
+            logger.warning("cannot mark node %s ineligible: %s", node_id, exc)

@@ -1,0 +1,110 @@
+"""A scheduler process: `python -m orchgit.control.worker --store PATH --server ADDR`.
+
+Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries `pause` and
+`resume` lines; when it closes, the process finishes what it can give back and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from orchgit.clock import SystemClock
+from orchgit.control.leader_port import RpcLeader
+from orchgit.control.worker_loop import WorkerLoop
+from orchgit.ids import RandomIds
+from orchgit.scheduler.ports import ClusterView
+from orchgit.scheduler.schedule import schedule
+from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.columns import ClusterColumns
+from orchgit.state.store import Store, StoreReader
+from orchgit.wire.channel import LeaderChannel
+from orchgit.wire.tls import TlsFiles
+
+logger = logging.getLogger("orchgit.worker")
+
+
+class StoreViews:
+    """Views over the read-only store; the node columns are kept and brought up to date."""
+
+    def __init__(self, store: StoreReader) -> None:
+        self._store = store
+        self._columns = ClusterColumns()
+
+    async def reach(self, index: int, timeout_s: float) -> None:
+        snapshot = await self._store.snapshot_min_index(index, timeout_s)
+        snapshot.close()
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[ClusterView]:
+        with self._store.snapshot() as snapshot:
+            self._columns.refresh(snapshot)
+            yield SnapshotView(snapshot, self._columns)
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="orchgit.control.worker", description=__doc__)
+    parser.add_argument("--store", type=Path, required=True, help="the server's state database")
+    parser.add_argument("--server", action="append", required=True, help="host:port, repeatable")
+    parser.add_argument("--id", default="", help="name of this worker in logs and in the API")
+    parser.add_argument("--types", default="service,batch,system,sysbatch")
+    for name in ("ca", "cert", "key"):
+        parser.add_argument(f"--{name}", type=Path, help="PEM file; all three or none")
+    return parser.parse_args(arguments)
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Work until standard input closes or a signal says stop."""
+    tls = TlsFiles(options.ca, options.cert, options.key) if options.ca else None
+    channel = LeaderChannel(options.server, tls)
+    store = Store.open_reader(options.store)
+    ids = RandomIds()
+    loop = WorkerLoop(
+        RpcLeader(channel, options.id or ids.new()),
+        StoreViews(store),
+        schedule,
+        SystemClock(),
+        ids,
+        options.types.split(","),
+    )
+    work = asyncio.create_task(loop.run())
+    control = asyncio.create_task(_obey(loop))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, control.cancel)
+    await asyncio.wait([work, control], return_when=asyncio.FIRST_COMPLETED)
+    for task in (work, control):
+        task.cancel()
+    await asyncio.gather(work, control, return_exceptions=True)
+    await channel.close()
+    store.close()
+
+
+async def _obey(loop: WorkerLoop) -> None:
+    """Follow the lines on standard input until it closes."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    while line := await reader.readline():
+        loop.set_paused(line.strip() == b"pause")
+
+
+def main() -> None:
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # What is loaded now stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    asyncio.run(run(parse_arguments(sys.argv[1:])))
+
+
+if __name__ == "__main__":
+    main()

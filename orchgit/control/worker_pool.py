@@ -1,0 +1,218 @@
+"""The scheduler processes of this server: started, watched, paused and resized live.
+
+Processes are spawned, never forked (gRPC and SQLite do not survive a fork). Each is told what to do
+over its standard input, and ends by itself when that closes: a worker never outlives its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from orchgit.clock import Clock
+from orchgit.errors import InvalidInputError
+from orchgit.ids import IdSource
+from orchgit.wire.tls import TlsFiles
+
+logger = logging.getLogger(__name__)
+
+SCHEDULER_TYPES = ("service", "batch", "system", "sysbatch")
+MAX_WORKERS = 64
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """`count` 0 means this server schedules nothing itself."""
+
+    store: Path
+    servers: tuple[str, ...]
+    count: int = 1
+    types: tuple[str, ...] = SCHEDULER_TYPES
+    tls: TlsFiles | None = None
+    stop_grace_s: float = 2.0
+
+    def validate(self) -> None:
+        if not 0 <= self.count <= MAX_WORKERS:
+            raise InvalidInputError(
+                f"cannot run {self.count} schedulers: the number must be 0 to {MAX_WORKERS}"
+            )
+        unknown = sorted(set(self.types) - set(SCHEDULER_TYPES))
+        if unknown:
+            raise InvalidInputError(
+                f"cannot enable schedulers {', '.join(unknown)}: the types are "
+                + ", ".join(SCHEDULER_TYPES)
+            )
+
+
+@dataclass
+class WorkerInfo:
+    """One worker, for the agent's scheduler API."""
+
+    id: str
+    enabled_schedulers: list[str]
+    started: datetime
+    status: str = "Started"
+    pid: int = 0
+    restarts: int = 0
+
+
+@dataclass
+class _Slot:
+    info: WorkerInfo
+    process: asyncio.subprocess.Process | None = None
+    task: asyncio.Task[None] | None = None
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class WorkerPool:
+    """`start` returns when the processes are spawned, not when they are ready: they dequeue by
+    themselves."""
+
+    def __init__(self, config: PoolConfig, clock: Clock, ids: IdSource) -> None:
+        config.validate()
+        self._config = config
+        self._clock = clock
+        self._ids = ids
+        self._slots: list[_Slot] = []
+        self._paused = False
+
+    @property
+    def types(self) -> Sequence[str]:
+        return self._config.types
+
+    @property
+    def count(self) -> int:
+        return self._config.count
+
+    async def start(self) -> None:
+        for _ in range(self._config.count):
+            await self._add_slot()
+
+    async def stop(self) -> None:
+        slots, self._slots = self._slots, []
+        await asyncio.gather(*(self._stop_slot(slot) for slot in slots))
+
+    async def configure(self, count: int, types: Sequence[str]) -> None:
+        """Change the number and the types; workers of other types are replaced."""
+        config = PoolConfig(
+            self._config.store,
+            self._config.servers,
+            count,
+            tuple(types),
+            self._config.tls,
+            self._config.stop_grace_s,
+        )
+        config.validate()
+        same_types = set(config.types) == set(self._config.types)
+        self._config = config
+        if not same_types:
+            await self.stop()
+        surplus, self._slots = self._slots[count:], self._slots[:count]
+        await asyncio.gather(*(self._stop_slot(slot) for slot in surplus))
+        while len(self._slots) < count:
+            await self._add_slot()
+
+    async def pause(self) -> None:
+        """Workers finish what they hold and take nothing new."""
+        await self._set_paused(True)
+
+    async def resume(self) -> None:
+        await self._set_paused(False)
+
+    def info(self) -> list[WorkerInfo]:
+        return [slot.info for slot in self._slots]
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _set_paused(self, paused: bool) -> None:
+        self._paused = paused
+        for slot in self._slots:
+            slot.info.status = "Paused" if paused else "Started"
+            await _tell(slot, b"pause\n" if paused else b"resume\n")
+
+    async def _add_slot(self) -> None:
+        info = WorkerInfo(
+            self._ids.new(),
+            list(self._config.types),
+            datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC),
+            "Paused" if self._paused else "Started",
+        )
+        slot = _Slot(info)
+        await self._spawn(slot)
+        slot.task = asyncio.create_task(self._keep_alive(slot))
+        self._slots.append(slot)
+
+    async def _spawn(self, slot: _Slot) -> None:
+        slot.process = await asyncio.create_subprocess_exec(
+            *self._command(slot.info.id),
+            stdin=asyncio.subprocess.PIPE,
+            env=_environment(),
+            start_new_session=True,
+        )
+        slot.info.pid = slot.process.pid
+        if self._paused:
+            await _tell(slot, b"pause\n")
+
+    def _command(self, worker_id: str) -> list[str]:
+        config = self._config
+        command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
+        command += ["--id", worker_id, "--types", ",".join(config.types)]
+        for server in config.servers:
+            command += ["--server", server]
+        if config.tls is not None:
+            command += ["--ca", str(config.tls.ca), "--cert", str(config.tls.cert)]
+            command += ["--key", str(config.tls.key)]
+        return command
+
+    async def _keep_alive(self, slot: _Slot) -> None:
+        """Start the process again whenever it ends, at most once a second when it ends at once."""
+        while True:
+            assert slot.process is not None
+            started_s = self._clock.monotonic_s()
+            code = await slot.process.wait()
+            if slot.stopping.is_set():
+                return
+            logger.warning("scheduler worker %s ended with code %s", slot.info.id, code)
+            if self._clock.monotonic_s() - started_s < 1.0:
+                await self._clock.sleep(1.0)
+            slot.info.restarts += 1
+            await self._spawn(slot)
+
+    async def _stop_slot(self, slot: _Slot) -> None:
+        slot.stopping.set()
+        slot.info.status = "Stopped"
+        process = slot.process
+        if process is not None and process.returncode is None:
+            if process.stdin is not None:
+                process.stdin.close()
+            try:
+                await asyncio.wait_for(process.wait(), self._config.stop_grace_s)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        if slot.task is not None:
+            slot.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await slot.task
+
+
+async def _tell(slot: _Slot, line: bytes) -> None:
+    process = slot.process
+    if process is None or process.stdin is None:
+        return
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(line)
+        await process.stdin.drain()
+
+
+def _environment() -> dict[str, str]:
+    """One thread per numeric library: workers are the parallelism, and idle threads cost memory."""
+    threads = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    return {**os.environ, **threads, "GRPC_VERBOSITY": os.environ.get("GRPC_VERBOSITY", "ERROR")}

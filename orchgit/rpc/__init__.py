@@ -1,0 +1,1 @@
+"""gRPC servicers: `servers` for scheduler workers, `nodes` for agents. Entry point: `serve`."""

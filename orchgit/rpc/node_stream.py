@@ -1,0 +1,209 @@
+"""One node's stream: reports and heartbeats come up, allocation sets go down.
+
+Two tasks feed one bounded queue of frames to send: the reader answers the agent's frames in their
+order, the pusher waits for changes of this node's allocations. Whatever ends either ends the
+stream; the agent connects again and starts over with its hello. That a stream is gone does not
+make a node down: its missed heartbeats do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from orchgit.errors import InvalidInputError, UnavailableError
+from orchgit.model.allocation import Allocation
+from orchgit.model.job import Job
+from orchgit.model.node import Node, NodeStatus
+from orchgit.replication.commands import AllocClientUpdate
+from orchgit.state.changes import target
+from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
+from orchgit.wire.messages import (
+    AgentAllocReports,
+    AgentFrame,
+    AgentHeartbeat,
+    AgentHello,
+    AgentNodeUpdate,
+    AllocDelivery,
+    AllocReport,
+    AllocSet,
+    HeartbeatAck,
+    Refused,
+    ReportsAck,
+    ServerFrame,
+    Welcome,
+)
+
+MAX_FRAMES_WAITING = 16
+WATCH_TIMEOUT_S = 300.0
+OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
+
+
+class StatusChange(Protocol):
+    @property
+    def status(self) -> str: ...
+
+
+class NodePort(Protocol):
+    """The use cases behind the stream (`orchgit.services`)."""
+
+    async def register(self, node: Node) -> StatusChange: ...
+
+    async def update_status(self, node_id: str, status: str) -> StatusChange: ...
+
+    async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int: ...
+
+
+class HeartbeatPort(Protocol):
+    """The leader's heartbeat timers."""
+
+    def heartbeat(self, node_id: str) -> float:
+        """Start the node's time anew; seconds until the next heartbeat is due at the latest."""
+        ...
+
+
+class NodeStream:
+    """Serves one connection of one agent."""
+
+    def __init__(
+        self, nodes: NodePort, heartbeats: HeartbeatPort, store: Store, server_id: str
+    ) -> None:
+        self._nodes = nodes
+        self._heartbeats = heartbeats
+        self._store = store
+        self._server_id = server_id
+        self._frames: asyncio.Queue[ServerFrame] = asyncio.Queue(MAX_FRAMES_WAITING)
+        self._replaced = asyncio.Event()
+        self._reported = False
+        self.node_id = ""
+
+    def replace(self) -> None:
+        """A newer stream of this node has begun: end this one."""
+        self._replaced.set()
+
+    async def hello(self, frames: AsyncIterator[AgentFrame]) -> Welcome:
+        """Register the node that says hello. Raises InvalidInputError on another first frame."""
+        first = await anext(frames, None)
+        if not isinstance(first, AgentHello):
+            raise InvalidInputError("cannot serve the stream: its first frame must be a hello")
+        change = await self._nodes.register(first.node)
+        self.node_id = first.node.id
+        ttl_s = self._heartbeats.heartbeat(self.node_id)
+        if change.status in OUT_OF_TOUCH:
+            await self._nodes.update_status(self.node_id, NodeStatus.READY)
+        return Welcome(server_id=self._server_id, heartbeat_ttl_s=ttl_s)
+
+    async def run(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
+        """Frames for the agent, after the welcome."""
+        work = (self._read(frames), self._push(), self._until_replaced())
+        tasks = {asyncio.create_task(each) for each in work}
+        try:
+            while True:
+                frame = asyncio.create_task(self._frames.get())
+                await asyncio.wait({frame, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                if frame.done():
+                    yield frame.result()
+                    continue
+                frame.cancel()
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                return
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_replaced(self) -> None:
+        await self._replaced.wait()
+        raise UnavailableError("cannot go on: a newer stream of this node has begun")
+
+    # -- up ------------------------------------------------------------------------------------
+
+    async def _read(self, frames: AsyncIterator[AgentFrame]) -> None:
+        async for frame in frames:
+            if isinstance(frame, AgentHeartbeat):
+                await self._frames.put(await self._beat(frame))
+            elif isinstance(frame, AgentAllocReports):
+                await self._frames.put(await self._take_reports(frame))
+            elif isinstance(frame, AgentNodeUpdate):
+                await self._update(frame)
+            else:
+                raise InvalidInputError("cannot serve the stream: it said hello twice")
+
+    async def _beat(self, frame: AgentHeartbeat) -> ServerFrame:
+        with self._store.snapshot() as snapshot:
+            node = snapshot.node(self.node_id)
+        if node is None or node.status in OUT_OF_TOUCH:
+            raise UnavailableError(
+                f"cannot go on with node {self.node_id}: the servers think it is "
+                f"{node.status if node else 'gone'}; connect again and report everything"
+            )
+        ttl_s = self._heartbeats.heartbeat(self.node_id)
+        if self._reported and node.status != frame.status:
+            await self._nodes.update_status(self.node_id, frame.status)
+        return HeartbeatAck(heartbeat_ttl_s=ttl_s)
+
+    async def _take_reports(self, frame: AgentAllocReports) -> ServerFrame:
+        """The first reports say how everything is; only then may the node get work."""
+        updates = [_client_update(report) for report in frame.reports]
+        index = await self._nodes.update_allocs(self.node_id, updates)
+        if not self._reported:
+            await self._nodes.update_status(self.node_id, NodeStatus.READY)
+            self._reported = True
+        return ReportsAck(seq=frame.seq, index=index)
+
+    async def _update(self, frame: AgentNodeUpdate) -> None:
+        if frame.node.id != self.node_id:
+            raise InvalidInputError(f"cannot update node {frame.node.id} on this node's stream")
+        try:
+            await self._nodes.register(frame.node)
+        except InvalidInputError as exc:
+            await self._frames.put(Refused(message=str(exc)))
+
+    # -- down ----------------------------------------------------------------------------------
+
+    async def _push(self) -> None:
+        """Send what changed, then wait for the next change of this node's allocations."""
+        watched = [target("allocations_by_node", self.node_id)]
+        sent_index = 0
+        sent_ids: list[str] = []
+        while True:
+            with self._store.snapshot() as snapshot:
+                changed = self._changed(snapshot, sent_index)
+                wanted = snapshot.allocation_ids_by_node(self.node_id)
+                index = snapshot.index
+            if changed or wanted != sent_ids or not sent_index:
+                await self._frames.put(AllocSet(index=index, changed=changed, wanted=wanted))
+            sent_index, sent_ids = index, wanted
+            await self._store.watch.wait(watched, index, WATCH_TIMEOUT_S)
+
+    def _changed(self, snapshot: Snapshot, index: int) -> list[AllocDelivery]:
+        """With their jobs; at first all that may still have something to run."""
+        jobs: dict[tuple[str, str, int], Job | None] = {}
+
+        def job_of(held: Allocation) -> Job | None:
+            key = (held.namespace, held.job_id, held.job_version)
+            if key not in jobs:
+                jobs[key] = snapshot.job_version(*key)
+            return jobs[key]
+
+        return [
+            AllocDelivery(alloc=held, job=job)
+            for held in snapshot.allocations_changed_since(self.node_id, index)
+            if (index or not held.is_client_terminal) and (job := job_of(held)) is not None
+        ]
+
+
+def _client_update(report: AllocReport) -> AllocClientUpdate:
+    return AllocClientUpdate(
+        alloc_id=report.alloc_id,
+        client_status=report.client_status,
+        client_description=report.client_description,
+        task_states=report.task_states,
+        deployment_healthy=report.deployment_healthy,
+        deployment_healthy_at_ns=report.deployment_healthy_at_ns,
+        network_status=report.network_status,
+    )

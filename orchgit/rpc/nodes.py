@@ -1,0 +1,47 @@
+"""What agents ask of the servers: one stream per node."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from orchgit.rpc.node_stream import HeartbeatPort, NodePort, NodeStream
+from orchgit.state.store import Store
+from orchgit.wire import methods
+from orchgit.wire.messages import AgentFrame, ServerFrame
+from orchgit.wire.serve import GrpcServer
+
+
+class NodeServicer:
+    """Keeps one stream per node: a newer one ends the older, which is usually a dead connection
+    that nobody has noticed yet."""
+
+    def __init__(
+        self, nodes: NodePort, heartbeats: HeartbeatPort, store: Store, server_id: str
+    ) -> None:
+        self._nodes = nodes
+        self._heartbeats = heartbeats
+        self._store = store
+        self._server_id = server_id
+        self._streams: dict[str, NodeStream] = {}
+
+    def register(self, server: GrpcServer) -> None:
+        server.add_stream(methods.CONNECT_NODE, self.connect)
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """Nodes with a stream to this server."""
+        return frozenset(self._streams)
+
+    async def connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
+        stream = NodeStream(self._nodes, self._heartbeats, self._store, self._server_id)
+        yield await stream.hello(frames)
+        older = self._streams.get(stream.node_id)
+        if older is not None:
+            older.replace()
+        self._streams[stream.node_id] = stream
+        try:
+            async for frame in stream.run(frames):
+                yield frame
+        finally:
+            if self._streams.get(stream.node_id) is stream:
+                del self._streams[stream.node_id]

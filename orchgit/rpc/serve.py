@@ -1,0 +1,45 @@
+"""The RPC side of a server: every servicer on one gRPC port."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from orchgit.rpc.node_stream import HeartbeatPort, NodePort
+from orchgit.rpc.nodes import NodeServicer
+from orchgit.rpc.servers import LeaderQueues, WorkerServicer
+from orchgit.state.store import Store
+from orchgit.wire.serve import GrpcServer
+from orchgit.wire.tls import TlsFiles
+
+
+class LeaderPort(LeaderQueues, HeartbeatPort, Protocol):
+    """What of the leader is asked over RPC (`orchgit.control.leader.Control`)."""
+
+
+class RpcServer:
+    """`bind` is host:port, port 0 for any free one; `address` is known after `start`."""
+
+    def __init__(
+        self,
+        nodes: NodePort,
+        control: LeaderPort,
+        store: Store,
+        bind: str,
+        tls: TlsFiles | None = None,
+        server_id: str = "",
+    ) -> None:
+        self._server = GrpcServer(bind, tls)
+        WorkerServicer(control).register(self._server)
+        self.nodes = NodeServicer(nodes, control, store, server_id)
+        self.nodes.register(self._server)
+
+    @property
+    def address(self) -> str:
+        return self._server.address
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Streams are cut; agents and workers find another server, or this one again."""
+        await self._server.stop()

@@ -1,0 +1,80 @@
+"""What scheduler workers ask of the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from orchgit.control.eval_broker import Delivery
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.wire import methods
+from orchgit.wire.messages import (
+    DequeueReply,
+    DequeueRequest,
+    Empty,
+    EvalsRequest,
+    EvalTokenRequest,
+    IndexReply,
+    SubmitPlanReply,
+    SubmitPlanRequest,
+)
+from orchgit.wire.serve import GrpcServer
+
+MAX_POLL_S = 60.0
+
+
+class LeaderQueues(Protocol):
+    """Every method raises NotLeaderError on a server that does not lead."""
+
+    async def dequeue(self, types: Collection[str], timeout_s: float) -> Delivery | None: ...
+
+    def ack(self, eval_id: str, token: str) -> None: ...
+
+    def nack(self, eval_id: str, token: str) -> None: ...
+
+    async def store_evaluations(
+        self, eval_id: str, token: str, evaluations: list[Evaluation]
+    ) -> int: ...
+
+    async def submit_plan(self, plan: Plan) -> PlanResult: ...
+
+
+class WorkerServicer:
+    """Translates between messages and the leader's queues; decides nothing."""
+
+    def __init__(self, queues: LeaderQueues) -> None:
+        self._queues = queues
+
+    def register(self, server: GrpcServer) -> None:
+        server.add_unary(methods.DEQUEUE, self.dequeue)
+        server.add_unary(methods.ACK, self.ack)
+        server.add_unary(methods.NACK, self.nack)
+        server.add_unary(methods.STORE_EVALUATIONS, self.store_evaluations)
+        server.add_unary(methods.SUBMIT_PLAN, self.submit_plan)
+
+    async def dequeue(self, request: DequeueRequest) -> DequeueReply:
+        timeout_s = min(max(request.timeout_s, 0.0), MAX_POLL_S)
+        delivery = await self._queues.dequeue(request.types, timeout_s)
+        if delivery is None:
+            return DequeueReply()
+        return DequeueReply(
+            evaluation=delivery.evaluation, token=delivery.token, wait_index=delivery.wait_index
+        )
+
+    async def ack(self, request: EvalTokenRequest) -> Empty:
+        self._queues.ack(request.eval_id, request.token)
+        return Empty()
+
+    async def nack(self, request: EvalTokenRequest) -> Empty:
+        self._queues.nack(request.eval_id, request.token)
+        return Empty()
+
+    async def store_evaluations(self, request: EvalsRequest) -> IndexReply:
+        index = await self._queues.store_evaluations(
+            request.eval_id, request.token, request.evaluations
+        )
+        return IndexReply(index=index)
+
+    async def submit_plan(self, request: SubmitPlanRequest) -> SubmitPlanReply:
+        return SubmitPlanReply(result=await self._queues.submit_plan(request.plan))
