@@ -27,6 +27,7 @@ class RotatingFiles:
         indexes = self._indexes()
         self._index = indexes[-1] if indexes else 0
         self._size = 0
+        self._inside_line = False
 
     def open(self) -> None:
         """Create or continue the newest file; a reader then finds it before the first output."""
@@ -45,17 +46,15 @@ class RotatingFiles:
             if self._fd < 0 and not self._reopen():
                 self.dropped_bytes += len(view)
                 return
-            room = self._max_bytes - self._size
-            if room <= 0:
+            size = self._fitting(data, len(data) - len(view))
+            if size == 0:
                 self._rotate()
                 continue
-            taken = self._append(bytes(view[: _line_end(data, len(data) - len(view), room)]))
+            taken = self._append(bytes(view[:size]))
             if taken == 0:
                 self.dropped_bytes += len(view)
                 return
             view = view[taken:]
-            if view:
-                self._rotate()
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -68,7 +67,20 @@ class RotatingFiles:
         except OSError:
             return 0
         self._size += written
+        self._inside_line = not data[:written].endswith(b"\n")
         return written
+
+    def _fitting(self, data: bytes, start: int) -> int:
+        """How much of `data[start:]` goes into this file: whole lines, if they are no longer than a
+        file; 0 when the next file must begin."""
+        room = self._max_bytes - self._size
+        rest = len(data) - start
+        if rest <= room:
+            return rest
+        end = data.rfind(b"\n", start, start + max(0, room))
+        if end >= 0:
+            return end + 1 - start
+        return max(0, room) if self._inside_line or self._size == 0 else 0
 
     def _reopen(self) -> bool:
         try:
@@ -81,6 +93,7 @@ class RotatingFiles:
         self.close()
         self._index += 1
         self._size = 0
+        self._inside_line = False
         for index in self._indexes():
             if index <= self._index - self._max_files:
                 self._delete(index)
@@ -100,12 +113,3 @@ class RotatingFiles:
             return []
         tails = [name[len(start) :] for name in names if name.startswith(start)]
         return sorted(int(tail) for tail in tails if tail.isdecimal())
-
-
-def _line_end(data: bytes, start: int, room: int) -> int:
-    """How much of `data[start:]` to put in a file with `room` bytes left."""
-    rest = len(data) - start
-    if rest <= room:
-        return rest
-    end = data.rfind(b"\n", start, start + room)
-    return end + 1 - start if end >= 0 else room
