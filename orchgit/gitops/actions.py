@@ -1,0 +1,172 @@
+"""What a commit does: the jobs it asks for against the jobs that are registered. Pure.
+
+A job's identity is (namespace, id): moving a file changes nothing. A deletion happens only because
+a tree that was read whole no longer names the job, within the source's prune policy; a job that
+owns volume claims, or more deletions than the policy's share, must be named in the commit message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchgit.gitops.discovery import DesiredJob, JobKey
+from orchgit.jobdiff.spec import same_spec
+from orchgit.model.job import Job
+from orchgit.model.rollout import JobAction
+from orchgit.model.source import PrunePolicy
+
+DELETE_TRAILER = "Orchgit-Delete"
+_TRAILER = re.compile(rf"^{DELETE_TRAILER}:[ \t]*(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A job as it is registered; `source` is the name of the source that manages it, or ''."""
+
+    job: Job
+    has_claims: bool = False
+
+    @property
+    def source(self) -> str:
+        return self.job.origin.source if self.job.origin is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do. `desired` is None for a deletion, `registered` for a creation."""
+
+    kind: JobAction
+    key: JobKey
+    desired: DesiredJob | None
+    registered: Registered | None
+
+    @property
+    def expected_modify_index(self) -> int:
+        """The compare-and-set condition: 0 means that the job must be new."""
+        return self.registered.job.job_modify_index if self.registered is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """`problems` refuse the whole commit; `kept` are jobs that pruning being off leaves alone."""
+
+    changes: tuple[Action, ...]
+    unchanged: tuple[JobKey, ...]
+    problems: tuple[str, ...] = ()
+    kept: tuple[JobKey, ...] = ()
+
+    def of(self, kind: JobAction) -> list[Action]:
+        return [action for action in self.changes if action.kind is kind]
+
+
+def delete_trailers(messages: Iterable[str]) -> frozenset[str]:
+    """Job names that `Orchgit-Delete:` lines give leave to delete; several may share a line."""
+    return frozenset(
+        name
+        for message in messages
+        for match in _TRAILER.finditer(message)
+        for name in re.split(r"[,\s]+", match[1])
+        if name
+    )
+
+
+def plan_actions(
+    source: str,
+    desired: Mapping[JobKey, DesiredJob],
+    registered: Mapping[JobKey, Registered],
+    prune: PrunePolicy,
+    may_delete: Collection[str],
+    steady: Collection[JobKey] = (),
+) -> Actions:
+    """`steady` are jobs known to be registered as the commit wants them; `desired` are the others.
+
+    `registered` holds every job this source manages, but for the steady ones, and every other one
+    that `desired` names. `may_delete` are job ids (or `namespace/id`) of the commit's trailers.
+    """
+    changes: list[Action] = []
+    unchanged: list[JobKey] = list(steady)
+    problems: list[str] = []
+    for key, wanted in desired.items():
+        known = registered.get(key)
+        problems.extend(_foreign(source, wanted, known))
+        action = _upsert(key, wanted, known)
+        if action is None:
+            unchanged.append(key)
+        else:
+            changes.append(action)
+    gone = _gone(source, desired, registered)
+    if not prune.enabled:
+        return Actions(tuple(changes), tuple(unchanged), tuple(problems), tuple(gone))
+    owned = len(steady) + sum(1 for job in registered.values() if _managed(source, job))
+    problems.extend(_unwanted_deletions(gone, registered, owned, prune, may_delete))
+    if gone and not desired and not steady:
+        problems.extend(_empty_tree(gone, may_delete))
+    changes += [Action(JobAction.DELETE, key, None, registered[key]) for key in gone]
+    return Actions(tuple(changes), tuple(unchanged), tuple(problems))
+
+
+def _upsert(key: JobKey, wanted: DesiredJob, known: Registered | None) -> Action | None:
+    if known is None:
+        return Action(JobAction.CREATE, key, wanted, None)
+    if known.job.stop:
+        return Action(JobAction.CREATE, key, wanted, known)
+    if same_spec(known.job, wanted.job) and known.source:
+        return None
+    return Action(JobAction.UPDATE, key, wanted, known)
+
+
+def _foreign(source: str, wanted: DesiredJob, known: Registered | None) -> Iterable[str]:
+    if known is not None and not known.job.stop and known.source not in ("", source):
+        yield (
+            f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r} already belongs to source "
+            f"{known.source!r}; delete it there first"
+        )
+
+
+def _managed(source: str, known: Registered) -> bool:
+    """Launched children follow their parent; stopped jobs are already gone."""
+    return known.source == source and not known.job.stop and not known.job.parent_id
+
+
+def _gone(
+    source: str, desired: Mapping[JobKey, DesiredJob], registered: Mapping[JobKey, Registered]
+) -> list[JobKey]:
+    return sorted(k for k, job in registered.items() if _managed(source, job) and k not in desired)
+
+
+def _named(key: JobKey, may_delete: Collection[str]) -> bool:
+    return key[1] in may_delete or f"{key[0]}/{key[1]}" in may_delete
+
+
+def _unwanted_deletions(
+    gone: Sequence[JobKey],
+    registered: Mapping[JobKey, Registered],
+    owned: int,
+    prune: PrunePolicy,
+    may_delete: Collection[str],
+) -> Iterable[str]:
+    unnamed = [key for key in gone if not _named(key, may_delete)]
+    for namespace, job_id in unnamed:
+        if registered[namespace, job_id].has_claims:
+            yield (
+                f"cannot delete job {job_id!r}: it owns sticky volume claims; add the line "
+                f"'{DELETE_TRAILER}: {job_id}' to the commit message to delete it"
+            )
+    if len(unnamed) * 100 > prune.max_share_percent * owned and len(unnamed) > 1:
+        names = ", ".join(job_id for _, job_id in unnamed[:5])
+        yield (
+            f"cannot delete {len(unnamed)} of {owned} jobs ({names}{', ...' * (len(unnamed) > 5)})"
+            f" in one commit: the limit is {prune.max_share_percent} %; add "
+            f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the prune limit"
+        )
+
+
+def _empty_tree(gone: Sequence[JobKey], may_delete: Collection[str]) -> Iterable[str]:
+    unnamed = [job_id for namespace, job_id in gone if not _named((namespace, job_id), may_delete)]
+    if unnamed:
+        yield (
+            "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
+            f"the last jobs add '{DELETE_TRAILER}: {unnamed[0]}' lines to the commit message"
+        )

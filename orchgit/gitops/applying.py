@@ -1,0 +1,176 @@
+"""Carrying a commit out: read it, plan it, one log entry; planned again when a race was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
+from orchgit.gitops.actions import delete_trailers
+from orchgit.gitops.commit_plan import (
+    CommitPlan,
+    Occasion,
+    deletions_of,
+    plan_commit,
+    refused_rollout,
+    rollout_of,
+    upserts_of,
+)
+from orchgit.gitops.discovery import DesiredJob, Discoverer, Discovery, JobKey
+from orchgit.gitops.repo import CommitInfo, Repository
+from orchgit.gitops.tree_files import read_file
+from orchgit.gitops.trees import CommitTree, FileTree
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source
+from orchgit.services.rollouts import apply_rollout, record_rollout
+from orchgit.services.world import World
+
+MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommit:
+    """A commit read whole: what it asks for, and what its messages give leave to delete."""
+
+    info: CommitInfo
+    tree: FileTree
+    discovery: Discovery
+    may_delete: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class SourceMemory:
+    """What one source's last applied commit asked for; lost at a restart, which costs a parse."""
+
+    discoverer: Discoverer
+    applied_commit: str = ""
+    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+
+    def previous(self, source: Source) -> Mapping[JobKey, DesiredJob] | None:
+        same = self.applied_commit and self.applied_commit == source.status.applied_commit
+        return self.applied_jobs if same else None
+
+
+class Applier:
+    """Applies commits of any source. The caller makes sure that one at a time is under way."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def read(
+        self, repository: Repository, commit_id: str, source: Source, memory: SourceMemory
+    ) -> ReadCommit:
+        """Reading and parsing happen in a thread: a large commit must not hold up heartbeats."""
+        return await asyncio.to_thread(read_commit, repository, commit_id, source, memory)
+
+    def source(self, name: str) -> Source:
+        with self._world.snapshot() as snapshot:
+            source = snapshot.source(name)
+        if source is None:
+            raise NotFoundError(f"cannot find source {name!r}: it was deleted")
+        return source
+
+    async def plan(self, read: ReadCommit, source_name: str, memory: SourceMemory) -> CommitPlan:
+        """The plan against the newest state."""
+        return await asyncio.to_thread(self._plan, read, source_name, memory)
+
+    def _plan(self, read: ReadCommit, source_name: str, memory: SourceMemory) -> CommitPlan:
+        with self._world.snapshot() as snapshot:
+            source = snapshot.source(source_name)
+            if source is None:
+                raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
+            previous = memory.previous(source)
+            return plan_commit(source, read.discovery, snapshot, read.may_delete, previous)
+
+    async def apply(
+        self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, memory: SourceMemory
+    ) -> Rollout:
+        """Commit the plan. Raises JobFileError with the problems of a plan made again, and
+        ConflictError when the source's applied commit moved or the races do not end."""
+        texts = await asyncio.to_thread(_texts, read, plan)
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                rollout = await self._propose(read, plan, occasion, texts)
+            except ConflictError:
+                plan = await self._replan(read, plan, memory)
+                continue
+            memory.applied_commit = read.info.commit.id
+            memory.applied_jobs = read.discovery.jobs
+            return rollout
+        raise ConflictError(
+            f"cannot apply commit {read.info.commit.id[:12]}: its jobs kept being changed by others"
+        )
+
+    async def _propose(
+        self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, texts: Mapping[JobKey, str]
+    ) -> Rollout:
+        now_ns = self._world.now_ns()
+        rollout = rollout_of(plan, read.info.commit, occasion, self._world.ids.new(), now_ns)
+        _, stored = await apply_rollout(
+            self._world,
+            rollout,
+            expected_commit=plan.source.status.applied_commit,
+            upserts=upserts_of(plan, rollout, texts),
+            deletions=deletions_of(plan),
+        )
+        return stored
+
+    async def _replan(self, read: ReadCommit, plan: CommitPlan, memory: SourceMemory) -> CommitPlan:
+        again = await self.plan(read, plan.source.name, memory)
+        if again.source.status.applied_commit != plan.source.status.applied_commit:
+            raise ConflictError(
+                f"cannot apply commit {read.info.commit.id[:12]}: source {plan.source.name!r} "
+                f"moved to {again.source.status.applied_commit[:12]} meanwhile"
+            )
+        refuse_problems(again, read)
+        return again
+
+    async def record_refused(
+        self, source: Source, read: ReadCommit, problems: tuple[str, ...], occasion: Occasion
+    ) -> Rollout:
+        """Keep a record of a commit that was refused; nothing else changes."""
+        rollout = refused_rollout(
+            source,
+            read.info.commit,
+            occasion,
+            problems,
+            self._world.ids.new(),
+            self._world.now_ns(),
+        )
+        await record_rollout(self._world, rollout)
+        return rollout
+
+
+def refuse_problems(plan: CommitPlan, read: ReadCommit) -> None:
+    if plan.problems:
+        raise JobFileError(
+            f"cannot apply commit {read.info.commit.id[:12]}:\n" + "\n".join(plan.problems),
+            plan.problems,
+        )
+
+
+def read_commit(
+    repository: Repository, commit_id: str, source: Source, memory: SourceMemory
+) -> ReadCommit:
+    info = repository.commit(commit_id)
+    tree = CommitTree(repository, commit_id)
+    discovery = memory.discoverer.discover(tree, source)
+    messages = repository.messages_between(commit_id, source.status.applied_commit)
+    if not messages:
+        messages = [info.message]
+    return ReadCommit(info, tree, discovery, delete_trailers(messages))
+
+
+def _texts(read: ReadCommit, plan: CommitPlan) -> dict[JobKey, str]:
+    """The files of the jobs to register, for `job inspect` and `orchgit blame`."""
+    found: dict[JobKey, str] = {}
+    for action in plan.actions.changes:
+        entry = read.tree.entry(action.desired.path) if action.desired is not None else None
+        if entry is None:
+            continue
+        try:
+            found[action.key] = read_file(read.tree, entry).decode("utf-8", "replace")
+        except OrchgitError:
+            continue  # it parsed a moment ago; without its text the job is still complete
+    return found

@@ -1,0 +1,233 @@
+"""The plan of one commit against one snapshot, and the log entry that carries it out.
+
+Made again, without reading git again, when a compare-and-set failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+
+import msgspec
+from msgspec.structs import replace
+
+from orchgit.errors import OrchgitError, ValidationError
+from orchgit.gitops.actions import Action, Actions, Registered, plan_actions
+from orchgit.gitops.discovery import DesiredJob, Discovery, JobKey
+from orchgit.jobdiff.spec import bare_spec
+from orchgit.model.job import Job, JobOrigin, JobSubmission
+from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+from orchgit.model.source import Source
+from orchgit.replication.commands import JobDeletion, JobUpsert
+from orchgit.services.admission import admit
+from orchgit.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """What applying the commit would do. Jobs in `actions` are admitted. With `problems` it must
+    not be applied; `warnings` are for the author."""
+
+    source: Source
+    actions: Actions
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.actions.changes
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """Why a commit is applied now: `trigger` is push, webhook, poll, watch, api or revert."""
+
+    trigger: str
+    pusher: str = ""
+    reverts: str = ""
+
+
+def plan_commit(
+    source: Source,
+    discovery: Discovery,
+    snapshot: Snapshot,
+    may_delete: Collection[str] = (),
+    previous: Mapping[JobKey, DesiredJob] | None = None,
+) -> CommitPlan:
+    """`previous` is what the applied commit asked for: a job that is the same object in both was
+    admitted then, and is left alone as long as the source still manages it."""
+    managed = set(snapshot.jobs_by_source(source.name))
+    steady = _steady(discovery.jobs, previous or {}, managed)
+    changed = {key: job for key, job in discovery.jobs.items() if key not in steady}
+    admitted, problems, warnings = _admit_all(changed, snapshot)
+    registered = _registered(snapshot, (managed - steady) | set(changed))
+    actions = plan_actions(
+        source.name, admitted, registered, source.prune, may_delete, sorted(steady)
+    )
+    found = (*discovery.problems, *problems, *actions.problems)
+    return CommitPlan(source, actions, found, tuple(warnings))
+
+
+def _steady(
+    desired: Mapping[JobKey, DesiredJob],
+    previous: Mapping[JobKey, DesiredJob],
+    managed: Collection[JobKey],
+) -> set[JobKey]:
+    return {key for key, job in desired.items() if previous.get(key) is job and key in managed}
+
+
+def _admit_all(
+    desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot
+) -> tuple[dict[JobKey, DesiredJob], list[str], list[str]]:
+    admitted: dict[JobKey, DesiredJob] = {}
+    problems: list[str] = []
+    warnings: list[str] = []
+    for key, wanted in desired.items():
+        place = f"{wanted.path}:{wanted.line}:1"
+        try:
+            result = admit(wanted.job, snapshot)
+        except ValidationError as error:
+            problems += [f"{place}: {problem}" for problem in error.problems or (str(error),)]
+        except OrchgitError as error:
+            problems.append(f"{place}: {error}")
+        else:
+            admitted[key] = with_fields(wanted, job=result.job)
+            warnings += [f"{place}: {warning}" for warning in result.warnings]
+    return admitted, problems, warnings
+
+
+def _registered(snapshot: Snapshot, keys: Collection[JobKey]) -> dict[JobKey, Registered]:
+    found: dict[JobKey, Registered] = {}
+    for namespace, job_id in keys:
+        job = snapshot.job(namespace, job_id)
+        if job is not None:
+            claims = snapshot.volume_claims(namespace, job_id)
+            found[namespace, job_id] = Registered(job, bool(claims))
+    return found
+
+
+def plan_hash(plan: CommitPlan) -> str:
+    """Names exactly what would be done: the actions, the jobs, and what they were computed from."""
+    digest = hashlib.sha256()
+    for action in plan.actions.changes:
+        spec = bare_spec(action.desired.job) if action.desired is not None else None
+        part = (action.kind, action.key, action.expected_modify_index, spec)
+        digest.update(msgspec.msgpack.encode(part))
+    return digest.hexdigest()
+
+
+def rollout_of(
+    plan: CommitPlan, commit: Commit, occasion: Occasion, rollout_id: str, now_ns: int
+) -> Rollout:
+    """The rollout as the entry will store it."""
+    return Rollout(
+        id=rollout_id,
+        source=plan.source.name,
+        commit=commit,
+        previous_commit=plan.source.status.applied_commit,
+        reverts=occasion.reverts,
+        trigger=occasion.trigger,
+        pusher=occasion.pusher,
+        status=RolloutStatus.APPLIED if plan.actions.changes else RolloutStatus.HEALTHY,
+        status_description="" if plan.actions.changes else "no job changed",
+        jobs=[_rollout_job(action) for action in plan.actions.changes],
+        plan_hash=plan_hash(plan),
+        create_time_ns=now_ns,
+        applied_time_ns=now_ns,
+        finished_time_ns=0 if plan.actions.changes else now_ns,
+    )
+
+
+def _rollout_job(action: Action) -> RolloutJob:
+    namespace, job_id = action.key
+    known = action.registered.job if action.registered is not None else None
+    job = RolloutJob(
+        namespace=namespace,
+        job_id=job_id,
+        action=action.kind,
+        job_version=known.version + 1 if known is not None else 0,
+    )
+    if action.desired is None:
+        assert known is not None
+        origin = known.origin or JobOrigin()
+        return replace(job, job_type=known.type, file=origin.file, line=origin.line)
+    return replace(
+        job,
+        job_type=action.desired.job.type,
+        file=action.desired.path,
+        line=action.desired.line,
+        blob_id=action.desired.blob_id,
+    )
+
+
+def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) -> list[JobUpsert]:
+    """The jobs to register, each stamped with the commit it comes from. `texts` are their files."""
+    return [
+        JobUpsert(
+            _stamped(action.desired, rollout),
+            _submission(action.desired, plan.source, texts.get(action.key)),
+            action.expected_modify_index,
+        )
+        for action in plan.actions.changes
+        if action.desired is not None
+    ]
+
+
+def _stamped(desired: DesiredJob, rollout: Rollout) -> Job:
+    origin = JobOrigin(
+        source=rollout.source,
+        rollout_id=rollout.id,
+        commit_id=rollout.commit.id,
+        author=rollout.commit.author,
+        subject=rollout.commit.subject,
+        file=desired.path,
+        line=desired.line,
+        blob_id=desired.blob_id,
+    )
+    return replace(desired.job, origin=origin, submit_time_ns=rollout.create_time_ns)
+
+
+def _submission(desired: DesiredJob, source: Source, text: str | None) -> JobSubmission | None:
+    if text is None:
+        return None
+    return JobSubmission(
+        namespace=desired.job.namespace,
+        job_id=desired.job.id,
+        source=text,
+        format="hcl2",
+        variable_flags=dict(source.variables) or None,
+    )
+
+
+def deletions_of(plan: CommitPlan) -> list[JobDeletion]:
+    return [
+        JobDeletion(*action.key, expected_modify_index=action.expected_modify_index)
+        for action in plan.actions.of(JobAction.DELETE)
+    ]
+
+
+def refused_rollout(
+    source: Source,
+    commit: Commit,
+    occasion: Occasion,
+    problems: Sequence[str],
+    rollout_id: str,
+    now_ns: int,
+) -> Rollout:
+    """The record of a commit that changes nothing because of its problems."""
+    count = len(problems)
+    return Rollout(
+        id=rollout_id,
+        source=source.name,
+        commit=commit,
+        previous_commit=source.status.applied_commit,
+        trigger=occasion.trigger,
+        pusher=occasion.pusher,
+        status=RolloutStatus.FAILED,
+        status_description=f"refused: {count} problem{'s' * (count != 1)}",
+        problems=list(problems[:200]),
+        create_time_ns=now_ns,
+        finished_time_ns=now_ns,
+    )

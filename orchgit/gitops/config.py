@@ -1,0 +1,27 @@
+"""Settings of the gitops part of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orchgit.errors import InvalidInputError
+from orchgit.gitops.fetch import GitCredential
+from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.rollouts import TrackerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GitopsConfig:
+    """`credentials` and `webhook_secrets` go by the names that sources refer to them with; they
+    come from the server's own config or environment and are never replicated or shown."""
+
+    limits: GitLimits = field(default_factory=GitLimits)
+    tracker: TrackerConfig = field(default_factory=TrackerConfig)
+    credentials: Mapping[str, GitCredential] = field(default_factory=dict)
+    webhook_secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        empty = sorted(name for name, secret in self.webhook_secrets.items() if not secret)
+        if empty:
+            raise InvalidInputError(f"cannot use an empty webhook secret: {', '.join(empty)}")

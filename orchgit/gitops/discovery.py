@@ -1,0 +1,229 @@
+"""From a tree to the jobs it asks for: each changed file parsed once, every problem reported.
+
+What a file means depends on its blob, its path, the source's variables, the parser, and the files
+it reads with `file()`; an outcome is kept under exactly these, so an unchanged file is not parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+
+from orchgit.errors import InvalidInputError, JobFileError, OrchgitError
+from orchgit.gitops.repo import EntryKind, TreeEntry
+from orchgit.gitops.tree_files import TreeFiles, read_file, seen_at
+from orchgit.gitops.trees import FileTree, blob_id_of, confined_path
+from orchgit.model.job import Job
+from orchgit.model.source import Source
+
+JobKey = tuple[str, str]
+"""(namespace, job id): a job's identity, whichever file it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class VarFile:
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A job and the line of its `job` block."""
+
+    job: Job
+    line: int
+
+
+class JobParser(Protocol):
+    """Turns one file into a job. `version` names its behaviour, for the cache. `files` is all
+    that the file's functions may read."""
+
+    @property
+    def version(self) -> str: ...
+
+    def parse(
+        self,
+        path: str,
+        content: bytes,
+        variables: dict[str, str],
+        var_files: Sequence[VarFile],
+        files: TreeFiles,
+    ) -> ParsedFile:
+        """Raises JobFileError with every problem as `file:line:column: message`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredJob:
+    """A job as a file asks for it, before admission."""
+
+    job: Job
+    path: str
+    line: int
+    blob_id: str
+
+    @property
+    def key(self) -> JobKey:
+        return (self.job.namespace, self.job.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """All a tree asks for. With `problems`, nothing of it may be applied."""
+
+    jobs: dict[JobKey, DesiredJob]
+    problems: tuple[str, ...]
+    file_count: int
+    parsed_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    desired: DesiredJob | None
+    problems: tuple[str, ...]
+    depends: tuple[tuple[str, str], ...]
+    """What it looked at in the tree, and what was there (see TreeFiles)."""
+
+
+@dataclass(slots=True)
+class ParseCache:
+    """Outcomes by what they depend on; the oldest leave first."""
+
+    max_files: int = 50_000
+    outcomes: dict[str, _Outcome] = field(default_factory=dict)
+
+    def put(self, key: str, outcome: _Outcome) -> None:
+        while len(self.outcomes) >= self.max_files:
+            self.outcomes.pop(next(iter(self.outcomes)), None)
+        self.outcomes[key] = outcome
+
+
+class Discoverer:
+    """Reads the jobs of one source; keeps what it parsed."""
+
+    def __init__(self, parser: JobParser, cache: ParseCache | None = None) -> None:
+        self._parser = parser
+        self._cache = cache or ParseCache()
+
+    def discover(self, tree: FileTree, source: Source) -> Discovery:
+        """The jobs of all files that match the source's paths. Raises no JobFileError: problems
+        of files are in the result, so that all of them are shown together."""
+        var_files, problems = _var_files(tree, source)
+        inputs = _digest(self._parser.version, source, var_files)
+        reading = _Reading(tree, source, var_files)
+        entries = _job_files(tree, source)
+        outcomes = []
+        parsed = 0
+        for entry in entries:
+            outcome, fresh = self._outcome(reading, entry, inputs)
+            parsed += fresh
+            outcomes.append(outcome)
+            problems.extend(outcome.problems)
+        found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
+        jobs, duplicates = _by_key(found)
+        return Discovery(jobs, tuple(problems + duplicates), len(entries), parsed)
+
+    def _outcome(self, reading: _Reading, entry: TreeEntry, inputs: str) -> tuple[_Outcome, bool]:
+        key = f"{entry.blob_id}:{inputs}:{entry.path}"
+        known = self._cache.outcomes.get(key)
+        if known is not None and reading.still_holds(known.depends):
+            return known, False
+        outcome = reading.parse(entry, self._parser)
+        self._cache.put(key, outcome)
+        return outcome, True
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One discovery's access to its tree."""
+
+    tree: FileTree
+    source: Source
+    var_files: Sequence[VarFile]
+
+    def still_holds(self, depends: Iterable[tuple[str, str]]) -> bool:
+        return all(seen_at(self.tree, place) == seen for place, seen in depends)
+
+    def parse(self, entry: TreeEntry, parser: JobParser) -> _Outcome:
+        files = TreeFiles(self.tree, entry.path)
+        try:
+            content = read_file(self.tree, entry)
+            variables = dict(self.source.variables)
+            parsed = parser.parse(entry.path, content, variables, self.var_files, files)
+            found = DesiredJob(parsed.job, entry.path, parsed.line, entry.blob_id)
+            desired = _in_namespace(found, self.source)
+        except JobFileError as error:
+            return _Outcome(None, error.problems or (str(error),), files.depends)
+        except OrchgitError as error:
+            return _Outcome(None, (_at_start(entry.path, str(error)),), files.depends)
+        return _Outcome(desired, (), files.depends)
+
+
+def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:
+    skipped = set(source.var_files)
+    return [
+        entry
+        for entry in tree.matching(source.paths)
+        if entry.path not in skipped and entry.kind is not EntryKind.SUBMODULE
+    ]
+
+
+def _var_files(tree: FileTree, source: Source) -> tuple[list[VarFile], list[str]]:
+    found: list[VarFile] = []
+    problems: list[str] = []
+    for path in source.var_files:
+        confined = confined_path("", path)
+        entry = tree.entry(confined) if confined else None
+        if entry is None:
+            problems.append(f"{path}: cannot read this var-file: the commit has no such file")
+            continue
+        try:
+            found.append(VarFile(entry.path, read_file(tree, entry)))
+        except OrchgitError as error:
+            problems.append(_at_start(entry.path, str(error)))
+    return found, problems
+
+
+def _digest(parser_version: str, source: Source, var_files: Sequence[VarFile]) -> str:
+    """Everything besides the file itself that its meaning depends on."""
+    parts = (
+        parser_version,
+        source.namespace,
+        sorted(source.variables.items()),
+        [(var_file.name, blob_id_of(var_file.content)) for var_file in var_files],
+    )
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+
+
+def _in_namespace(desired: DesiredJob, source: Source) -> DesiredJob:
+    """A source of one namespace puts its jobs there; a source of `default` may name others."""
+    if source.namespace in ("", "default", desired.job.namespace):
+        return desired
+    if desired.job.namespace != "default":
+        raise InvalidInputError(
+            f"{desired.path}:{desired.line}:1: job {desired.job.id!r} names namespace "
+            f"{desired.job.namespace!r}, but this source may only use {source.namespace!r}"
+        )
+    return replace(desired, job=msgspec.structs.replace(desired.job, namespace=source.namespace))
+
+
+def _by_key(found: Sequence[DesiredJob]) -> tuple[dict[JobKey, DesiredJob], list[str]]:
+    """Jobs by identity; two files with one id is an error that names both."""
+    jobs: dict[JobKey, DesiredJob] = {}
+    duplicates: list[str] = []
+    for desired in found:
+        first = jobs.setdefault(desired.key, desired)
+        if first is not desired:
+            duplicates.append(
+                f"{desired.path}:{desired.line}:1: job {desired.job.id!r} is also defined in "
+                f"{first.path}:{first.line}; a job has one file"
+            )
+    return jobs, duplicates
+
+
+def _at_start(path: str, message: str) -> str:
+    return message if message.startswith(f"{path}:") else f"{path}:1:1: {message}"

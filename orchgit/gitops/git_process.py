@@ -1,0 +1,218 @@
+"""Running git: always a child with an argument list, a clean environment, limits and a time-out.
+
+The environment holds nothing of the server's. The only config git reads is the file written here
+and the repository's own, which no repository content can change: no hooks, no external protocols,
+every object checked on the way in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchgit.errors import SourceError, TimedOutError, TooLargeError
+from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.urls import ALLOWED_PROTOCOLS, redact
+
+_CONFIG = """\
+[core]
+\thooksPath = /dev/null
+\tfsyncMethod = fsync
+\tfsync = committed,loose-object
+\talternateRefsCommand =
+[transfer]
+\tfsckObjects = true
+\thideRefs = refs/orchgit
+\tadvertiseSID = false
+[protocol]
+\tallow = never
+[protocol "file"]
+\tallow = always
+[protocol "http"]
+\tallow = always
+[protocol "https"]
+\tallow = always
+[protocol "ssh"]
+\tallow = always
+[http]
+\tfollowRedirects = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[fetch]
+\trecurseSubmodules = false
+\twriteCommitGraph = false
+[submodule]
+\trecurse = false
+[safe]
+\tdirectory = *
+"""
+_STDERR_KEPT = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """What a finished git said; `stderr` is already free of credentials."""
+
+    returncode: int
+    stdout: bytes
+    stderr: str
+
+
+class GitProcess:
+    """Starts git children for one directory of mirrors."""
+
+    def __init__(self, home: Path, limits: GitLimits) -> None:
+        self._home = home
+        self.limits = limits
+
+    def prepare(self) -> None:
+        """Write the config that every child reads; `safe.directory` lets local sources be read."""
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._home / "gitconfig").write_text(_CONFIG, encoding="ascii")
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            "HOME": str(self._home),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": str(self._home / "gitconfig"),
+            "GIT_ALLOW_PROTOCOL": ":".join(ALLOWED_PROTOCOLS),
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "/bin/false",
+            "SSH_ASKPASS": "/bin/false",
+            "GIT_OPTIONAL_LOCKS": "0",
+            **(extra or {}),
+        }
+
+    async def start(
+        self, args: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Process:
+        """A running git with pipes; the leader of a process group, which `kill` ends whole."""
+        process = await asyncio.create_subprocess_exec(
+            "git",
+            *args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=cwd or self._home,
+            env=self.environment(env),
+            start_new_session=True,
+        )
+        self._limit(process.pid)
+        return process
+
+    def _limit(self, pid: int) -> None:
+        """Applied before any data is fed; children that git starts later inherit them."""
+        limits = {
+            resource.RLIMIT_AS: self.limits.max_git_memory_bytes,
+            resource.RLIMIT_FSIZE: self.limits.max_fetch_bytes,
+            resource.RLIMIT_CORE: 0,
+        }
+        for which, value in limits.items():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, which, (value, value))
+
+    async def run(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: AsyncIterator[bytes] | bytes | None = None,
+        max_output_bytes: int = 16 * 1024 * 1024,
+    ) -> GitResult:
+        """Run git to its end. TimedOutError and TooLargeError kill it and all it started."""
+        process = await self.start(args, cwd=cwd, env=env)
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr, _ = await asyncio.gather(
+                    _read_capped(process, max_output_bytes),
+                    _read_tail(process),
+                    _feed(process, stdin),
+                )
+                returncode = await process.wait()
+        except TimeoutError:
+            raise TimedOutError(
+                f"cannot finish git {args[0]} within its limit of {timeout_s:g} s"
+            ) from None
+        finally:
+            await kill(process)
+        return GitResult(returncode, stdout, redact(stderr.decode("utf-8", "replace")))
+
+    async def check(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: AsyncIterator[bytes] | bytes | None = None,
+    ) -> bytes:
+        """`run`, and a SourceError with git's own last words if it failed."""
+        result = await self.run(args, timeout_s=timeout_s, cwd=cwd, env=env, stdin=stdin)
+        if result.returncode != 0:
+            raise SourceError(f"cannot run git {args[0]}: {last_words(result.stderr)}")
+        return result.stdout
+
+
+def last_words(stderr: str) -> str:
+    """The lines of git's stderr that say what went wrong, on one line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))] or lines
+    return "; ".join(telling[-3:])[:600] or "it said nothing"
+
+
+async def kill(process: Process) -> None:
+    """End the process and its group if it still runs, and reap it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _feed(process: Process, data: AsyncIterator[bytes] | bytes | None) -> None:
+    assert process.stdin is not None
+    try:
+        if isinstance(data, bytes):
+            process.stdin.write(data)
+            await process.stdin.drain()
+        elif data is not None:
+            async for chunk in data:
+                process.stdin.write(chunk)
+                await process.stdin.drain()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+    except (BrokenPipeError, ConnectionResetError):
+        return  # git ended early; its exit status tells why
+
+
+async def _read_capped(process: Process, limit: int) -> bytes:
+    assert process.stdout is not None
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await process.stdout.read(65_536):
+        size += len(chunk)
+        if size > limit:
+            raise TooLargeError(f"cannot read git's answer: it is larger than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _read_tail(process: Process) -> bytes:
+    assert process.stderr is not None
+    kept = b""
+    while chunk := await process.stderr.read(65_536):
+        kept = (kept + chunk)[-_STDERR_KEPT:]
+    return kept

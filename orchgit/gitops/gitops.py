@@ -1,0 +1,172 @@
+"""The gitops part of a server, put together: what the API and the composition root use."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from starlette.routing import Route
+
+from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.gitops.applying import Applier, SourceMemory
+from orchgit.gitops.commit_plan import Occasion
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.discovery import Discoverer, JobParser
+from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.log import LOG
+from orchgit.gitops.mirrors import Mirrors
+from orchgit.gitops.previews import Preview, Previewer
+from orchgit.gitops.push import Forecaster, PushReceiver
+from orchgit.gitops.reconciler import ReconcilerPorts, full_ref, keep_applied
+from orchgit.gitops.remote import GitRemote
+from orchgit.gitops.reverting import Reverter
+from orchgit.gitops.rollouts import RolloutTracker
+from orchgit.gitops.sources import SourceLoops
+from orchgit.gitops.webhook_routes import WebhookRoutes
+from orchgit.model.rollout import Commit, Rollout
+from orchgit.model.source import Source, SourceKind
+from orchgit.services.world import World
+
+
+class Gitops:
+    """`start` on gaining leadership, `stop` on losing it or at shutdown; `routes` always.
+
+    The mirrors lie in `<data_dir>/git`; they can all be made again from the sources, but for the
+    built-in ones.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        data_dir: Path,
+        parser: JobParser,
+        forecaster: Forecaster,
+        config: GitopsConfig | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.config = config or GitopsConfig()
+        self._world = world
+        self._parser = parser
+        self._memories: dict[str, SourceMemory] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        limits = self.config.limits
+        self._git = GitProcess(data_dir / "git", limits)
+        self._git.prepare()
+        self.mirrors = Mirrors(data_dir / "git", limits)
+        applier = Applier(world)
+        self.tracker = RolloutTracker(world, self.config.tracker)
+        self._applier = applier
+        self._receiver = PushReceiver(self._git, applier, self.tracker, forecaster, self._memory)
+        self._previewer = Previewer(applier, forecaster, limits)
+        self._reverter = Reverter(world, applier)
+        ports = ReconcilerPorts(
+            world,
+            self._git,
+            applier,
+            self.config.credentials,
+            chance or random.Random(),  # noqa: S311 - jitter, no secret
+            self._memory,
+        )
+        self._loops = SourceLoops(self.mirrors, ports, self._forget)
+        self._remote = GitRemote(world, self.mirrors, self._git, self._receiver)
+        self._webhooks = WebhookRoutes(
+            self._sources, self.config.webhook_secrets, self.wake, limits.webhook_max_bytes
+        )
+
+    def _memory(self, source: str) -> SourceMemory:
+        return self._memories.setdefault(source, SourceMemory(Discoverer(self._parser)))
+
+    def _forget(self, source: str) -> None:
+        self._memories.pop(source, None)
+
+    def _sources(self) -> Sequence[Source]:
+        with self._world.snapshot() as snapshot:
+            return snapshot.sources()
+
+    @property
+    def routes(self) -> list[Route]:
+        """The git remote and the webhooks."""
+        return [*self._remote.routes(), *self._webhooks.routes()]
+
+    async def start(self) -> None:
+        """Begin to follow all sources and all rollouts that are under way."""
+        if self._tasks:
+            return
+        loops = (self._loops.run(), self.tracker.run())
+        self._tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
+        for task in self._tasks:
+            task.add_done_callback(_log_end)
+
+    async def stop(self) -> None:
+        """End every loop. An apply under way is complete in the log or has not happened."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
+        """Look at the source now; `force` tries a refused commit again. Raises NotFoundError."""
+        self._loops.wake(source, trigger, force)
+
+    async def sync(self, source: str) -> None:
+        """Look at the source now, and return when that is done."""
+        await self._loops.reconciler(source).round_after_now()
+
+    async def preview_files(self, source: str, files: Mapping[str, bytes]) -> Preview:
+        """What a whole work tree's files would do (`orchgit diff`)."""
+        return await self._previewer.of_files(source, files, self._memory(source))
+
+    async def preview_revision(self, source: str, revision: str) -> Preview:
+        """What a commit that is in the mirror would do (`orchgit diff REV`)."""
+        mirror = self.mirrors.get(self._applier.source(source).name)
+        return await self._previewer.of_revision(source, mirror, revision, self._memory(source))
+
+    async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
+        """Take a rollout back; see `Reverter.revert`."""
+        with self._world.snapshot() as snapshot:
+            rollout = snapshot.rollout(rollout_id)
+        name = rollout.source if rollout is not None else ""
+        if not name:
+            raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
+        return await self._reverter.revert(
+            rollout_id, self.mirrors.get(name), self._memory(name), pusher
+        )
+
+    def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
+        """The rollout's states as they are judged, up to and including the last."""
+        return self.tracker.follow(rollout)
+
+    async def seed(self, source: str, files: Mapping[str, bytes], message: str) -> Rollout | None:
+        """Commit files to an empty built-in repository and apply them, as a first push would.
+
+        None if the branch has a commit already.
+        """
+        settings = self._applier.source(source)
+        if settings.kind != SourceKind.BUILTIN:
+            raise InvalidInputError(f"cannot seed source {source!r}: it is not built in")
+        mirror, memory = self.mirrors.get(source), self._memory(source)
+        async with mirror.lock:
+            repository = mirror.open()
+            ref = full_ref(settings.ref)
+            if repository.resolve(ref) is not None:
+                return None
+            author = Commit(
+                author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
+            )
+            commit_id = repository.write_commit(None, files, author, message)
+            repository.set_head(ref)
+            read = await self._applier.read(repository, commit_id, settings, memory)
+            plan = await self._applier.plan(read, source, memory)
+            if plan.problems:
+                raise InvalidInputError(f"cannot seed {source!r}:\n" + "\n".join(plan.problems))
+            rollout = await self._applier.apply(read, plan, Occasion("push"), memory)
+            repository.set_ref(ref, commit_id)
+            keep_applied(repository, commit_id)
+            return rollout
+
+
+def _log_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        LOG.error("gitops loop ended", task=task.get_name(), error=repr(task.exception()))

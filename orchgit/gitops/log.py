@@ -1,0 +1,7 @@
+"""The log of this package. What is logged here never holds a URL that was not redacted."""
+
+from __future__ import annotations
+
+import structlog
+
+LOG: structlog.stdlib.BoundLogger = structlog.get_logger("orchgit.gitops")

@@ -1,0 +1,237 @@
+"""One loop per source: brings its newest commit into the cluster, and nothing else ever out of it.
+
+Polled, woken by webhooks, watches and people. One apply at a time per source (the mirror's lock);
+commits that arrive meanwhile are superseded by the newest. Whatever goes wrong before the log entry
+leaves the jobs as they are: an outage is an error in the source's status, never "no jobs".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from msgspec.structs import replace
+
+from orchgit.errors import JobFileError, OrchgitError, SourceError
+from orchgit.gitops.applying import Applier, SourceMemory
+from orchgit.gitops.commit_plan import Occasion
+from orchgit.gitops.fetch import FETCHED_REF, GitCredential, update_mirror
+from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.log import LOG
+from orchgit.gitops.mirrors import Mirror
+from orchgit.gitops.refs import is_commit_id
+from orchgit.gitops.repo import Repository
+from orchgit.gitops.wakeups import Wake, Wakeups
+from orchgit.model.base import NS_PER_S
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source, SourceKind
+from orchgit.services.sources import record_source_status
+from orchgit.services.world import World
+
+APPLIED_REF = "refs/orchgit/applied"
+_JITTER_SHARE = 0.2
+_MAX_BACKOFF_S = 300.0
+
+
+def full_ref(ref: str) -> str:
+    """The full name of a built-in repository's branch; remotes are asked what they have."""
+    return ref if ref.startswith("refs/") or is_commit_id(ref) else f"refs/heads/{ref}"
+
+
+def keep_applied(repository: Repository, commit_id: str) -> None:
+    """Hold on to the applied commit in the mirror, whatever happens to its branch."""
+    repository.set_ref(APPLIED_REF, commit_id)
+
+
+def _was_refused(source: Source, commit_id: str) -> bool:
+    """Refused for good: it is tried again only when someone asks, or the settings change."""
+    return commit_id == source.status.seen_commit
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilerPorts:
+    """What the loops of all sources share."""
+
+    world: World
+    git: GitProcess
+    applier: Applier
+    credentials: Mapping[str, GitCredential]
+    random: Random
+    memory: Callable[[str], SourceMemory]
+
+
+class SourceReconciler:
+    """Follows one source until `run` is cancelled."""
+
+    def __init__(self, name: str, mirror: Mirror, ports: ReconcilerPorts) -> None:
+        self.name = name
+        self._mirror = mirror
+        self._ports = ports
+        self._wakeups = Wakeups(ports.world.clock)
+        self._failures = 0
+        self._rounds = 0
+        self._round_done = asyncio.Condition()
+
+    def wake(self, trigger: str, force: bool = False) -> None:
+        self._wakeups.request(Wake(trigger, force))
+
+    async def run(self) -> None:
+        self.wake("poll")
+        while True:
+            wake = await self._wakeups.next(self._pause_s())
+            try:
+                await self.reconcile(wake)
+                self._failures = 0
+            except OrchgitError as error:
+                self._failures += 1
+                await self._note_error(error)
+            async with self._round_done:
+                self._rounds += 1
+                self._round_done.notify_all()
+
+    async def round_after_now(self) -> None:
+        """Wait until a round that started after this call has ended; for `sync -wait` and tests."""
+        target = self._rounds + 1
+        self.wake("api", force=True)
+        async with self._round_done:
+            await self._round_done.wait_for(lambda: self._rounds >= target)
+
+    def _pause_s(self) -> float:
+        """The poll interval with jitter; longer after each failure in a row, up to a bound."""
+        try:
+            interval_s = self._ports.applier.source(self.name).poll_interval_ns / NS_PER_S
+        except OrchgitError:
+            return _MAX_BACKOFF_S
+        backoff_s = interval_s * float(1 << min(self._failures, 8))
+        bounded_s = max(interval_s, min(backoff_s, _MAX_BACKOFF_S))
+        return bounded_s * (1 + _JITTER_SHARE * self._ports.random.random())
+
+    async def reconcile(self, wake: Wake) -> Rollout | None:
+        """One round. The rollout if a commit was applied. Raises what stopped it."""
+        async with self._mirror.lock:
+            source = self._ports.applier.source(self.name)
+            if source.paused:
+                return None
+            commit_id = await self._newest_commit(source)
+            if commit_id is None or not self._is_due(source, commit_id, wake):
+                return None
+            return await self._apply(source, commit_id, wake)
+
+    async def _newest_commit(self, source: Source) -> str | None:
+        if source.kind == SourceKind.BUILTIN:
+            return self._builtin_commit(source)
+        known = source.status.applied_commit
+        repository = self._mirror.open()
+        if not repository.has_commit(known):
+            known = ""
+        credential = self._ports.credentials.get(source.credential)
+        if source.credential and credential is None:
+            raise SourceError(
+                f"cannot read source {source.name!r}: the server's config has no credential named "
+                f"{source.credential!r}"
+            )
+        commit_id = await update_mirror(
+            self._ports.git, self._mirror.path, source.url, source.ref, known, credential
+        )
+        if commit_id == known:
+            return commit_id
+        return self._mirror.open().resolve(FETCHED_REF)
+
+    def _builtin_commit(self, source: Source) -> str | None:
+        """The branch's commit. The log is ahead of the ref only after a crash in a push: repaired
+        here, so that the branch shows what was acknowledged by the log."""
+        repository = self._mirror.open()
+        ref = full_ref(source.ref)
+        found = repository.resolve(ref)
+        applied = source.status.applied_commit
+        if not applied or not repository.has_commit(applied):
+            return found
+        if found is None or (found != applied and repository.is_descendant(applied, found)):
+            LOG.warning("repaired a branch from the log", source=source.name, commit=applied)
+            repository.set_ref(ref, applied)
+            return applied
+        return found
+
+    def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
+        if commit_id == source.status.applied_commit:
+            self._clear_error(source)
+            return False
+        if commit_id in source.status.quarantined:
+            return False
+        if _was_refused(source, commit_id) and not wake.force:
+            return False
+        applied = source.status.applied_commit
+        descends = not applied or self._mirror.open().is_descendant(commit_id, applied)
+        if not descends and not source.allow_rewind:
+            raise SourceError(
+                f"cannot apply commit {commit_id[:12]} of source {source.name!r}: it does not "
+                f"descend from the applied commit {applied[:12]}; was history rewritten? "
+                "Set allow_rewind to accept it"
+            )
+        return True
+
+    async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout:
+        repository = self._mirror.open()
+        memory = self._ports.memory(self.name)
+        applier = self._ports.applier
+        read = await applier.read(repository, commit_id, source, memory)
+        plan = await applier.plan(read, self.name, memory)
+        occasion = Occasion(wake.trigger)
+        if plan.problems:
+            await applier.record_refused(source, read, plan.problems, occasion)
+            await self._note_refused(source, commit_id, plan.problems)
+            raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
+        rollout = await applier.apply(read, plan, occasion, memory)
+        keep_applied(repository, commit_id)
+        LOG.info(
+            "commit applied",
+            source=self.name,
+            commit=commit_id,
+            rollout=rollout.id,
+            jobs=len(rollout.jobs),
+            parsed=read.discovery.parsed_count,
+        )
+        return rollout
+
+    async def _note_refused(
+        self, source: Source, commit_id: str, problems: tuple[str, ...]
+    ) -> None:
+        first = problems[0] if problems else ""
+        text = f"refused commit {commit_id[:12]}: {len(problems)} problem(s): {first}"
+        status = replace(
+            source.status,
+            seen_commit=commit_id,
+            last_error=text[:1000],
+            last_checked_ns=self._ports.world.now_ns(),
+        )
+        await record_source_status(self._ports.world, self.name, status)
+
+    async def _note_error(self, error: OrchgitError) -> None:
+        """In the log each time; in the source's status only when it says something new."""
+        LOG.warning("cannot reconcile", source=self.name, error=str(error))
+        if isinstance(error, JobFileError):
+            return  # noted with its problems already
+        try:
+            source = self._ports.applier.source(self.name)
+            await self._record_error(source, str(error)[:1000])
+        except OrchgitError as unrecorded:
+            LOG.warning("cannot record an error", source=self.name, error=str(unrecorded))
+
+    async def _record_error(self, source: Source, text: str) -> None:
+        if source.status.last_error == text:
+            return
+        now_ns = self._ports.world.now_ns()
+        status = replace(source.status, last_error=text, last_checked_ns=now_ns)
+        await record_source_status(self._ports.world, self.name, status)
+
+    def _clear_error(self, source: Source) -> None:
+        if source.status.last_error:
+            task = asyncio.create_task(self._record_error(source, ""), name="clear source error")
+            task.add_done_callback(_log_failure)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        LOG.warning("cannot clear a source's error", error=str(task.exception()))

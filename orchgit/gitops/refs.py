@@ -1,0 +1,54 @@
+"""Names of refs: which may be used at all, and which advertised ref a source's setting means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchgit.errors import InvalidInputError, SourceError
+
+_COMMIT_ID = re.compile(r"^[0-9a-f]{40}(?:[0-9a-f]{24})?$")
+_BAD = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
+ZERO_ID = "0" * 40
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRef:
+    """`name` is what to fetch: a full ref name, or the commit id itself."""
+
+    name: str
+    commit_id: str
+
+
+def is_commit_id(text: str) -> bool:
+    return _COMMIT_ID.match(text) is not None
+
+
+def check_ref_name(ref: str) -> str:
+    """The same ref, if git would accept it as a name and it cannot be read as an option."""
+    if ref.startswith("-"):
+        raise InvalidInputError(f"cannot use ref {ref!r}: a ref must not start with '-'")
+    stem = ref.rpartition("/")[2]
+    if not ref or _BAD.search(ref) or ref.endswith(("/", ".")) or ref.startswith(("/", ".")):
+        raise InvalidInputError(f"cannot use ref {ref!r}: it is not a valid ref name")
+    if stem.startswith("-"):
+        raise InvalidInputError(f"cannot use ref {ref!r}: a branch must not start with '-'")
+    return ref
+
+
+def resolve_ref(wanted: str, advertised: Mapping[str, str]) -> ResolvedRef:
+    """Which commit a source's `ref` means among a remote's refs; tags are peeled.
+
+    A missing ref is a SourceError: an outage, never "no jobs".
+    """
+    check_ref_name(wanted)
+    if is_commit_id(wanted):
+        return ResolvedRef(wanted, wanted)
+    for name in (wanted, f"refs/heads/{wanted}", f"refs/tags/{wanted}", f"refs/{wanted}"):
+        commit_id = advertised.get(f"{name}^{{}}") or advertised.get(name)
+        if commit_id is not None:
+            return ResolvedRef(name, commit_id)
+    heads = sorted(n.removeprefix("refs/heads/") for n in advertised if n.startswith("refs/heads/"))
+    known = ", ".join(heads[:10]) or "none"
+    raise SourceError(f"cannot find ref {wanted!r}; branches there: {known}")

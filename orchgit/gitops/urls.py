@@ -1,0 +1,96 @@
+"""Repository URLs: which are allowed, and how they are shown without their secrets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from orchgit.errors import InvalidInputError
+
+ALLOWED_PROTOCOLS = ("file", "http", "https", "ssh")
+
+_SCP_LIKE = re.compile(
+    r"^(?:(?P<user>[\w.+-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(?P<path>.+)$"
+)
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryUrl:
+    """A checked URL; `origin` (scheme, host, port) is what a credential is bound to."""
+
+    text: str
+    protocol: str
+    host: str = ""
+    origin: str = ""
+    path: str = ""
+
+
+def parse_url(text: str) -> RepositoryUrl:
+    """Raises InvalidInputError for anything but file, http(s) and ssh repositories.
+
+    `host:path` is ssh, as in git; an absolute path is `file`. A leading `-` is refused everywhere,
+    since git would read it as an option (or hand it to ssh as one).
+    """
+    if not text or text != text.strip() or any(ord(c) < 32 for c in text):
+        raise InvalidInputError(
+            f"cannot use repository URL {redact(text)!r}: it is empty or has odd spaces"
+        )
+    if text.startswith("/"):
+        return RepositoryUrl(text, "file", path=text)
+    if "://" in text:
+        return _parse_full(text)
+    match = _SCP_LIKE.match(text)
+    if match is None:
+        raise _refused(text, "write https://, ssh://, file:// or user@host:path")
+    return _ssh(text, match["host"], match["user"] or "", match["path"])
+
+
+def _parse_full(text: str) -> RepositoryUrl:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise _refused(text, "its host or port cannot be read") from error
+    scheme = parts.scheme.lower()
+    if scheme not in ALLOWED_PROTOCOLS:
+        raise _refused(text, f"its protocol is not one of {', '.join(ALLOWED_PROTOCOLS)}")
+    host = parts.hostname or ""
+    if scheme == "file":
+        if host or not parts.path.startswith("/"):
+            raise _refused(text, "a file:// URL has an absolute path and no host")
+        return RepositoryUrl(text, scheme, path=parts.path)
+    if not host:
+        raise _refused(text, "it names no host")
+    if scheme == "ssh":
+        return _ssh(text, host, parts.username or "", parts.path)
+    if parts.username or parts.password:
+        raise _refused(text, "it holds a user or password: name a credential of the server instead")
+    origin = f"{scheme}://{host}:{port}" if port else f"{scheme}://{host}"
+    return RepositoryUrl(text, scheme, host, origin, parts.path)
+
+
+def _ssh(text: str, host: str, user: str, path: str) -> RepositoryUrl:
+    if host.startswith("-") or user.startswith("-") or path.lstrip("/").startswith("-"):
+        raise _refused(text, "a host, user or path must not start with '-'")
+    return RepositoryUrl(text, "ssh", host, f"ssh://{host}", path)
+
+
+def _refused(text: str, why: str) -> InvalidInputError:
+    return InvalidInputError(f"cannot use repository URL {redact(text)!r}: {why}")
+
+
+def redact(text: str) -> str:
+    """The text with `user:password@` of every URL in it replaced; for errors, logs and status."""
+    return _CREDENTIALS.sub(lambda match: f"{match['scheme']}***@", text)
+
+
+def normalized(url: str) -> str:
+    """One spelling per repository, to match a webhook's URLs with a source's: host and path."""
+    try:
+        parsed = parse_url(redact(url).replace("***@", ""))
+    except InvalidInputError:
+        return ""
+    path = parsed.path.strip("/").removesuffix(".git").lower()
+    return f"{parsed.host.lower()}/{path}"

@@ -1,0 +1,55 @@
+"""Wake-ups that cannot get lost: those that come during the work cause one more round of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from orchgit.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Why the loop runs now. `force`: also what was refused before is tried again."""
+
+    trigger: str
+    force: bool = False
+
+
+class Wakeups:
+    """Requests are numbered; a round handles all that were made before it *started*."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._requested = 0
+        self._handled = 0
+        self._reasons: list[Wake] = []
+        self._event = asyncio.Event()
+
+    def request(self, wake: Wake) -> None:
+        """May be called at any time from the loop's thread; many before a round are one round."""
+        self._requested += 1
+        if wake not in self._reasons:
+            self._reasons.append(wake)
+        self._event.set()
+
+    async def next(self, timeout_s: float) -> Wake:
+        """Wait for a request, or for `timeout_s` to pass (a poll); call before each round."""
+        if self._requested == self._handled:
+            await self._wait(timeout_s)
+        self._event.clear()
+        self._handled = self._requested
+        reasons, self._reasons = self._reasons, []
+        if not reasons:
+            return Wake("poll")
+        return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
+
+    async def _wait(self, timeout_s: float) -> None:
+        event = asyncio.create_task(self._event.wait())
+        timer = asyncio.create_task(self._clock.sleep(timeout_s))
+        try:
+            await asyncio.wait((event, timer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (event, timer):
+                task.cancel()
+            await asyncio.gather(event, timer, return_exceptions=True)

@@ -1,0 +1,80 @@
+"""What a host's module makes of a request, and the checks they share."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError
+
+MAX_URLS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PushEvent:
+    """A ref moved. `repository_urls` are spellings of one repository."""
+
+    repository_urls: tuple[str, ...]
+    ref: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class PingEvent:
+    """The host asks whether anyone is there, or tells of something that is no push."""
+
+
+Event = PushEvent | PingEvent
+
+
+def check_hex_hmac(signature: str | None, prefix: str, body: bytes, secret: str) -> None:
+    """Raises NotAllowedError unless `signature` is the HMAC-SHA256 of the raw body."""
+    if not secret:
+        raise NotAllowedError("cannot accept a webhook: no secret is set for this source")
+    if not signature or not signature.startswith(prefix):
+        raise NotAllowedError("cannot accept a webhook: its signature is missing")
+    expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    given = signature.removeprefix(prefix).encode("utf-8", "replace")
+    if not hmac.compare_digest(given, expected.encode()):
+        raise NotAllowedError("cannot accept a webhook: its signature is wrong")
+
+
+def lower_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def text_at(document: object, *path: str) -> str:
+    """The string at a path of objects; '' where anything else is found."""
+    for name in path:
+        if not isinstance(document, dict):
+            return ""
+        document = document.get(name)
+    return document if isinstance(document, str) else ""
+
+
+def require_object(document: object) -> dict[str, object]:
+    if not isinstance(document, dict):
+        raise InvalidInputError("cannot read a webhook: its body is not a JSON object")
+    return document
+
+
+class Deliveries:
+    """Ids seen lately: a delivery that was recorded somewhere is not accepted again."""
+
+    def __init__(self, kept: int = 10_000) -> None:
+        self._kept = kept
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def accept(self, delivery_id: str) -> None:
+        """Raises ConflictError for an id that was accepted before; call it after the signature
+        was checked, so that nobody else can use ids up."""
+        if not delivery_id or len(delivery_id) > 200:
+            raise InvalidInputError("cannot accept a webhook: its delivery id is missing")
+        if delivery_id in self._seen:
+            raise ConflictError(f"cannot accept delivery {delivery_id}: it was accepted before")
+        self._seen[delivery_id] = None
+        while len(self._seen) > self._kept:
+            self._seen.popitem(last=False)

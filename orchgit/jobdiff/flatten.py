@@ -1,0 +1,67 @@
+"""An object's plain fields as text by name: what a report compares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+
+import msgspec
+
+
+def flat_fields(
+    value: object, omit: Collection[str] = (), template: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Numbers, texts, booleans, and maps of them as `Name[key]`; None and deeper things are left
+    out. `template` gives the fields an object has even when they are not set."""
+    found: dict[str, str] = dict(template or {})
+    for name, item in _items(value):
+        if name in omit or item is None:
+            continue
+        text = as_text(item)
+        if text is not None:
+            found[name] = text or found.get(name, "")
+        elif isinstance(item, Mapping):
+            entries = ((key, as_text(each)) for key, each in item.items())
+            found.update({f"{name}[{key}]": each for key, each in entries if each is not None})
+    return found
+
+
+def flat_tree(value: object, prefix: str = "") -> dict[str, str]:
+    """A free-form map or list, all the way down: `args[0]`, `mount[0][target]`."""
+    text = as_text(value)
+    if text is not None:
+        return {prefix: text}
+    found: dict[str, str] = {}
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            found |= flat_tree(item, f"{prefix}[{key}]" if prefix else str(key))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            found |= flat_tree(item, f"{prefix}[{number}]")
+    return found
+
+
+def as_text(value: object) -> str | None:
+    """A primitive as the report shows it; None for anything else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float):
+        return str(value)
+    return None
+
+
+def _items(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, msgspec.Struct):
+        return [(shown, getattr(value, name)) for name, shown in _names(type(value))]
+    if isinstance(value, Mapping):
+        return [(str(key), item) for key, item in value.items()]
+    return []
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))

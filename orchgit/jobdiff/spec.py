@@ -1,0 +1,31 @@
+"""Whether two versions of a job ask for the same thing."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from orchgit.model.job import Job
+
+
+def bare_spec(job: Job) -> Job:
+    """The job without what the server keeps about it: indexes, status, origin, times."""
+    return replace(
+        job,
+        nomad_token_id="",
+        version_tag=None,
+        origin=None,
+        status="",
+        status_description="",
+        stop=False,
+        stable=False,
+        version=0,
+        submit_time_ns=0,
+        create_index=0,
+        modify_index=0,
+        job_modify_index=0,
+    )
+
+
+def same_spec(old: Job, new: Job) -> bool:
+    """Equal but for bookkeeping; `stop` counts, since a stopped job asks for nothing."""
+    return old.stop == new.stop and bare_spec(old) == bare_spec(new)
