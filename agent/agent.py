@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -64,6 +65,8 @@ class Agent:
         self.node_id = ""
         self._secret_id = ""
         self._servers: list[str] = []
+        self.dynamic_meta: dict[str, str | None] = {}
+        """Set at run time, over the config's; None hides a key of the config."""
 
     async def start(self) -> None:
         config = self.config
@@ -112,6 +115,11 @@ class Agent:
             self._node = build_node(
                 self.config, identity, self._found, self._driver_infos, self.volumes
             )
+            for key, value in self.dynamic_meta.items():
+                if value is None:
+                    self._node.meta.pop(key, None)
+                else:
+                    self._node.meta[key] = value
         return self._node
 
     def full_report(self) -> list[AllocReport]:
@@ -138,6 +146,7 @@ class Agent:
             facts |= {_NODE_ID: self._ids.new(), _SECRET_ID: self._ids.new()}
             self.local.put_facts(facts)
         self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
+        self.dynamic_meta = json.loads(facts.get("meta", "{}"))
         self._servers = [name for name in facts.get("servers", "").split(",") if name]
 
     def _known_servers(self) -> list[str]:
@@ -211,6 +220,12 @@ class Agent:
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos
+        self.node_changed()
+
+    def change_metadata(self, changes: Mapping[str, str | None]) -> None:
+        """Set metadata of the node at run time; it is kept over restarts."""
+        self.dynamic_meta = {**self.dynamic_meta, **changes}
+        self.local.put_facts({"meta": json.dumps(self.dynamic_meta)})
         self.node_changed()
 
     def node_changed(self) -> None:

@@ -27,7 +27,7 @@ from agent.services import AllocServices
 from agent.task_runner import TaskRunner
 from agent.task_state import DEAD, PENDING, Happened
 from orchgit.clock import Clock
-from orchgit.errors import DriverError, NotFoundError, OrchgitError
+from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.job import Job
@@ -134,7 +134,7 @@ class AllocRunner:
     def restart(self, task_name: str = "", all_tasks: bool = False) -> None:
         """Restart one task, those that run, or all (those that have ended too)."""
         if task_name and task_name not in self.tasks:
-            raise NotFoundError(f"Could not find task runner for task: {task_name}")
+            raise DriverError(f"Could not find task runner for task: {task_name}")
         if self.local.finished or self._stop is not None:
             raise DriverError("cannot restart: the allocation has ended or is ending")
         because = task_state.event(
@@ -149,7 +149,7 @@ class AllocRunner:
 
     async def signal(self, signal: str, task_name: str = "") -> None:
         if task_name and task_name not in self.tasks:
-            raise NotFoundError(f"Could not find task runner for task: {task_name}")
+            raise DriverError(f"Could not find task runner for task: {task_name}")
         for name, runner in self.tasks.items():
             if task_name == name or (not task_name and runner.handle is not None):
                 await runner.signal(signal)

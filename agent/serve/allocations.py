@@ -1,0 +1,159 @@
+"""`/v1/client/allocation/...`: use of resources, checks, restart, signal, garbage."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from agent.alloc_runner import AllocRunner
+from agent.drivers.base import TaskHandle, TaskStats
+from agent.serve.replies import body_of, json_reply
+from agent.services import RunningCheck
+from orchgit.errors import DriverError
+from orchgit.model.base import NS_PER_S
+
+if TYPE_CHECKING:
+    from agent.agent import Agent
+
+_SAMPLE_GAP_S = 0.1
+_SAMPLE_LIFE_NS = 60 * NS_PER_S
+_WRITE = ["PUT", "POST"]
+
+
+def routes(agent: Agent) -> list[BaseRoute]:
+    allocations = _Allocations(agent)
+    base = "/v1/client/allocation/{alloc_id}"
+    return [
+        Route(f"{base}/stats", allocations.stats),
+        Route(f"{base}/checks", allocations.checks),
+        Route(f"{base}/restart", allocations.restart, methods=_WRITE),
+        Route(f"{base}/signal", allocations.signal, methods=_WRITE),
+        Route(f"{base}/gc", allocations.gc, methods=["GET", *_WRITE]),
+    ]
+
+
+class _Allocations:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._samples: dict[str, tuple[int, TaskStats]] = {}
+
+    def _runner(self, request: Request) -> AllocRunner:
+        return self._agent.allocations.get(request.path_params["alloc_id"])
+
+    async def restart(self, request: Request) -> Response:
+        body = await body_of(request)
+        task = str(body.get("taskname") or body.get("task") or "")
+        self._runner(request).restart(task, all_tasks=bool(body.get("alltasks")))
+        return json_reply({"Index": 0})
+
+    async def signal(self, request: Request) -> Response:
+        body = await body_of(request)
+        signal = str(body.get("signal") or "SIGKILL")
+        task = str(body.get("task") or body.get("taskname") or "")
+        await self._runner(request).signal(signal, task)
+        return json_reply({"Index": 0})
+
+    async def gc(self, request: Request) -> Response:
+        if not await self._agent.garbage.collect_one(self._runner(request)):
+            raise DriverError("cannot collect the allocation's garbage: it still runs")
+        return json_reply({})
+
+    async def checks(self, request: Request) -> Response:
+        runner = self._runner(request)
+        return json_reply(
+            {check.id: _check_json(check, runner) for check in runner.services.checks.values()}
+        )
+
+    # -- statistics --------------------------------------------------------------------------------
+
+    async def stats(self, request: Request) -> Response:
+        runner = self._runner(request)
+        wanted = request.query_params.get("task", "")
+        running = {
+            name: task.handle
+            for name, task in runner.tasks.items()
+            if task.handle is not None and wanted in ("", name)
+        }
+        used = await asyncio.gather(*(self._usage(handle) for handle in running.values()))
+        tasks = dict(zip(running, used, strict=True))
+        now_ns = self._agent.clock.now_ns()
+        return json_reply(
+            {
+                "ResourceUsage": _sum_usage(list(tasks.values())),
+                "Tasks": {
+                    name: {"Pids": None, "ResourceUsage": usage, "Timestamp": now_ns}
+                    for name, usage in tasks.items()
+                },
+                "Timestamp": now_ns,
+            }
+        )
+
+    async def _usage(self, handle: TaskHandle) -> dict[str, dict[str, object]]:
+        """Use now; the processor's share since the last question, or over a short moment."""
+        driver, clock = self._agent.drivers[handle.driver], self._agent.clock
+        before = self._samples.get(handle.key)
+        if before is None or clock.now_ns() - before[0] > _SAMPLE_LIFE_NS:
+            before = (clock.now_ns(), await driver.stats(handle))
+            await clock.sleep(_SAMPLE_GAP_S)
+        now = (clock.now_ns(), await driver.stats(handle))
+        self._samples = {**dict(list(self._samples.items())[-1000:]), handle.key: now}
+        elapsed_ns = max(1, now[0] - before[0])
+        percent = max(0.0, 100.0 * (now[1].cpu_ns - before[1].cpu_ns) / elapsed_ns)
+        return _usage_json(now[1].memory_bytes, percent, self._mhz())
+
+    def _mhz(self) -> float:
+        """Of one core: total MHz over cores."""
+        cpu = self._agent.node().node_resources.cpu
+        return cpu.cpu_shares / max(1, cpu.total_cpu_cores)
+
+
+def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, dict[str, object]]:
+    return {
+        "CpuStats": {
+            "Measured": ["Percent", "Total Ticks"],
+            "Percent": percent,
+            "SystemMode": 0.0,
+            "UserMode": percent,
+            "ThrottledPeriods": 0,
+            "ThrottledTime": 0,
+            "TotalTicks": percent / 100.0 * mhz,
+        },
+        "MemoryStats": {
+            "Measured": ["RSS", "Usage"],
+            "RSS": memory_bytes,
+            "Usage": memory_bytes,
+            "Cache": 0,
+            "KernelMaxUsage": 0,
+            "KernelUsage": 0,
+            "MappedFile": 0,
+            "MaxUsage": 0,
+            "Swap": 0,
+        },
+    }
+
+
+def _sum_usage(usages: list[dict[str, dict[str, object]]]) -> dict[str, dict[str, object]]:
+    memory = sum(int(str(usage["MemoryStats"]["RSS"])) for usage in usages)
+    percent = sum(float(str(usage["CpuStats"]["Percent"])) for usage in usages)
+    ticks = sum(float(str(usage["CpuStats"]["TotalTicks"])) for usage in usages)
+    total = _usage_json(memory, percent, 0.0)
+    total["CpuStats"]["TotalTicks"] = ticks
+    return total
+
+
+def _check_json(running: RunningCheck, runner: AllocRunner) -> dict[str, object]:
+    return {
+        "ID": running.id,
+        "Check": running.check.name,
+        "Group": f"{runner.context.alloc.name}",
+        "Mode": "readiness" if running.check.on_update == "ignore" else "healthiness",
+        "Output": running.state.output,
+        "Service": running.service.name,
+        "Task": running.owner,
+        "Status": running.state.status,
+        "Timestamp": running.state.checked_ns // NS_PER_S,
+    }

@@ -1,0 +1,148 @@
+"""`/v1/client/fs/...`: listing and reading an allocation's files."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import stat
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from agent.paths import open_inside
+from agent.serve.frames import Frames, follow_file
+from agent.serve.replies import flag, json_reply, number
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
+
+if TYPE_CHECKING:
+    from agent.agent import Agent
+
+CHUNK_BYTES = 64 * 1024
+_PROHIBITED = ("secrets", "private")
+_SNIFF_BYTES = 512
+
+
+def routes(agent: Agent) -> list[BaseRoute]:
+    fs = _Files(agent)
+    return [
+        Route("/v1/client/fs/ls/{alloc_id}", fs.ls),
+        Route("/v1/client/fs/stat/{alloc_id}", fs.stat),
+        Route("/v1/client/fs/cat/{alloc_id}", fs.cat),
+        Route("/v1/client/fs/readat/{alloc_id}", fs.read_at),
+        Route("/v1/client/fs/stream/{alloc_id}", fs.stream),
+    ]
+
+
+class _Files:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def ls(self, request: Request) -> Response:
+        fd = self._open(request, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            infos = [
+                _info(name, os.stat(name, dir_fd=fd, follow_symlinks=False))
+                for name in sorted(os.listdir(fd))
+            ]
+        finally:
+            os.close(fd)
+        return json_reply(infos)
+
+    async def stat(self, request: Request) -> Response:
+        fd = self._open(request)
+        try:
+            info = _info(os.path.basename(_path(request).rstrip("/")) or "/", os.fstat(fd))
+            if not info["IsDir"]:
+                info["ContentType"] = _content_type(str(info["Name"]), os.pread(fd, 512, 0))
+        finally:
+            os.close(fd)
+        return json_reply(info)
+
+    async def cat(self, request: Request) -> Response:
+        return _body(self._open_file(request), 0, None)
+
+    async def read_at(self, request: Request) -> Response:
+        offset, limit = number(request, "offset"), number(request, "limit")
+        return _body(self._open_file(request), offset, limit)
+
+    async def stream(self, request: Request) -> Response:
+        path = _path(request)
+        offset = number(request, "offset", 0)
+        origin = request.query_params.get("origin", "start")
+        if origin not in ("start", "end"):
+            raise InvalidInputError('cannot stream: origin must be "start" or "end"')
+        follow = request.query_params.get("follow", "true") == "true"
+        fd = self._open_file(request)
+        if origin == "end":
+            offset = max(0, os.fstat(fd).st_size - offset)
+        frames = Frames(path.lstrip("/"), plain=flag(request, "plain"))
+        body = follow_file(fd, offset, frames, follow, self._agent.clock)
+        return StreamingResponse(body, media_type=frames.media_type)
+
+    def _open_file(self, request: Request) -> int:
+        fd = self._open(request)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise InvalidInputError(f'file "{_path(request)}" is a directory')
+        return fd
+
+    def _open(self, request: Request, flags: int = os.O_RDONLY) -> int:
+        runner = self._agent.allocations.get(request.path_params["alloc_id"])
+        path = _path(request)
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if len(parts) > 1 and parts[1] in _PROHIBITED and parts[0] in runner.tasks:
+            raise NotAllowedError(f"Reading secret file prohibited: {path}")
+        if runner.local.files_removed:
+            raise NotFoundError("cannot read: the allocation's files have been garbage collected")
+        return open_inside(runner.context.paths.root, path, flags)
+
+
+def _path(request: Request) -> str:
+    path = request.query_params.get("path", "")
+    if not path:
+        raise InvalidInputError("must provide a file name")
+    return path
+
+
+def _info(name: str, status: os.stat_result) -> dict[str, object]:
+    return {
+        "Name": name,
+        "IsDir": stat.S_ISDIR(status.st_mode),
+        "Size": status.st_size,
+        "FileMode": stat.filemode(status.st_mode),
+        "ModTime": datetime.fromtimestamp(status.st_mtime, UTC),
+    }
+
+
+def _content_type(name: str, start: bytes) -> str:
+    guessed, _ = mimetypes.guess_type(name)
+    if guessed:
+        return f"{guessed}; charset=utf-8" if guessed.startswith("text/") else guessed
+    return "application/octet-stream" if b"\0" in start else "text/plain; charset=utf-8"
+
+
+def _body(fd: int, offset: int, limit: int | None) -> Response:
+    """A file's bytes. What fits one chunk is answered with its length, the rest in chunks."""
+    size = max(0, os.fstat(fd).st_size - offset)
+    wanted = size if limit is None else min(size, limit)
+    if wanted <= CHUNK_BYTES:
+        try:
+            data = os.pread(fd, wanted, offset)
+        finally:
+            os.close(fd)
+        return PlainTextResponse(data)
+    return StreamingResponse(_chunks(fd, offset, wanted), media_type="text/plain; charset=utf-8")
+
+
+async def _chunks(fd: int, offset: int, wanted: int) -> AsyncIterator[bytes]:
+    try:
+        while wanted > 0 and (data := os.pread(fd, min(wanted, CHUNK_BYTES), offset)):
+            offset += len(data)
+            wanted -= len(data)
+            yield data
+    finally:
+        os.close(fd)

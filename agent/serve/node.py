@@ -1,0 +1,87 @@
+"""`/v1/client/...` about the node itself: use of resources, metadata, garbage, services."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from agent.serve.replies import body_of, json_reply
+from orchgit.errors import InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from agent.agent import Agent
+
+
+def routes(agent: Agent) -> list[BaseRoute]:
+    node = _NodeRoutes(agent)
+    return [
+        Route("/v1/client/stats", node.stats),
+        Route("/v1/client/gc", node.gc, methods=["GET", "PUT", "POST"]),
+        Route("/v1/client/metadata", node.metadata, methods=["GET"]),
+        Route("/v1/client/metadata", node.put_metadata, methods=["PUT", "POST"]),
+        Route("/v1/client/services", node.services),
+    ]
+
+
+class _NodeRoutes:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def _check_node(self, request: Request) -> None:
+        wanted = request.query_params.get("node_id", "")
+        if wanted not in ("", self._agent.node_id):
+            raise NotFoundError(f"Unknown node {wanted}")
+
+    async def gc(self, request: Request) -> Response:
+        self._check_node(request)
+        await self._agent.garbage.collect_all()
+        return json_reply({})
+
+    async def services(self, request: Request) -> Response:
+        """The service instances of this node."""
+        return json_reply(
+            [
+                {
+                    "ID": entry.id,
+                    "ServiceName": entry.service_name,
+                    "Namespace": entry.namespace,
+                    "NodeID": entry.node_id,
+                    "Datacenter": entry.datacenter,
+                    "JobID": entry.job_id,
+                    "AllocID": entry.alloc_id,
+                    "Tags": entry.tags,
+                    "Address": entry.address,
+                    "Port": entry.port,
+                }
+                for entry in self._agent.services.registrations()
+            ]
+        )
+
+    async def metadata(self, request: Request) -> Response:
+        self._check_node(request)
+        return json_reply(self._metadata())
+
+    async def put_metadata(self, request: Request) -> Response:
+        self._check_node(request)
+        meta = (await body_of(request)).get("meta")
+        if not isinstance(meta, dict) or not meta:
+            raise InvalidInputError("missing required Meta object")
+        changes = {str(key): None if v is None else str(v) for key, v in meta.items()}
+        self._agent.change_metadata(changes)
+        return json_reply(self._metadata())
+
+    def _metadata(self) -> dict[str, object]:
+        return {
+            "Meta": self._agent.node().meta,
+            "Dynamic": self._agent.dynamic_meta,
+            "Static": dict(self._agent.config.meta),
+        }
+
+    async def stats(self, request: Request) -> Response:
+        self._check_node(request)
+        from agent.serve import host_stats  # psutil is loaded by the first who asks
+
+        return json_reply(host_stats.read(self._agent.config.alloc_root, self._agent.clock))

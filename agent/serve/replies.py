@@ -1,0 +1,66 @@
+"""How the agent's routes answer: JSON in Nomad's shapes, errors as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
+
+_STATUSES: tuple[tuple[type[OrchgitError], int], ...] = (
+    (NotFoundError, 404),
+    (InvalidInputError, 400),
+    (UnavailableError, 503),
+    (OrchgitError, 500),
+)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def json_reply(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def on_error(_request: Request, problem: Exception) -> Response:
+    status = next(code for kind, code in _STATUSES if isinstance(problem, kind))
+    return PlainTextResponse(str(problem), status)
+
+
+ERROR_HANDLERS: Mapping[Any, Any] = {OrchgitError: on_error}
+
+
+async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, object]:
+    """The JSON object a request carries, keys without regard to case; {} when it carries none."""
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > limit_bytes:
+            raise InvalidInputError(f"cannot read the request: over {limit_bytes} bytes")
+    if not data.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(data, type=dict[str, object])
+    except msgspec.DecodeError as problem:
+        raise InvalidInputError(f"cannot read the request: {problem}") from None
+    return {key.lower(): item for key, item in value.items()}
+
+
+def number(request: Request, name: str, default: int | None = None) -> int:
+    """A query parameter as an integer that is not negative."""
+    text = request.query_params.get(name, "")
+    if not text and default is not None:
+        return default
+    if not text.isdecimal():
+        raise InvalidInputError(f'error parsing {name}: "{text}" is not a whole number')
+    return int(text)
+
+
+def flag(request: Request, name: str) -> bool:
+    text = request.query_params.get(name, "").lower()
+    if text not in ("", "true", "false", "1", "0", "t", "f"):
+        raise InvalidInputError(f'Failed to parse value of "{name}" ({text}) as a bool')
+    return text in ("true", "1", "t")
