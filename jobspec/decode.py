@@ -78,7 +78,8 @@ class Decoder:
         try:
             value = expr.value if type(expr) is Literal else evaluate(expr, scope)
             if type(value) is Null:
-                decoded[field.key] = self._null(field)
+                self._check_null(field)
+                decoded[field.key] = None
             elif field.kind == "map":
                 decoded[field.key] = string_map(value)
             else:
@@ -89,7 +90,7 @@ class Decoder:
         except HclError as error:
             self._add(error)
 
-    def _null(self, field: AttributeField) -> None:
+    def _check_null(self, field: AttributeField) -> None:
         if not field.nullable or field.kind == "duration":
             raise ConvertError(f"{field.kind} required, but have null")
 

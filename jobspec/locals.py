@@ -38,10 +38,10 @@ def resolve_locals(
             except HclError as error:
                 failures[name] = error
         if len(failures) == len(pending):
-            for name, error in failures.items():
+            for name, failure in failures.items():
                 values[name] = POISON
-                if not isinstance(error, SilentError):
-                    diagnostics.add(error)
+                if not isinstance(failure, SilentError):
+                    diagnostics.add(failure)
             return
         pending = {name: pending[name] for name in failures}
 

@@ -168,7 +168,7 @@ def parse(text: str) -> Number | None:
     if any(c not in "0123456789.eE+-" for c in body):
         return None
     try:
-        mantissa, _, exponent = text.lower().partition("e")
+        exponent = text.lower().partition("e")[2]
         if exponent and abs(int(exponent)) > 100_000:
             return None
         return normalize(Fraction(text))

@@ -99,7 +99,7 @@ def plain(value: Value) -> Any:
     if kind is str or kind is bool:
         return value
     if kind is int:
-        return value if -_INT64 <= value < _INT64 else _rounded(to_float(value))
+        return value if -_INT64 <= value < _INT64 else to_float(value)
     if kind is Fraction:
         return to_float(value)
     if kind is float:
@@ -112,11 +112,6 @@ def plain(value: Value) -> Any:
     pairs = mapping(value)
     assert pairs is not None
     return {key: plain(pairs[key]) for key in sorted(pairs)}
-
-
-def _rounded(value: float) -> int | float:
-    """A large whole number in the digits that JSON shows of it: no exponent below 1e21."""
-    return int(Fraction(repr(value))) if abs(value) < 1e21 else value
 
 
 def string_map(value: Value) -> dict[str, str]:

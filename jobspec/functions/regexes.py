@@ -81,17 +81,17 @@ def _without_escapes(pattern: str) -> str:
 
 def _to_python(pattern: str) -> str:
     def translate(m: re.Match[str]) -> str:
-        token = m[0]
+        part = m[0]
         if m[1]:
             inside = _POSIX.get(m[1], "")
             return inside
         if m[2]:
             return f"(?P<{m[2]}>"
-        if token == "\\z":
+        if part == "\\z":
             return "\\Z"
-        if token == "\\Q" or token == "\\E":
+        if part in ("\\Q", "\\E"):
             return ""
-        return token
+        return part
 
     flags = "".join(_FLAGS_INSIDE.findall(pattern)).replace("U", "")
     body = _TRANSLATE.sub(translate, _FLAGS_INSIDE.sub("", pattern))
@@ -108,8 +108,8 @@ def _re2_message(pattern: str, error: Exception) -> str:
     if "unbalanced parenthesis" in text:
         return f"error parsing regexp: unexpected ): `{pattern}`"
     if "nothing to repeat" in text or "multiple repeat" in text:
-        at = _position(error)
-        return f"error parsing regexp: missing argument to repetition operator: `{pattern[at : at + 1]}`"
+        operator = pattern[_position(error) :][:1]
+        return f"error parsing regexp: missing argument to repetition operator: `{operator}`"
     return f"error parsing regexp: {text}: `{pattern}`"
 
 

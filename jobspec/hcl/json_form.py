@@ -8,7 +8,7 @@ the end of the text, so that its expressions have offsets too (`SourceText.alias
 from __future__ import annotations
 
 import re
-from json.decoder import scanstring
+from json.decoder import JSONDecoder
 from typing import Any, Protocol
 
 from jobspec.errors import Diagnostics, HclError, SourceText
@@ -21,6 +21,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": NULL}
 _MAX_DEPTH = 100
+_STRINGS = JSONDecoder()
 
 
 class Shape(Protocol):
@@ -92,7 +93,7 @@ class _Reader:
 
     def _string(self, pos: int) -> _Value:
         try:
-            content, end = scanstring(self.text, pos + 1)
+            content, end = _STRINGS.raw_decode(self.text, pos)
         except ValueError as error:
             raise HclError(f"Invalid JSON string: {error}.", pos, pos + 1) from None
         return _Value("string", content, pos, end)

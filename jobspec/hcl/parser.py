@@ -18,8 +18,8 @@ def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
     except HclError as error:
         diagnostics.add(error)
         return Body(0)
-    for error in bad:
-        diagnostics.add(error)
+    for character in bad:
+        diagnostics.add(character)
     if any(kind == "qnl" for kind, _, _ in tokens):
         return Body(0)
     parser = _BodyParser(text, tokens)

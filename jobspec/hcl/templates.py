@@ -79,7 +79,7 @@ class TemplateParser:
         return self.assemble(parts, start, end)
 
     def heredoc(self) -> Node:
-        _, start, opened = self.tokens[self.at]
+        _, start, _ = self.tokens[self.at]
         self.at += 1
         parts = self.parts(heredoc=True)
         end = self.tokens[self.at][2]
