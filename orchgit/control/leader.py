@@ -43,6 +43,7 @@ class Control:
         self._config = config or ControlConfig()
         self._reign: Reign | None = None
         self._task: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._follow_leadership())
@@ -53,6 +54,10 @@ class Control:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+
+    async def ready(self) -> None:
+        """Return when this server leads and its queues are filled."""
+        await self._ready.wait()
 
     # -- for workers and agents ----------------------------------------------------------------
 
@@ -85,7 +90,7 @@ class Control:
     def broker_stats(self) -> dict[str, int]:
         """Lengths of the queues, for metrics; zeros on a server that does not lead."""
         reign = self._reign
-        if reign is None or not reign.ready.is_set():
+        if reign is None or not self._ready.is_set():
             return {}
         stats = dict(stats_by_name(reign.evaluations.stats()))
         blocked = reign.blocked.stats()
@@ -97,7 +102,7 @@ class Control:
     # -- inside --------------------------------------------------------------------------------
 
     def _leading(self) -> Reign:
-        if self._reign is None or not self._reign.ready.is_set():
+        if self._reign is None or not self._ready.is_set():
             raise NotLeaderError(
                 "cannot do this here: this server does not lead; ask the leader",
                 self._state.leader_address,
@@ -106,9 +111,9 @@ class Control:
 
     async def _ready_reign(self) -> Reign:
         """A worker may ask while the queues are being filled: let it wait for that."""
-        if self._reign is not None and not self._reign.ready.is_set():
+        if self._reign is not None and not self._ready.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reign.ready.wait(), TAKE_OVER_WAIT_S)
+                await asyncio.wait_for(self._ready.wait(), TAKE_OVER_WAIT_S)
         return self._leading()
 
     async def _follow_leadership(self) -> None:
@@ -119,12 +124,15 @@ class Control:
                 await _end(reign)
                 reign = asyncio.create_task(self._lead()) if leads else None
         finally:
+            changes.close()
             await _end(reign)
 
     async def _lead(self) -> None:
         """Reign, and begin again from the state if a loop failed."""
         while True:
-            self._reign = Reign(self._state, self._clock, self._ids, self._config)
+            self._reign = Reign(
+                self._state, self._clock, self._ids, self._config, on_ready=self._ready.set
+            )
             try:
                 await self._reign.run()
             except OrchgitError as exc:
@@ -132,6 +140,7 @@ class Control:
             except Exception:
                 logger.exception("a loop of the leader failed; starting over from the state")
             finally:
+                self._ready.clear()
                 self._reign = None
             await self._clock.sleep(RESTART_DELAY_S)
 

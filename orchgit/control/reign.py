@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,15 +54,20 @@ class ControlConfig:
 
 
 class Reign:
-    """`run` lasts as long as the leadership; `ready` is set when queues are filled."""
+    """`run` lasts as long as the leadership; `on_ready` is called when the queues are filled."""
 
     def __init__(
-        self, state: ReplicatedState, clock: Clock, ids: IdSource, config: ControlConfig
+        self,
+        state: ReplicatedState,
+        clock: Clock,
+        ids: IdSource,
+        config: ControlConfig,
+        on_ready: Callable[[], None],
     ) -> None:
         self._state = state
         self._clock = clock
         self._ids = ids
-        self.ready = asyncio.Event()
+        self._on_ready = on_ready
         self._broker = EvalBroker(config.broker)
         self.evaluations = EvalQueue(self._broker, clock, ids)
         self.blocked = BlockedEvals()
@@ -83,19 +88,18 @@ class Reign:
 
     async def run(self) -> None:
         """Lead until canceled. Any loop's unexpected error ends all of them."""
-        feed = self._state.applied.subscribe()
+        feed = self._state.subscribe()
         try:
             await self._state.barrier()
             with self._state.store.snapshot() as snapshot:
                 self._restore(snapshot)
-            self.ready.set()
+            self._on_ready()
             async with asyncio.TaskGroup() as loops:
                 for loop in self._loops():
                     loops.create_task(loop)
                 async for batch in feed:
                     self._take(batch)
         finally:
-            self.ready.clear()
             self.plans.close()
             feed.close()
 
