@@ -1,0 +1,274 @@
+"""`docker` against a real engine: what the conformance suite does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
+from agent.drivers.docker.container import DockerOptions
+from agent.drivers.docker.driver import DockerDriver
+from orchgit.clock import SystemClock
+from orchgit.errors import DriverError
+from orchgit.model.task import LogConfig
+from tests.support import docker_engine
+from tests.support.driver_rigs import log_text, task_config
+
+pytestmark = [docker_engine.needs_docker, pytest.mark.docker]
+
+
+def config(text: str, **fields: object) -> dict[str, object]:
+    base = {"image": docker_engine.IMAGE, "network_mode": "host"}
+    return {**base, "command": "/bin/sh", "args": ["-c", text], **fields}
+
+
+def make(directory: Path, given: dict[str, object], **fields: object) -> TaskConfig:
+    alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000004"
+    return task_config(directory, given, alloc_id=alloc_id, **fields)
+
+
+def driver(directory: Path, **options: object) -> DockerDriver:
+    endpoint = docker_engine.engine().endpoint
+    return DockerDriver(directory, DockerOptions(endpoint=endpoint, **options), SystemClock())
+
+
+def run(directory: Path, scenario: Callable[[DockerDriver], Awaitable[None]], **options) -> None:
+    async def body() -> None:
+        made = driver(directory, **options)
+        try:
+            async with asyncio.timeout(60):
+                await scenario(made)
+        finally:
+            await made.close()
+
+    asyncio.run(body())
+
+
+def run_once(directory: Path, task: TaskConfig, **options: object) -> str:
+    async def scenario(made: DockerDriver) -> None:
+        handle = await made.start_task(task)
+        await made.wait_task(handle)
+        await made.destroy_task(handle)
+
+    run(directory, scenario, **options)
+    return log_text(task)
+
+
+def test_its_directories_volumes_and_environment_are_there(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "greeting").write_text("hello\n")
+    text = "cat /data/greeting; echo $A; echo x > /alloc/a; touch /frozen/x || echo no"
+    task = make(
+        tmp_path,
+        config(text, volumes=["local/../local:/same"]),
+        env={"A": "b c"},
+        mounts=(Mount(str(volume), "/data"), Mount(str(volume), "/frozen", read_only=True)),
+    )
+    assert run_once(tmp_path, task) == "hello\nb c\nno\n"
+    assert (Path(task.task_dir.alloc_dir) / "a").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"volumes": ["/etc:/host"]}, 'cannot mount "/etc".*volumes'),
+        ({"volumes": ["../../../..:/host"]}, "cannot mount"),
+        ({"volumes": ["nonsense"]}, "source:target"),
+        ({"mount": {"type": "bind", "source": "/", "target": "/host"}}, "cannot mount"),
+        ({"mount": {"type": "bnd", "target": "/x"}}, "use bind, volume or tmpfs"),
+        ({"privileged": True}, "allow_privileged"),
+        ({"pid_mode": "host"}, "allow_privileged"),
+        ({"ports": ["http"]}, 'no such port|cannot publish port "http"'),
+        ({"image": ""}, "cannot"),
+        ({"args": "x"}, "args"),
+    ],
+)
+def test_what_the_node_does_not_allow_is_refused(
+    tmp_path: Path, given: dict[str, object], reason: str
+) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        base = config("true")
+        base.pop("network_mode")
+        with pytest.raises(DriverError, match=reason):
+            await made.start_task(make(tmp_path, {**base, **given}))
+
+    run(tmp_path, scenario)
+
+
+def test_an_image_that_cannot_be_pulled_may_be_tried_again(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        with pytest.raises(DriverError, match=r"cannot pull image 127\.0\.0\.1:9/none:1") as raised:
+            await made.start_task(make(tmp_path, config("true", image="127.0.0.1:9/none:1")))
+        assert raised.value.recoverable
+
+    run(tmp_path, scenario)
+
+
+def test_more_memory_than_its_limit_is_reported_as_such(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo survived"
+        task = make(tmp_path, config(hog), resources=TaskResources(memory_mb=20))
+        handle = await made.start_task(task)
+        result = await made.wait_task(handle)
+        await made.destroy_task(handle)
+        assert result.oom_killed
+        assert "survived" not in log_text(task)
+
+    run(tmp_path, scenario)
+
+
+def test_output_of_both_streams_is_in_its_files(tmp_path: Path) -> None:
+    task = make(
+        tmp_path, config("i=0; while [ $i -lt 300 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done")
+    )
+    run_once(tmp_path, task)
+    assert log_text(task).split() == [f"o{number}" for number in range(300)]
+    assert log_text(task, "stderr").split() == [f"e{number}" for number in range(300)]
+
+
+def test_logs_may_be_switched_off(tmp_path: Path) -> None:
+    task = make(tmp_path, config("echo x"), logs=LogConfig(disabled=True))
+    assert run_once(tmp_path, task) == ""
+    assert os.listdir(task.task_dir.log_dir) == []
+
+
+def test_a_terminal_has_one_stream(tmp_path: Path) -> None:
+    task = make(tmp_path, config("echo one; echo two >&2", tty=True))
+    assert run_once(tmp_path, task).split() == ["one", "two"]
+
+
+def test_labels_say_whose_it_is(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        task = make(
+            tmp_path, config("sleep 100", labels=[{"team": "a"}, {"tier": "b"}]), job_id="j"
+        )
+        handle = await made.start_task(task)
+        with docker_engine.engine().client() as api:
+            told = api.inspect_container(handle.state["container"])
+        await made.destroy_task(handle)
+        labels = told["Config"]["Labels"]
+        assert (labels["team"], labels["tier"]) == ("a", "b")
+        assert labels["org.orchgit.alloc_id"] == task.alloc_id
+        assert labels["org.orchgit.job_id"] == "j"
+        assert told["HostConfig"]["Memory"] == 300 << 20
+
+    run(tmp_path, scenario)
+
+
+def test_a_removed_container_is_an_end_with_a_reason(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        handle = await made.start_task(make(tmp_path, config("sleep 100")))
+        waiting = asyncio.create_task(made.wait_task(handle))
+        with docker_engine.engine().client() as api:
+            api.remove_container(handle.state["container"], force=True)
+        result = await waiting
+        assert not result.successful
+
+    run(tmp_path, scenario)
+
+
+def test_a_shell_may_be_opened_in_it(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        handle = await made.start_task(make(tmp_path, config("sleep 100")))
+        session = await made.exec_stream(handle, ["/bin/sh"], tty=False)
+        await session.write(b"echo out; echo err >&2; exit 4\n")
+        await session.close_stdin()
+        said = {"stdout": b"", "stderr": b""}
+        while (piece := await session.read())[1]:
+            said[piece[0]] += piece[1]
+        assert said == {"stdout": b"out\n", "stderr": b"err\n"}
+        assert await session.wait() == 4
+        await session.close()
+        terminal = await made.exec_stream(handle, ["/bin/sh", "-c", "echo hi"], tty=True)
+        assert await terminal.read() == ("stdout", b"hi\r\n")
+        assert await terminal.wait() == 0
+        await terminal.close()
+        await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver) -> None:
+        handle = await made.start_task(make(tmp_path, config("sleep 100")))
+        ended = await made.exec_task(handle, ["/bin/sh", "-c", "echo begun; sleep 77"], 0.5)
+        assert (ended.output, ended.exit_code) == (b"begun\n", -1)
+        assert (await made.stats(handle)).memory_bytes > 0
+        await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_without_an_engine_it_is_not_detected_and_nothing_is_imported(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from agent.drivers.docker.driver import DockerDriver, DockerOptions\n"
+        "from orchgit.clock import SystemClock\n"
+        "async def main():\n"
+        "    options = DockerOptions(endpoint='unix:///no/such/socket')\n"
+        "    info = await DockerDriver(pathlib.Path('/x'), options, SystemClock()).fingerprint()\n"
+        "    print(info.detected, 'docker' in sys.modules, 'requests' in sys.modules)\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False False False\n", done.stderr
+
+
+def test_the_agents_death_loses_no_output(tmp_path: Path) -> None:
+    """Killed while it copies; the next agent goes on where it was (a line may come twice)."""
+    program = (
+        "import asyncio, sys, pathlib, msgspec\n"
+        "from tests.integration.test_driver_docker_engine import DockerDriver, DockerOptions\n"
+        "from agent.drivers.base import TaskConfig\n"
+        "from orchgit.clock import SystemClock\n"
+        "async def main():\n"
+        "    task = msgspec.json.decode(sys.argv[3], type=TaskConfig)\n"
+        "    options = DockerOptions(endpoint=sys.argv[2])\n"
+        "    driver = DockerDriver(pathlib.Path(sys.argv[1]), options, SystemClock())\n"
+        "    handle = await driver.start_task(task)\n"
+        "    print(msgspec.json.encode(handle).decode(), flush=True)\n"
+        "    await driver.wait_task(handle)\n"
+        "asyncio.run(main())\n"
+    )
+    text = "i=0; while [ $i -lt 400 ]; do echo $i; i=$((i+1)); sleep 0.001; done; exit 6"
+    task = make(tmp_path, config(text))
+    endpoint = docker_engine.engine().endpoint
+    arguments = [str(tmp_path), endpoint, _encoded(task)]
+    agent = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert agent.stdout is not None
+    handle = _handle(agent.stdout.readline())
+    while "20\n" not in log_text(task):
+        os.sched_yield()
+    os.killpg(agent.pid, signal.SIGKILL)
+    agent.wait()
+    agent.stdout.close()
+
+    async def scenario(made: DockerDriver) -> None:
+        assert await made.recover_task(handle)
+        assert (await made.wait_task(handle)).exit_code == 6
+        lines = [int(line) for line in log_text(task).split()]
+        assert sorted(set(lines)) == list(range(400))
+        assert len(lines) <= 401
+        await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def _encoded(task: TaskConfig) -> str:
+    return msgspec.json.encode(task).decode()
+
+
+def _handle(line: bytes) -> TaskHandle:
+    return msgspec.json.decode(line, type=TaskHandle)

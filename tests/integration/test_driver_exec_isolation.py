@@ -1,0 +1,204 @@
+"""What `exec` isolates: files, processes, users, memory; and what it leaves behind (nothing)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.drivers import cgroups
+from agent.drivers.base import ExitResult, Mount, TaskConfig, TaskHandle, TaskResources
+from agent.drivers.exec import ExecDriver
+from agent.drivers.supervised import group_name
+from agent.supervisor.client import SupervisorClient
+from tests.support.driver_rigs import exec_works, log_text, task_config
+
+pytestmark = pytest.mark.skipif(not exec_works(), reason="needs root and crun or runc")
+
+
+def script(text: str) -> dict[str, object]:
+    return {"command": "/bin/sh", "args": ["-c", text]}
+
+
+def make(directory: Path, config: dict[str, object], **fields: object) -> TaskConfig:
+    alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000003"
+    return task_config(directory, config, alloc_id=alloc_id, **fields)
+
+
+def run(directory: Path, scenario: Callable[[ExecDriver], Awaitable[None]]) -> None:
+    async def body() -> None:
+        supervisor = SupervisorClient(directory / "supervisor")
+        driver = ExecDriver(supervisor, cgroups.detect(), directory)
+        try:
+            async with asyncio.timeout(60):
+                await scenario(driver)
+        finally:
+            await supervisor.close()
+
+    asyncio.run(body())
+
+
+def run_once(directory: Path, task: TaskConfig) -> tuple[ExitResult, str]:
+    """Run a task to its end; its result and its output."""
+    results: list[ExitResult] = []
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        results.append(await driver.wait_task(handle))
+        await driver.destroy_task(handle)
+
+    run(directory, scenario)
+    return results[0], log_text(task)
+
+
+def test_it_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path) -> None:
+    text = "ls / | tr '\\n' ' '; echo; touch /usr/x /x 2>/dev/null || echo refused; echo $$"
+    _, output = run_once(tmp_path, make(tmp_path, script(text)))
+    names, refused, pid = output.splitlines()
+    assert {"alloc", "local", "secrets", "tmp", "usr", "proc"} <= set(names.split())
+    assert not {"root", "home", "work", "var"} & set(names.split())
+    assert (refused, pid) == ("refused", "1")
+
+
+def test_it_is_nobody_unless_the_job_says_who(tmp_path: Path) -> None:
+    _, output = run_once(tmp_path, make(tmp_path, script("id -u; id -g")))
+    assert output == "65534\n65534\n"
+    _, output = run_once(tmp_path, make(tmp_path, script("id -u"), user="root"))
+    assert output == "0\n"
+
+
+def test_its_directories_are_shared_with_the_allocation(tmp_path: Path) -> None:
+    task = make(tmp_path, script("echo x > /alloc/a; echo y > /local/b; echo z > /tmp/c"))
+    result, _ = run_once(tmp_path, task)
+    assert result.successful
+    assert (Path(task.task_dir.alloc_dir) / "a").read_text() == "x\n"
+    assert (Path(task.task_dir.local_dir) / "b").read_text() == "y\n"
+    assert (Path(task.task_dir.task_dir) / "tmp" / "c").read_text() == "z\n"
+
+
+def test_volumes_are_mounted_and_read_only_ones_stay_so(tmp_path: Path) -> None:
+    host = tmp_path / "volume"
+    host.mkdir()
+    (host / "greeting").write_text("hello\n")
+    host.chmod(0o777)
+    mounts = (Mount(str(host), "/data"), Mount(str(host), "/frozen", read_only=True))
+    text = "cat /data/greeting; echo new > /data/made; touch /frozen/x 2>/dev/null || echo no"
+    _, output = run_once(tmp_path, make(tmp_path, script(text), mounts=mounts))
+    assert output == "hello\nno\n"
+    assert (host / "made").read_text() == "new\n"
+
+
+def test_its_environment_is_the_tasks_alone(tmp_path: Path) -> None:
+    task = make(tmp_path, script("/usr/bin/env"), env={"PATH": "/bin:/usr/bin", "A": "b c"})
+    _, output = run_once(tmp_path, task)
+    names = {line.split("=")[0] for line in output.splitlines()}
+    assert "A=b c" in output.splitlines()
+    assert names <= {"PATH", "A", "PWD", "HOME", "_", "OLDPWD", "SHLVL"}
+
+
+def test_more_memory_than_its_limit_ends_it_as_out_of_memory(tmp_path: Path) -> None:
+    layout = cgroups.detect()
+    if "memory" not in layout.controllers and layout.mode != "v2":
+        pytest.skip("no memory controller here")
+    hog = script("x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo survived")
+    task = make(tmp_path, hog, resources=TaskResources(memory_mb=20))
+    result, output = run_once(tmp_path, task)
+    assert result.oom_killed
+    assert not result.successful
+    assert "survived" not in output
+
+
+def test_memory_max_raises_the_limit(tmp_path: Path) -> None:
+    hog = script("x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo survived")
+    resources = TaskResources(memory_mb=10, memory_max_mb=200)
+    result, output = run_once(tmp_path, make(tmp_path, hog, resources=resources))
+    assert (output, result.oom_killed) == ("survived\n", False)
+
+
+def test_all_of_its_processes_die_with_it_and_nothing_is_left(tmp_path: Path) -> None:
+    task = make(tmp_path, script("setsid sleep 1000 & echo up; read x < /alloc/fifo"))
+    os.mkfifo(Path(task.task_dir.alloc_dir) / "fifo")
+    os.chmod(Path(task.task_dir.alloc_dir) / "fifo", 0o666)
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        while "up" not in log_text(task) or len((await driver.stats(handle)).pids) < 2:
+            await asyncio.sleep(0.005)
+        pids = (await driver.stats(handle)).pids
+        await driver.destroy_task(handle)
+        assert not [pid for pid in pids if _runs(pid)]
+        assert not _traces(handle)
+
+    run(tmp_path, scenario)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _traces(handle: TaskHandle) -> list[Path]:
+    """Control groups, bundles and runtime state of a task."""
+    name = group_name(handle.key)
+    places = (Path("/sys/fs/cgroup"), Path("/run/orchgit"))
+    return [path for place in places for path in place.glob(f"**/{name}*")]
+
+
+def test_stats_are_of_its_group(tmp_path: Path) -> None:
+    task = make(tmp_path, script("x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo up; sleep 100"))
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        while "up" not in log_text(task):
+            await asyncio.sleep(0.005)
+        stats = await driver.stats(handle)
+        await driver.destroy_task(handle)
+        assert stats.memory_bytes > 8_000_000
+        assert stats.cpu_ns > 0
+
+    run(tmp_path, scenario)
+
+
+def test_a_shell_may_be_opened_in_it(tmp_path: Path) -> None:
+    task = make(tmp_path, script("echo up; sleep 100"), env={"PATH": "/bin:/usr/bin", "A": "b"})
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        session = await driver.exec_stream(handle, ["/bin/sh"], tty=False)
+        await session.write(b"echo $A; id -u; exit 4\n")
+        await session.close_stdin()
+        said = b""
+        while (piece := await session.read())[1]:
+            said += piece[1]
+        assert (said, await session.wait()) == (b"b\n65534\n", 4)
+        await session.close()
+        terminal = await driver.exec_stream(handle, ["/bin/sh", "-c", "tty; stty size"], tty=True)
+        said = b""
+        while (piece := await terminal.read())[1]:
+            said += piece[1]
+        assert b"/dev/pts/" in said
+        assert await terminal.wait() == 0
+        await terminal.close()
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_it_is_on_the_hosts_network(tmp_path: Path) -> None:
+    """A port given to the group can be bound in the task."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    task = make(tmp_path, script(f"grep -c ':{port:04X} ' /proc/net/tcp; echo end"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        _, output = run_once(tmp_path, task)
+    assert output == "1\nend\n"
