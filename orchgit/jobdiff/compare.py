@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError
 from orchgit.jobdiff.flatten import flat_fields, flat_tree
@@ -79,9 +80,18 @@ def _group(
 
 
 def _task(name: str, old: Task | None, new: Task | None, contextual: bool) -> TaskDiff:
+    old, new = _with_named_services(old), _with_named_services(new)
     fields = _fields(_flat(old, TASK_OMIT), _flat(new, TASK_OMIT), contextual=False)
     objects = _children(old, new, TASK_CHILDREN, contextual)
     return TaskDiff(_type(old, new, old != new), name, fields or None, objects or None)
+
+
+def _with_named_services(task: Task | None) -> Task | None:
+    """A task's own services belong to it, whether or not they say so."""
+    if task is None or not task.services:
+        return task
+    services = [replace(each, task_name=each.task_name or task.name) for each in task.services]
+    return replace(task, services=services)
 
 
 def _flat(value: object, omit: Collection[str]) -> dict[str, str]:
@@ -149,21 +159,26 @@ def _single(old: object, new: object, child: Child, contextual: bool) -> list[Ob
 
 
 def _object(old: object, new: object, shape: Shape, contextual: bool) -> ObjectDiff:
-    before = flat_fields(old, shape.omit, shape.template) if old is not None else {}
-    after = flat_fields(new, shape.omit, shape.template) if new is not None else {}
-    fields = _fields(before, after, contextual)
+    fields = _fields(_shown(old, shape), _shown(new, shape), contextual)
     objects = _children(old, new, shape.children, contextual)
     kind = _type(old, new, old != new)
     return ObjectDiff(kind, shape.name, fields or None, objects or None)
 
 
+def _shown(value: object, shape: Shape) -> dict[str, str]:
+    if value is None:
+        return {}
+    found = flat_fields(value, shape.omit, shape.template, shape.joined)
+    return {shape.renamed.get(name, name): text for name, text in found.items()}
+
+
 def _keyed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
     pairs = _paired(_listed(old), _listed(new), child.key)
-    return _sorted(
+    return [
         _object(before, after, child.shape, contextual)
         for _, before, after in pairs
         if before != after
-    )
+    ]
 
 
 def _set(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:

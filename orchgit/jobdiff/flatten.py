@@ -9,21 +9,29 @@ import msgspec
 
 
 def flat_fields(
-    value: object, omit: Collection[str] = (), template: Mapping[str, str] | None = None
+    value: object,
+    omit: Collection[str] = (),
+    template: Mapping[str, str] | None = None,
+    joined: Collection[str] = (),
 ) -> dict[str, str]:
     """Numbers, texts, booleans, and maps of them as `Name[key]`; None and deeper things are left
-    out. `template` gives the fields an object has even when they are not set."""
+    out. `template` gives the fields an object has even when they are not set; lists in `joined`
+    become one text."""
     found: dict[str, str] = dict(template or {})
     for name, item in _items(value):
         if name in omit or item is None:
             continue
-        text = as_text(item)
+        text = _joined(item) if name in joined else as_text(item)
         if text is not None:
             found[name] = text or found.get(name, "")
         elif isinstance(item, Mapping):
             entries = ((key, as_text(each)) for key, each in item.items())
             found.update({f"{name}[{key}]": each for key, each in entries if each is not None})
     return found
+
+
+def _joined(value: object) -> str | None:
+    return ",".join(map(str, value)) if isinstance(value, list) else None
 
 
 def flat_tree(value: object, prefix: str = "") -> dict[str, str]:

@@ -27,11 +27,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`name` is the report's; `omit` fields are not shown; `template` are fields always shown."""
+    """`name` is the report's; `omit` fields are not shown; `template` are fields always shown,
+    `joined` are lists shown as one text."""
 
     name: str
     omit: frozenset[str] = frozenset()
     template: Mapping[str, str] = field(default_factory=dict)
+    joined: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict)
     children: tuple[Child, ...] = ()
 
 
@@ -84,17 +87,7 @@ _NETWORK = Shape(
                 template=_PORT_TEMPLATE,
             ),
         ),
-        _single(
-            "dns",
-            Shape(
-                "DNS",
-                children=(
-                    Child("servers", Kind.STRINGS, Shape("Servers")),
-                    Child("searches", Kind.STRINGS, Shape("Searches")),
-                    Child("options", Kind.STRINGS, Shape("Options")),
-                ),
-            ),
-        ),
+        _single("dns", Shape("DNS", joined=frozenset(("Servers", "Searches", "Options")))),
         Child("cni", Kind.TREE, Shape("CNIConfig")),
     ),
 )
@@ -167,7 +160,6 @@ TASK_CHILDREN = (
     _single("resources", _RESOURCES),
     _single("log_config", Shape("LogConfig")),
     _single("dispatch_payload", Shape("DispatchPayload")),
-    _single("lifecycle", Shape("Lifecycle")),
     Child("artifacts", Kind.KEYED, Shape("Artifact"), by("relative_dest")),
     SERVICES,
     Child("vault", Kind.TREE, Shape("Vault")),
@@ -186,7 +178,9 @@ TASK_CHILDREN = (
     Child("schedule", Kind.TREE, Shape("Schedule")),
     Child("secrets", Kind.KEYED, Shape("Secret"), by("Name")),
 )
-TASK_OMIT = frozenset(("Name",))
+TASK_OMIT = frozenset(
+    ("Name", "Config", "Vault", "Consul", "CSIPluginConfig", "Identity", "Schedule")
+)
 
 GROUP_CHILDREN = (
     CONSTRAINTS,
@@ -217,9 +211,9 @@ GROUP_CHILDREN = (
         ),
     ),
 )
-GROUP_OMIT = frozenset(("Name",))
+GROUP_OMIT = frozenset(("Name", "Consul"))
 
-_LINK = Shape("Link", template={"Label": "", "Url": ""})
+_LINK = Shape("Link", renamed={"URL": "Url"})
 JOB_CHILDREN = (
     CONSTRAINTS,
     AFFINITIES,
@@ -258,6 +252,8 @@ JOB_OMIT = frozenset(
         "SubmitTime",
         "NomadTokenID",
         "DispatchIdempotencyToken",
+        "UI",
+        "Multiregion",
         "Payload",
     )
 )

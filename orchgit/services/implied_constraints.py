@@ -35,8 +35,12 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
     providers = {service.provider for service in _services(group)}
     if "nomad" in providers:
         yield Constraint("${attr.nomad.service_discovery}", "true", "=")
+    if any(service.provider == "nomad" and service.checks for service in _services(group)):
+        yield Constraint("${attr.nomad.version}", ">= 1.4.0", "semver")
     if "consul" in providers:
         yield Constraint("${attr.consul.version}", ">= 1.8.0", "semver")
+    if any(task.identities for task in group.tasks):
+        yield Constraint("${attr.nomad.version}", ">= 1.7.0-a", "semver")
     if any(task.vault for task in group.tasks):
         yield Constraint("${attr.vault.version}", ">= 0.6.1", "semver")
 
