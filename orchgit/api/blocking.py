@@ -12,7 +12,7 @@ from jobspec.durations import DurationError, parse_ns
 from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.clock import SECOND_NS
-from orchgit.errors import InvalidInputError, TimedOutError
+from orchgit.errors import InvalidInputError
 from orchgit.state.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -40,10 +40,7 @@ async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tup
         remaining_s = deadline_s - clock.monotonic_s()
         if not min_index or index > min_index or remaining_s <= 0:
             return value, max(index, 1)
-        try:
-            await store.watch.wait(tables, max(seen, min_index), remaining_s)
-        except TimedOutError:
-            return value, max(index, 1)
+        await store.watch.wait(tables, max(seen, min_index), remaining_s)
 
 
 def wait_parameters(call: Call) -> tuple[int, float]:

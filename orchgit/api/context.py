@@ -66,8 +66,10 @@ class Gauge:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ApiContext:
+    """`local_node` may come later: an agent in this process starts after the server."""
+
     services: Services
     server: ServerFacts
     dry_run: DryRun

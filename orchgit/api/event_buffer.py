@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 from orchgit.model.event import Event
 
-MAX_BATCHES = 512
+MAX_BATCHES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class EventBatch:
-    index: int
-    events: Sequence[Event]
+class EventBatch(Protocol):
+    """What was applied together (`orchgit.replication.events.AppliedBatch`); its events are built
+    when they are first asked for."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def events(self) -> Sequence[Event]: ...
 
 
 class EventBuffer:
@@ -29,10 +34,8 @@ class EventBuffer:
         self._changed = asyncio.Event()
         self.closed = False
 
-    def add(self, index: int, events: Sequence[Event]) -> None:
-        if not events:
-            return
-        self._batches.append(EventBatch(index, events))
+    def add(self, batch: EventBatch) -> None:
+        self._batches.append(batch)
         if len(self._batches) > MAX_BATCHES:
             del self._batches[: len(self._batches) - MAX_BATCHES]
         self._wake()

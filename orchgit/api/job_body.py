@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from jobspec.canonicalize import canonicalize, to_job
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
@@ -20,13 +22,12 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
     tree = nomad_json.get(body, "Job")
     if not isinstance(tree, dict):
         raise InvalidInputError("Job must be specified")
-    tree = nomad_json.fold_keys(tree, Job, keep_nulls=True)
-    if not tree.get("ID"):
+    if not nomad_json.get(tree, "ID"):
         raise InvalidInputError("Job ID hasn't been provided")
-    tree.pop("Origin", None)
+    spec = canonicalize(tree)
     if call.query.get("namespace"):
-        tree["Namespace"] = call.namespace
-    return to_job(canonicalize(tree))
+        spec["Namespace"] = call.namespace
+    return replace(to_job(spec), origin=None)
 
 
 def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:

@@ -69,11 +69,11 @@ def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
     return default if found is None else found
 
 
-def fold_keys(value: Any, kind: Any, *, keep_nulls: bool = False) -> Any:
+def fold_keys(value: Any, kind: Any) -> Any:
     """`value` with the keys of every struct in `kind` in their own spelling.
 
     Keys of maps (meta, env, a driver's config) belong to the user and are left alone. A null is
-    dropped where the field cannot hold one, so that its default applies, unless `keep_nulls`.
+    dropped where the field cannot hold one, so that its default applies.
     """
     kind = _bare(kind)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -84,17 +84,15 @@ def fold_keys(value: Any, kind: Any, *, keep_nulls: bool = False) -> Any:
             if field is None:
                 continue
             name, field_kind, nullable = field
-            if item is not None or nullable or keep_nulls:
-                folded[name] = fold_keys(item, field_kind, keep_nulls=keep_nulls)
+            if item is not None or nullable:
+                folded[name] = fold_keys(item, field_kind)
         return folded
     if isinstance(value, list) and get_origin(kind) is list:
         (item_kind,) = get_args(kind)
-        return [fold_keys(item, item_kind, keep_nulls=keep_nulls) for item in value]
+        return [fold_keys(item, item_kind) for item in value]
     if isinstance(value, dict) and get_origin(kind) is dict:
         item_kind = get_args(kind)[1]
-        return {
-            key: fold_keys(item, item_kind, keep_nulls=keep_nulls) for key, item in value.items()
-        }
+        return {key: fold_keys(item, item_kind) for key, item in value.items()}
     return value
 
 

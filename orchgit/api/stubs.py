@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from orchgit.model.allocation import (
     Allocation,
@@ -14,7 +14,7 @@ from orchgit.model.allocation import (
     TaskState,
 )
 from orchgit.model.base import Model
-from orchgit.model.job import Job, JobSummary
+from orchgit.model.job import ChildrenSummary, Job, JobSummary
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
@@ -59,11 +59,18 @@ def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> J
     fields.update(
         periodic=job.is_periodic,
         parameterized_job=job.parameterized_job is not None,
-        job_summary=summary,
+        job_summary=with_children(summary),
         source=job.origin.source if job.origin else "",
         commit_id=job.origin.commit_id if job.origin else "",
     )
     return JobStubWithMeta(**fields, meta=job.meta) if with_meta else JobStub(**fields)
+
+
+def with_children(summary: JobSummary | None) -> JobSummary | None:
+    """Nomad shows the counts of children for every job, zeros where it can have none."""
+    if summary is None or summary.children is not None:
+        return summary
+    return replace(summary, children=ChildrenSummary())
 
 
 _JOB_DERIVED = frozenset(("periodic", "parameterized_job", "job_summary", "source", "commit_id"))

@@ -110,9 +110,9 @@ async def rollouts(call: Call) -> Response:
     page, wanted = PageRequest.of(call), call.query.get("source") or None
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        limit = 1_000_000 if page.matches or page.next_token else page.per_page + 1
-        newest = snapshot.rollouts(wanted, limit=limit if page.per_page else 1_000_000)
-        return page.apply(list(newest), by_index)
+        whole = page.matches or page.next_token or page.reverse or not page.per_page
+        newest = snapshot.rollouts(wanted, limit=None if whole else page.per_page + 1)
+        return page.apply(newest, by_index)
 
     return await answer_list(call, ("rollouts",), read)
 
@@ -135,7 +135,7 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
     return next(
         (
             each
-            for each in snapshot.rollouts(limit=1_000_000)
+            for each in snapshot.rollouts()
             if each.id.startswith(text) or each.commit.id.startswith(text)
         ),
         None,

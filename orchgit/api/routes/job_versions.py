@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from starlette.responses import Response
@@ -42,10 +43,7 @@ async def versions(call: Call) -> Response:
 
 def _diffs(versions: list[Job]) -> list[Any]:
     """Each version against the one before it, newest first."""
-    return [
-        diff_jobs(older, newer, contextual=True)
-        for newer, older in zip(versions, versions[1:], strict=False)
-    ]
+    return [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(versions)]
 
 
 async def submission(call: Call) -> Response:

@@ -11,7 +11,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub, job_stub
+from orchgit.api.stubs import alloc_stub, job_stub, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
 from orchgit.state.snapshot import Snapshot
@@ -54,6 +54,7 @@ async def summary(call: Call) -> Response:
         _LIST_TABLES,
         lambda snapshot: snapshot.job_summary(call.namespace, call.path["job_id"]),
         "job not found",
+        with_children,
     )
 
 

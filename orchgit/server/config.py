@@ -1,0 +1,67 @@
+"""What a server is told when it starts: one frozen dataclass, validated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchgit.control.reign import ControlConfig
+from orchgit.control.worker_pool import SCHEDULER_TYPES
+from orchgit.errors import InvalidInputError
+from orchgit.gitops.config import GitopsConfig
+from orchgit.model.source import Source
+from orchgit.wire.tls import TlsFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """Addresses are host:port; port 0 means any free one, known after start."""
+
+    data_dir: Path
+    name: str = ""
+    """"" means the machine's name."""
+    region: str = "global"
+    datacenter: str = "dc1"
+    http_bind: str = "127.0.0.1:4646"
+    rpc_bind: str = "127.0.0.1:4647"
+    raft_bind: str = "127.0.0.1:0"
+    peers: tuple[str, ...] = ()
+    """Raft addresses of the other servers; none: this one is the whole cluster."""
+    num_schedulers: int = 1
+    enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
+    control: ControlConfig = field(default_factory=ControlConfig)
+    gitops: GitopsConfig = field(default_factory=GitopsConfig)
+    sources: tuple[Source, ...] = ()
+    """Sources that are stored when this server first leads; later changes over the API stay."""
+    tls: TlsFiles | None = None
+    dev_mode: bool = False
+    log_level: str = "INFO"
+    stop_timeout_s: float = 4.0
+    scheduler_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = [
+            *_address_problems({"http": self.http_bind, "rpc": self.rpc_bind}),
+            *_address_problems({f"peer {peer}": peer for peer in self.peers}),
+        ]
+        if unknown := set(self.enabled_schedulers) - set(SCHEDULER_TYPES):
+            problems.append(f"enabled_schedulers: there is no {', '.join(sorted(unknown))}")
+        if self.num_schedulers < 0:
+            problems.append("num_schedulers: must not be negative")
+        if problems:
+            raise InvalidInputError(f"cannot use the server's config: {'; '.join(problems)}")
+
+    @property
+    def server_dir(self) -> Path:
+        return self.data_dir / "server"
+
+
+def _address_problems(addresses: Mapping[str, str]) -> list[str]:
+    problems = []
+    for name, address in addresses.items():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            problems.append(f'{name}: "{address}" is not host:port')
+    return problems

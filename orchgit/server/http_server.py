@@ -1,0 +1,103 @@
+"""uvicorn, started and stopped by us: bound before it serves, stopped with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from orchgit.errors import InvalidInputError
+from orchgit.wire.tls import TlsFiles
+
+_BACKLOG = 1024
+
+
+class HttpServer:
+    """`address` is known after `start`."""
+
+    def __init__(self, app: ASGIApp, bind: str, tls: TlsFiles | None = None) -> None:
+        self._app = app
+        self._bind = bind
+        self._tls = tls
+        self._server: uvicorn.Server | None = None
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.Task[None] | None = None
+        self.address = bind
+
+    def bind(self) -> None:
+        """Take the port; raises InvalidInputError if another program has it."""
+        host, _, port = self._bind.rpartition(":")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host.strip("[]"), int(port)))
+        except OSError as error:
+            sock.close()
+            raise InvalidInputError(
+                f"cannot serve HTTP on {self._bind}: {error.strerror}; "
+                "stop the other program or choose another port"
+            ) from error
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+        self._socket = sock
+        self.address = f"{host}:{sock.getsockname()[1]}"
+
+    async def start(self) -> None:
+        if self._socket is None:
+            self.bind()
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=75,
+            **self._tls_options(),
+        )
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        assert self._socket is not None
+        await server.startup(sockets=[self._socket])
+        self._server = server
+        self._loop = asyncio.create_task(server.main_loop(), name="http")
+
+    async def stop(self, deadline_s: float) -> None:
+        """Finish what is being answered within the deadline, then cut the rest."""
+        if self._server is None or self._loop is None:
+            return
+        self._server.should_exit = True
+        await self._loop
+        sockets = [self._socket] if self._socket else []
+        self._server.config.timeout_graceful_shutdown = None
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._server.shutdown(sockets=sockets)
+        except TimeoutError:
+            await self._cut()
+        self._server = None
+
+    async def _cut(self) -> None:
+        assert self._server is not None
+        tasks = list(self._server.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        for connection in list(self._server.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tls_options(self) -> dict[str, str]:
+        if self._tls is None:
+            return {}
+        return {
+            "ssl_certfile": str(self._tls.cert),
+            "ssl_keyfile": str(self._tls.key),
+        }

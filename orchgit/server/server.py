@@ -1,0 +1,229 @@
+"""The composition root: builds every part in order, starts them, and stops them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import structlog
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from orchgit.api.app import create_app
+from orchgit.api.context import ApiContext, Gauge, LocalNode
+from orchgit.api.event_buffer import EventBuffer
+from orchgit.clock import Clock, SystemClock
+from orchgit.control.leader import Control
+from orchgit.control.worker_pool import PoolConfig, WorkerPool
+from orchgit.errors import OrchgitError
+from orchgit.gitops.forecasts import SchedulerForecaster
+from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.job_parser import JobspecParser
+from orchgit.ids import IdSource, RandomIds
+from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.rpc.serve import RpcServer
+from orchgit.server.config import ServerConfig
+from orchgit.server.facts import Facts
+from orchgit.server.gitops_for_api import GitopsForApi
+from orchgit.server.http_server import HttpServer
+from orchgit.services.dry_run import DryRun
+from orchgit.services.services import Services
+from orchgit.services.sources import put_source
+from orchgit.services.world import World
+
+_log = structlog.get_logger("orchgit.server")
+
+
+class Server:
+    """`start` returns when HTTP and RPC are answered; leadership follows by itself.
+
+    `extra_routes` come after the API's: the UI, and whatever else the caller serves.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        extra_routes: Sequence[BaseRoute] = (),
+    ) -> None:
+        self.config = config
+        clock, ids = clock or SystemClock(), ids or RandomIds()
+        server_id = _kept_id(config, ids)
+        self.state = ReplicatedState(
+            ReplicationConfig(
+                data_dir=config.server_dir,
+                server_id=server_id,
+                bind=config.raft_bind,
+                peers=config.peers,
+            ),
+            clock,
+            ids,
+        )
+        self.control = Control(self.state, clock, ids, config.control)
+        self.services = Services(World(self.state, clock, ids), self.control.collect_garbage)
+        self.dry_run = DryRun(self.services.world)
+        self.gitops = Gitops(
+            self.services.world,
+            config.data_dir,
+            JobspecParser(),
+            SchedulerForecaster(self.dry_run),
+            config.gitops,
+        )
+        self.rpc: RpcServer | None = None
+        self._clock, self._ids = clock, ids
+        self.facts = Facts(config, server_id, self.state, self.control)
+        self.events = EventBuffer()
+        self._api = ApiContext(
+            services=self.services,
+            server=self.facts,
+            dry_run=self.dry_run,
+            events=self.events,
+            gitops=GitopsForApi(self.gitops),
+            scrape=self._gauges,
+        )
+        app = create_app(self._api, [*self.gitops.routes, *extra_routes])
+        self.http = HttpServer(app, config.http_bind)
+        self._workers: WorkerPool | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def http_address(self) -> str:
+        return self.http.address
+
+    @property
+    def rpc_address(self) -> str:
+        return self.facts.rpc_address
+
+    @property
+    def workers(self) -> WorkerPool:
+        """There is one after `start`."""
+        assert self._workers is not None
+        return self._workers
+
+    async def start(self) -> None:
+        self.http.bind()
+        await self.state.start()
+        await self._start_rpc()
+        await self._start_workers()
+        await self.control.start()
+        loops = (self._feed_events(), self._follow_leadership())
+        self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
+        for task in self._tasks:
+            task.add_done_callback(_log_failure)
+        self.facts.http_address = self.http.address
+        await self.http.start()
+        _log.info("server started", http=self.http_address, rpc=self.rpc_address)
+
+    async def stop(self) -> None:
+        """In reverse; each part gets its share of the deadline, and is cut after it."""
+        deadline_s = self.config.stop_timeout_s
+        self.events.close()
+        await self.http.stop(deadline_s / 4)
+        await _end(self._tasks)
+        await _within(deadline_s / 4, self.gitops.stop())
+        if self._workers is not None:
+            await _within(deadline_s / 2, self._workers.stop())
+        await _within(deadline_s / 4, self.control.stop())
+        if self.rpc is not None:
+            await _within(deadline_s / 4, self.rpc.stop())
+        await self.state.stop()
+        _log.info("server stopped")
+
+    def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
+        """An agent runs in this process: `/v1/client` of its node goes to `app`."""
+        self._api.local_node = LocalNode(node_id, app)
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    async def _start_rpc(self) -> None:
+        config = self.config
+        self.rpc = RpcServer(
+            self.services.nodes,
+            self.control,
+            self.state.store,
+            config.rpc_bind,
+            config.tls,
+            self.facts.server_id,
+        )
+        await self.rpc.start()
+        self.facts.rpc_address = self.rpc.address
+
+    async def _start_workers(self) -> None:
+        config = self.config
+        pool = PoolConfig(
+            store=self.state.store.path,
+            servers=(self.rpc_address,),
+            count=config.num_schedulers,
+            types=config.enabled_schedulers,
+            tls=config.tls,
+        )
+        self._workers = WorkerPool(pool, self._clock, self._ids)
+        self.facts.workers = self._workers
+        await self._workers.start()
+
+    async def _feed_events(self) -> None:
+        async for batch in self.state.subscribe():
+            if batch.effects.notes:
+                self.events.add(batch)
+
+    async def _follow_leadership(self) -> None:
+        """Gitops runs where the leader is."""
+        async for leads in self.state.leadership.subscribe():
+            if leads:
+                await self._store_sources()
+                await self.gitops.start()
+            else:
+                await self.gitops.stop()
+
+    async def _store_sources(self) -> None:
+        """Sources of the config are stored once; what was changed over the API since stays."""
+        with self.services.world.snapshot() as snapshot:
+            known = {source.name for source in snapshot.sources()}
+        for source in self.config.sources:
+            if source.name not in known:
+                await put_source(self.services.world, source)
+
+    def _gauges(self) -> Sequence[Gauge]:
+        broker = self.control.broker_stats()
+        return [
+            *(Gauge(f"nomad.nomad.broker.{name}", value) for name, value in broker.items()),
+            Gauge("nomad.raft.is_leader", float(self.state.is_leader)),
+            Gauge("nomad.raft.log_syncs", self.state.log_syncs),
+            Gauge("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),
+        ]
+
+
+def _kept_id(config: ServerConfig, ids: IdSource) -> str:
+    """A server keeps its id as long as its data directory."""
+    file = config.server_dir / "server_id"
+    if file.exists():
+        return file.read_text().strip()
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    server_id = ids.new()
+    file.write_text(server_id + "\n")
+    return server_id
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a loop of the server ended", task=task.get_name(), exc_info=error)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    tasks.clear()
+
+
+async def _within(deadline_s: float, work: Coroutine[Any, Any, None]) -> None:
+    """A part that does not stop in time must not keep the others from stopping."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            await work
+    except TimeoutError:
+        _log.warning("a part did not stop in time", part=work.__qualname__)
+    except OrchgitError as error:
+        _log.warning("a part did not stop cleanly", part=work.__qualname__, error=str(error))
