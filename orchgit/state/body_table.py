@@ -29,6 +29,7 @@ class BodyTable(Generic[T]):
     def __init__(self, name: str, struct: type[T], columns: str) -> None:
         paths = dict(_column(text) for text in columns.split())
         self.name = name
+        self.columns = tuple(paths)
         self.key = next(iter(paths))
         self._decoder = msgspec.msgpack.Decoder(struct)
         self._encode = msgspec.msgpack.Encoder().encode

@@ -34,6 +34,11 @@ class Watch:
     def applied_index(self) -> int:
         return self._applied_index
 
+    @property
+    def waiter_count(self) -> int:
+        """How many names are waited for (for metrics)."""
+        return len(self._waiters)
+
     def index(self, targets: Collection[str]) -> int:
         """The newest index of the tables that the targets lie in; at least 1."""
         return max((self._indexes.get(_table_of(target), 1) for target in targets), default=1)

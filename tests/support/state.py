@@ -61,7 +61,7 @@ async def running_state(
 
 
 def check_invariants(snapshot: StateReads) -> None:
-    """What must hold at every index (docs/invariants.md); raises AssertionError naming the object."""
+    """What must hold at every index (docs/invariants.md); AssertionError names the object."""
     allocations = snapshot.allocations()
     nodes = {node.id: node for node in snapshot.nodes()}
     _check_nodes(allocations, nodes)

@@ -1,0 +1,72 @@
+"""A snapshot and its node columns as the scheduler wants to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.deployment import Deployment
+from orchgit.model.job import Job
+from orchgit.model.node import Node, NodePool
+from orchgit.model.operator import SchedulerConfig
+from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.state.columns import ClusterColumns
+from orchgit.state.snapshot import Snapshot
+
+
+class SnapshotView:
+    """Implements `orchgit.scheduler.ports.ClusterView`; `columns` must be refreshed to `snapshot`."""
+
+    def __init__(self, snapshot: Snapshot, columns: ClusterColumns) -> None:
+        self._snapshot = snapshot
+        self.columns = columns
+        self._volumes: dict[str, HostVolume | None] = {}
+        self._jobs: dict[tuple[str, str, int], Job | None] = {}
+
+    @property
+    def index(self) -> int:
+        return self._snapshot.index
+
+    def job(self, namespace: str, job_id: str) -> Job | None:
+        return self._snapshot.job(namespace, job_id)
+
+    def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
+        key = (namespace, job_id, version)
+        if key not in self._jobs:
+            self._jobs[key] = self._snapshot.job_version(namespace, job_id, version)
+        return self._jobs[key]
+
+    def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
+        return self._snapshot.allocations_by_job(namespace, job_id)
+
+    def allocation(self, alloc_id: str) -> Allocation | None:
+        return self._snapshot.allocation(alloc_id)
+
+    def allocations_on_node(self, node_id: str) -> list[Allocation]:
+        return self._snapshot.allocations_on_node(node_id)
+
+    def node(self, node_id: str) -> Node | None:
+        row = self.columns.rows.get(node_id)
+        return self.columns.nodes[row] if row is not None else None
+
+    def node_pool(self, name: str) -> NodePool | None:
+        return self._snapshot.node_pool(name)
+
+    def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
+        return self._snapshot.latest_deployment(namespace, job_id)
+
+    def host_volume(self, volume_id: str) -> HostVolume | None:
+        if volume_id not in self._volumes:
+            self._volumes[volume_id] = self._snapshot.host_volume(volume_id)
+        return self._volumes[volume_id]
+
+    def volume_claims(self, namespace: str, job_id: str) -> list[TaskGroupVolumeClaim]:
+        return self._snapshot.volume_claims(namespace, job_id)
+
+    def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
+        """There are no CSI volumes in the state."""
+        return None
+
+    def scheduler_config(self) -> SchedulerConfig:
+        return self._snapshot.scheduler_config()

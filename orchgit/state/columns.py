@@ -1,0 +1,233 @@
+"""The nodes of the cluster as numpy columns, with their usage, kept up to date by index.
+
+One row per node; a deleted node's row is free until a new node takes it. What changed since the
+last refresh is read from SQL columns: new nodes and changed ones, usage of nodes whose
+allocations changed. Rows of the arrays never move while a refresh is not running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.node import Node
+from orchgit.model.resources import AllocatedPort, AllocatedResources
+from orchgit.state.snapshot import StateReads
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_PORTS = msgspec.msgpack.Decoder(list[AllocatedPort])
+_FIRST_ROWS = 64
+_LIVE = "client_status NOT IN ('complete', 'failed', 'lost')"
+_CHUNK = 500
+Usage = tuple[int, int, int]
+
+
+class ClusterColumns:
+    """See `orchgit.scheduler.ports.NodeColumns` for what the attributes mean."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.nodes: list[Node | None] = []
+        self.memo: dict[Hashable, Any] = {}
+        self._size = 0
+        self._numbers = {
+            name: np.zeros(_FIRST_ROWS, dtype=np.int64)
+            for name in ("class", "cpu", "memory", "disk", "cpu_used", "memory_used", "disk_used")
+        }
+        self._ready = np.zeros(_FIRST_ROWS, dtype=np.bool_)
+        self._classes: dict[str, int] = {}
+        self._free_rows: list[int] = []
+        self._ports: dict[int, dict[str, set[int]]] = {}
+        self._index = 0
+
+    # --- what the scheduler reads ---------------------------------------------------------
+
+    @property
+    def ready(self) -> Mask:
+        return self._ready[: self._size]
+
+    @property
+    def class_codes(self) -> Numbers:
+        return self._numbers["class"][: self._size]
+
+    @property
+    def cpu_capacity(self) -> Numbers:
+        return self._numbers["cpu"][: self._size]
+
+    @property
+    def memory_capacity(self) -> Numbers:
+        return self._numbers["memory"][: self._size]
+
+    @property
+    def disk_capacity(self) -> Numbers:
+        return self._numbers["disk"][: self._size]
+
+    @property
+    def cpu_used(self) -> Numbers:
+        return self._numbers["cpu_used"][: self._size]
+
+    @property
+    def memory_used(self) -> Numbers:
+        return self._numbers["memory_used"][: self._size]
+
+    @property
+    def disk_used(self) -> Numbers:
+        return self._numbers["disk_used"][: self._size]
+
+    def used_ports(self, row: int) -> Mapping[str, set[int]]:
+        return self._ports.get(row, {})
+
+    # --- changes --------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        """A new node, or a known one that changed; its usage stays."""
+        self.memo.clear()
+        row = self.rows.get(node.id)
+        if row is None:
+            row = self._new_row()
+            self.rows[node.id] = row
+        resources, reserved = node.node_resources, node.reserved_resources
+        self.nodes[row] = node
+        numbers = self._numbers
+        numbers["class"][row] = self._classes.setdefault(node.computed_class, len(self._classes))
+        numbers["cpu"][row] = resources.cpu.cpu_shares - reserved.cpu.cpu_shares
+        numbers["memory"][row] = resources.memory.memory_mb - reserved.memory.memory_mb
+        numbers["disk"][row] = resources.disk.disk_mb - reserved.disk.disk_mb
+        self._ready[row] = node.is_ready
+
+    def _new_row(self) -> int:
+        if self._free_rows:
+            return self._free_rows.pop()
+        row = self._size
+        self._size += 1
+        self.nodes.append(None)
+        if row >= len(self._ready):
+            self._numbers = {
+                name: np.concatenate([column, np.zeros_like(column)])
+                for name, column in self._numbers.items()
+            }
+            self._ready = np.concatenate([self._ready, np.zeros_like(self._ready)])
+        return row
+
+    def remove_node(self, node_id: str) -> None:
+        row = self.rows.pop(node_id, None)
+        if row is None:
+            return
+        self.memo.clear()
+        self.nodes[row] = None
+        for column in self._numbers.values():
+            column[row] = 0
+        self._ready[row] = False
+        self._ports.pop(row, None)
+        self._free_rows.append(row)
+
+    def add_usage(self, node_id: str, usage: Usage, ports: Iterable[AllocatedPort] = ()) -> None:
+        """One more allocation that is not client-terminal."""
+        row = self.rows.get(node_id)
+        if row is None:
+            return
+        numbers = self._numbers
+        numbers["cpu_used"][row] += usage[0]
+        numbers["memory_used"][row] += usage[1]
+        numbers["disk_used"][row] += usage[2]
+        for port in ports:
+            if not port.ignore_collision:
+                self._ports.setdefault(row, {}).setdefault(port.host_ip, set()).add(port.value)
+
+    def add_allocation(self, allocation: Allocation) -> None:
+        resources = allocation.allocated_resources
+        if resources is None or allocation.is_client_terminal:
+            return
+        total = resources.total()
+        usage = (total.cpu_shares, total.memory_mb, total.disk_mb)
+        self.add_usage(allocation.node_id, usage, _ports_of(resources))
+
+    def _clear_usage(self, row: int) -> None:
+        for name in ("cpu_used", "memory_used", "disk_used"):
+            self._numbers[name][row] = 0
+        self._ports.pop(row, None)
+
+    # --- refresh --------------------------------------------------------------------------
+
+    def refresh(self, snapshot: StateReads) -> None:
+        """Bring everything to the snapshot's index; a later snapshot than the last time."""
+        index = snapshot.applied_index()
+        if index == self._index:
+            return
+        known = self._index
+        self._index = index
+        if snapshot.table_index("nodes") > known:
+            self._refresh_nodes(snapshot, known)
+        if snapshot.table_index("allocations") > known:
+            self._refresh_usage(snapshot, known)
+
+    def _refresh_nodes(self, snapshot: StateReads, known: int) -> None:
+        changed = snapshot.nodes_changed_since(known)
+        fresh = [node.id for node in changed if node.id not in self.rows]
+        for node in changed:
+            self.put_node(node)
+        (count,) = snapshot.connection.execute("SELECT count(*) FROM nodes").fetchone()
+        if count != len(self.rows):
+            present = {row[0] for row in snapshot.connection.execute("SELECT id FROM nodes")}
+            for node_id in [node_id for node_id in self.rows if node_id not in present]:
+                self.remove_node(node_id)
+        if known:
+            self._recount(snapshot, fresh)
+
+    def _refresh_usage(self, snapshot: StateReads, known: int) -> None:
+        """New rows are added; a node with a changed row is counted anew."""
+        touched = {
+            cast(str, row[0])
+            for row in snapshot.connection.execute(
+                "SELECT DISTINCT node_id FROM allocations WHERE modify_index > ? "
+                "AND create_index <= ?",
+                (known, known),
+            )
+        }
+        self._recount(snapshot, touched)
+        rows = snapshot.connection.execute(
+            "SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations "
+            f"WHERE modify_index > ? AND create_index > ? AND {_LIVE}",  # noqa: S608
+            (known, known),
+        )
+        for node_id, cpu, memory, disk, ports in rows:
+            if node_id not in touched:
+                self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
+
+    def _recount(self, snapshot: StateReads, node_ids: Iterable[str]) -> None:
+        known = [node_id for node_id in node_ids if node_id in self.rows]
+        for start in range(0, len(known), _CHUNK):
+            self._recount_chunk(snapshot, known[start : start + _CHUNK])
+
+    def _recount_chunk(self, snapshot: StateReads, node_ids: Sequence[str]) -> None:
+        for node_id in node_ids:
+            self._clear_usage(self.rows[node_id])
+        marks = ", ".join("?" * len(node_ids))
+        rows = snapshot.connection.execute(
+            "SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations "
+            f"WHERE node_id IN ({marks}) AND {_LIVE}",  # noqa: S608 (only marks)
+            node_ids,
+        )
+        for node_id, cpu, memory, disk, ports in rows:
+            self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
+
+
+def _ports_of(resources: AllocatedResources) -> list[AllocatedPort]:
+    """All ports, those of older shapes (group and task networks without a port list) too."""
+    if resources.shared.ports:
+        return resources.shared.ports
+    networks = list(resources.shared.networks or ())
+    for task in resources.tasks.values():
+        networks += task.networks or ()
+    return [
+        AllocatedPort(label=port.label, value=port.value, to=port.to, host_ip=network.ip)
+        for network in networks
+        for port in (network.reserved_ports or []) + (network.dynamic_ports or [])
+        if port.value > 0
+    ]
