@@ -1,0 +1,144 @@
+"""A server's gitops part on real state and real git, reachable over HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+from msgspec.structs import replace
+from starlette.applications import Starlette
+
+from orchgit.clock import SystemClock
+from orchgit.gitops.commit_plan import CommitPlan
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.discovery import JobKey, ParsedFile
+from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.job_parser import JobspecParser
+from orchgit.gitops.push_text import Forecast
+from orchgit.ids import RandomIds
+from orchgit.model.evaluation import EvalStatus
+from orchgit.model.job import Job
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source
+from orchgit.replication.commands import UpsertEvaluations, UpsertSource
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.services.world import World
+from tests.support.state import running_state
+
+
+class NoForecasts:
+    """A forecaster that has nothing to say, as when there are too many jobs."""
+
+    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]:
+        return {}
+
+
+class CountingParser(JobspecParser):
+    """The real parser; remembers which files it parsed."""
+
+    def __init__(self) -> None:
+        self.parsed: list[str] = []
+
+    def parse(self, path, content, variables, var_files, files) -> ParsedFile:  # type: ignore[no-untyped-def]
+        self.parsed.append(path)
+        return super().parse(path, content, variables, var_files, files)
+
+
+@dataclass
+class GitopsRig:
+    state: ReplicatedState
+    world: World
+    gitops: Gitops
+    http: str
+    parser: CountingParser
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def url(self, source: str) -> str:
+        return f"{self.http}/git/{source}.git"
+
+    async def add_source(self, name: str = "demo", **fields: object) -> Source:
+        source = Source(name=name, **fields)  # type: ignore[arg-type]
+        await self.state.propose(UpsertSource(now_ns=1, source=source))
+        return source
+
+    def source(self, name: str = "demo") -> Source:
+        with self.world.snapshot() as snapshot:
+            found = snapshot.source(name)
+        assert found is not None
+        return found
+
+    def job(self, job_id: str, namespace: str = "default") -> Job | None:
+        with self.world.snapshot() as snapshot:
+            return snapshot.job(namespace, job_id)
+
+    def rollouts(self, source: str = "demo") -> list[Rollout]:
+        with self.world.snapshot() as snapshot:
+            return snapshot.rollouts(source)
+
+    async def until(self, done, timeout_s: float = 20.0) -> None:  # type: ignore[no-untyped-def]
+        """Wait until `done()` holds, looking after every change of the state."""
+        async with asyncio.timeout(timeout_s):
+            while not done():
+                index = self.state.store.watch.applied_index
+                if done():
+                    return
+                await self.state.store.watch.wait_applied(index + 1, timeout_s)
+
+    async def evaluate_everything(self) -> None:
+        """Stands for the schedulers: every evaluation is done as soon as it is there."""
+        watch = self.state.store.watch
+        while True:
+            with self.world.snapshot() as snapshot:
+                index = snapshot.index
+                pending = snapshot.evaluations_by_status(EvalStatus.PENDING)
+            if pending:
+                done = [replace(each, status=EvalStatus.COMPLETE) for each in pending]
+                await self.state.propose(UpsertEvaluations(now_ns=1, evaluations=done))
+            else:
+                await watch.wait(("evaluations",), index, 60)
+
+
+@asynccontextmanager
+async def gitops_rig(
+    directory: Path, config: GitopsConfig | None = None, evaluate: bool = True, start: bool = True
+) -> AsyncIterator[GitopsRig]:
+    async with running_state(directory) as state:
+        world = World(state, SystemClock(), RandomIds())
+        parser = CountingParser()
+        gitops = Gitops(world, directory, parser, NoForecasts(), config)
+        async with served(gitops) as http:
+            rig = GitopsRig(state, world, gitops, http, parser)
+            if evaluate:
+                rig.tasks.append(asyncio.create_task(rig.evaluate_everything()))
+            if start:
+                await gitops.start()
+            try:
+                yield rig
+            finally:
+                await gitops.stop()
+                for task in rig.tasks:
+                    task.cancel()
+                await asyncio.gather(*rig.tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def served(gitops: Gitops) -> AsyncIterator[str]:
+    """The routes over real HTTP; yields the base URL."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    app = Starlette(routes=gitops.routes)
+    config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
