@@ -1,0 +1,98 @@
+"""Finding control groups in each of the four layouts, on trees made of plain files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.drivers import cgroups
+from agent.drivers.base import TaskResources
+
+
+def tree(root: Path, layout: str) -> Path:
+    if layout in ("v1", "hybrid"):
+        for name in ("cpu", "memory", "freezer", "cpuacct", "net_cls"):
+            (root / name).mkdir(parents=True)
+    if layout == "hybrid":
+        (root / "unified").mkdir()
+        (root / "unified" / "cgroup.controllers").write_text("")
+    if layout == "v2":
+        root.mkdir()
+        (root / "cgroup.controllers").write_text("cpu memory pids\n")
+    return root
+
+
+@pytest.mark.parametrize("layout", ["v1", "v2", "hybrid", "none"])
+def test_the_layout_is_recognised(tmp_path: Path, layout: str) -> None:
+    assert cgroups.detect(tree(tmp_path / "cgroup", layout)).mode == layout
+
+
+@pytest.mark.parametrize(
+    ("layout", "directory"),
+    [("v2", "orchgit/t"), ("hybrid", "unified/orchgit/t"), ("v1", "freezer/orchgit/t")],
+)
+def test_one_group_holds_a_task_together(tmp_path: Path, layout: str, directory: str) -> None:
+    root = tree(tmp_path / "cgroup", layout)
+    group = cgroups.detect(root).tracking("t")
+    assert group is not None
+    assert group.kill == f"{root}/{directory}"
+    assert group.dirs == [group.kill]
+    assert group.members == [f"{group.kill}/cgroup.procs"]
+
+
+def test_without_groups_there_is_none(tmp_path: Path) -> None:
+    assert cgroups.detect(tmp_path / "nothing").tracking("t") is None
+
+
+@pytest.mark.parametrize(
+    ("layout", "file"),
+    [
+        ("v2", "orchgit/t/memory.events"),
+        ("v1", "memory/orchgit/t/memory.oom_control"),
+        ("hybrid", "memory/orchgit/t/memory.oom_control"),
+    ],
+)
+def test_memory_kills_are_counted_where_the_memory_controller_is(
+    tmp_path: Path, layout: str, file: str
+) -> None:
+    root = tree(tmp_path / "cgroup", layout)
+    assert cgroups.detect(root).runtime_owned("t").oom == f"{root}/{file}"
+
+
+def test_stats_are_read_from_either_version(tmp_path: Path) -> None:
+    two = tree(tmp_path / "two", "v2")
+    group = two / "orchgit" / "t"
+    group.mkdir(parents=True)
+    (group / "memory.current").write_text("4096\n")
+    (group / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
+    (group / "cgroup.procs").write_text("11\n12\n")
+    stats = cgroups.detect(two).stats("t")
+    assert (stats.memory_bytes, stats.cpu_ns, stats.pids) == (4096, 1_500_000, (11, 12))
+    one = tree(tmp_path / "one", "v1")
+    for controller, name, text in (
+        ("memory", "memory.usage_in_bytes", "8192"),
+        ("cpuacct", "cpuacct.usage", "77"),
+    ):
+        (one / controller / "orchgit" / "t").mkdir(parents=True)
+        (one / controller / "orchgit" / "t" / name).write_text(text)
+    stats = cgroups.detect(one).stats("t")
+    assert (stats.memory_bytes, stats.cpu_ns, stats.pids) == (8192, 77, ())
+
+
+def test_limits_for_a_container_runtime() -> None:
+    made = cgroups.oci_resources(
+        TaskResources(cpu_shares=500, memory_mb=64, memory_max_mb=128, reserved_cores=(0, 2))
+    )
+    assert made == {
+        "memory": {"limit": 128 << 20, "swap": 128 << 20, "reservation": 64 << 20},
+        "cpu": {"shares": 500, "cpus": "0,2"},
+    }
+    assert cgroups.oci_resources(TaskResources(cpu_shares=1))["cpu"] == {"shares": 2}
+
+
+def test_a_v2_parent_hands_its_controllers_down(tmp_path: Path) -> None:
+    root = tree(tmp_path / "cgroup", "v2")
+    cgroups.prepare(cgroups.detect(root))
+    assert (root / "orchgit").is_dir()
+    assert (root / "orchgit" / "cgroup.subtree_control").read_text().startswith("+")
