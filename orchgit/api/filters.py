@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -99,10 +99,10 @@ class _Parser:
             return self._state(select)
         negate = self._accept("not")
         operator = self._take()
-        test = _OPERATORS.get(operator)
-        if test is None or (negate and operator in ("==", "!=")):
+        if operator not in _OPERATORS or (negate and operator in ("==", "!=")):
             self._next -= 1
             self._fail("one of ==, !=, contains, matches, is, in")
+        test = _OPERATORS[operator]
         wanted = self._value()
         matcher = test(wanted, self._fail)
         return lambda item: matcher(select(item)) != negate
@@ -127,7 +127,7 @@ class _Parser:
         if state == "nil":
             return lambda item: (select(item) in (None, _MISSING)) != negate
         self._next -= 1
-        return self._fail("`empty` or `nil`")
+        self._fail("`empty` or `nil`")
 
     def _selector(self) -> Callable[[Any], Any]:
         first = self._take()
@@ -172,7 +172,7 @@ class _Parser:
         if not self._accept(token):
             self._fail(f'"{token}"')
 
-    def _fail(self, expected: str) -> Any:
+    def _fail(self, expected: str) -> NoReturn:
         at = self._tokens[self._next][1] if self._next < len(self._tokens) else len(self._text)
         raise InvalidInputError(
             "failed to create result paginator: failed to read filter expression: "
@@ -254,7 +254,7 @@ def _text(value: Any) -> str:
     return "" if value is None or value is _MISSING else str(value)
 
 
-def _equals(wanted: str, fail: Callable[[str], Any]) -> Predicate:
+def _equals(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     def matcher(value: Any) -> bool:
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
@@ -266,12 +266,12 @@ def _equals(wanted: str, fail: Callable[[str], Any]) -> Predicate:
     return matcher
 
 
-def _differs(wanted: str, fail: Callable[[str], Any]) -> Predicate:
+def _differs(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     equal = _equals(wanted, fail)
     return lambda value: not equal(value)
 
 
-def _contains(wanted: str, fail: Callable[[str], Any]) -> Predicate:
+def _contains(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     def matcher(value: Any) -> bool:
         if isinstance(value, str):
             return wanted in value
@@ -280,16 +280,15 @@ def _contains(wanted: str, fail: Callable[[str], Any]) -> Predicate:
     return matcher
 
 
-def _matches(wanted: str, fail: Callable[[str], Any]) -> Predicate:
+def _matches(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     try:
         pattern = re.compile(wanted)
     except re.error:
         fail("a regular expression")
-        raise
     return lambda value: pattern.search(_text(value)) is not None
 
 
-_OPERATORS: dict[str, Callable[[str, Callable[[str], Any]], Predicate]] = {
+_OPERATORS: dict[str, Callable[[str, Callable[[str], NoReturn]], Predicate]] = {
     "==": _equals,
     "!=": _differs,
     "contains": _contains,

@@ -56,7 +56,8 @@ class HttpServer:
             lifespan="off",
             server_header=False,
             timeout_keep_alive=75,
-            **self._tls_options(),
+            ssl_certfile=self._tls.cert if self._tls else None,
+            ssl_keyfile=self._tls.key if self._tls else None,
         )
         config.load()
         server = uvicorn.Server(config)
@@ -93,11 +94,3 @@ class HttpServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _tls_options(self) -> dict[str, str]:
-        if self._tls is None:
-            return {}
-        return {
-            "ssl_certfile": str(self._tls.cert),
-            "ssl_keyfile": str(self._tls.key),
-        }

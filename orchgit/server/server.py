@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 from starlette.routing import BaseRoute
@@ -122,12 +121,12 @@ class Server:
         self.events.close()
         await self.http.stop(deadline_s / 4)
         await _end(self._tasks)
-        await _within(deadline_s / 4, self.gitops.stop())
+        await _within(deadline_s / 4, self.gitops.stop(), "gitops")
         if self._workers is not None:
-            await _within(deadline_s / 2, self._workers.stop())
-        await _within(deadline_s / 4, self.control.stop())
+            await _within(deadline_s / 2, self._workers.stop(), "workers")
+        await _within(deadline_s / 4, self.control.stop(), "control")
         if self.rpc is not None:
-            await _within(deadline_s / 4, self.rpc.stop())
+            await _within(deadline_s / 4, self.rpc.stop(), "rpc")
         await self.state.stop()
         _log.info("server stopped")
 
@@ -218,12 +217,12 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     tasks.clear()
 
 
-async def _within(deadline_s: float, work: Coroutine[Any, Any, None]) -> None:
+async def _within(deadline_s: float, work: Awaitable[None], part: str) -> None:
     """A part that does not stop in time must not keep the others from stopping."""
     try:
         async with asyncio.timeout(deadline_s):
             await work
     except TimeoutError:
-        _log.warning("a part did not stop in time", part=work.__qualname__)
+        _log.warning("a part did not stop in time", part=part)
     except OrchgitError as error:
-        _log.warning("a part did not stop cleanly", part=work.__qualname__, error=str(error))
+        _log.warning("a part did not stop cleanly", part=part, error=str(error))

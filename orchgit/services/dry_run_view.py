@@ -130,6 +130,9 @@ class ImaginedView:
             return imagined
         return self._base.job_version(namespace, job_id, version)
 
+    def allocation(self, alloc_id: str) -> Allocation | None:
+        return self._base.allocation(alloc_id)
+
     def allocations_by_job(self, namespace: str, job_id: str) -> Sequence[Allocation]:
         return self._base.allocations_by_job(namespace, job_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import httpx
 from starlette.requests import Request
@@ -61,7 +61,7 @@ class ClientRoutes:
         outgoing = self._client().build_request(
             request.method,
             f"{base}{request.url.path}",
-            params=request.query_params.multi_items(),
+            params=httpx.QueryParams(request.url.query),
             headers=_end_to_end(request.headers.items()),
             content=request.stream(),
         )
@@ -88,7 +88,7 @@ class ClientRoutes:
         return self._http
 
 
-def _end_to_end(headers: list[tuple[str, str]]) -> dict[str, str]:
+def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: value for name, value in headers if name.lower() not in _HOP_HEADERS}
 
 
