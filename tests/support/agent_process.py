@@ -1,0 +1,22 @@
+"""An agent in a process of its own, to be killed. Arguments: its directory, a server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from agent.agent import Agent, AgentConfig
+
+
+async def main(data_dir: str, server: str) -> None:
+    config = AgentConfig(
+        data_dir=Path(data_dir), servers=(server,), drivers={"raw_exec": {"enabled": True}}
+    )
+    agent = Agent(config)
+    await agent.start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,128 @@
+"""The environment of a task, and `${...}` in its strings."""
+
+from __future__ import annotations
+
+import msgspec
+
+from agent import task_env
+from agent.task_env import EnvInput, TaskEnv
+from orchgit.model.job import JobOrigin
+from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedTask
+from orchgit.model.task import Task
+from tests.support.factories import make_allocation, make_group, make_job, make_node, make_task
+
+
+def built(task: Task | None = None, **job: object) -> TaskEnv:
+    task = task or make_task()
+    group = make_group(tasks=[task], meta={"level": "group", "zone": "${node.datacenter}"})
+    spec = make_job(id="shop", task_groups=[group], **job)
+    resources = AllocatedResources(tasks={"web": AllocatedTask()})
+    resources.tasks["web"].cpu.cpu_shares = 500
+    resources.tasks["web"].cpu.reserved_cores = [2, 3]
+    resources.tasks["web"].memory.memory_mb = 256
+    resources.tasks["web"].memory.memory_max_mb = 512
+    resources.shared.ports = [
+        AllocatedPort("http", 20001, 8080, "10.0.0.1"),
+        AllocatedPort("admin-ui", 20002, 0, "fd00::1"),
+    ]
+    alloc = make_allocation(spec, index=3, commit_id="c0ffee", allocated_resources=resources)
+    alloc = msgspec.structs.replace(alloc, id="12345678-0000-4000-8000-000000000001")
+    return task_env.build(
+        EnvInput(
+            node=make_node(attributes={"kernel.name": "linux"}, meta={"rack": "r1"}),
+            region="global",
+            job=spec,
+            group=group,
+            task=task,
+            alloc=alloc,
+            alloc_dir="/a",
+            local_dir="/l",
+            secrets_dir="/s",
+            host_env={"PATH": "/bin", "NOMAD_TASK_NAME": "wrong"},
+            template_env={"FROM_TEMPLATE": "t"},
+        )
+    )
+
+
+def test_identity_directories_and_resources() -> None:
+    env = built(name="Shop", parent_id="shop-parent").env
+    expected = {
+        "NOMAD_ALLOC_ID": "12345678-0000-4000-8000-000000000001",
+        "NOMAD_SHORT_ALLOC_ID": "12345678",
+        "NOMAD_ALLOC_NAME": "shop.web[3]",
+        "NOMAD_ALLOC_INDEX": "3",
+        "NOMAD_TASK_NAME": "web",
+        "NOMAD_GROUP_NAME": "web",
+        "NOMAD_JOB_ID": "shop",
+        "NOMAD_JOB_NAME": "Shop",
+        "NOMAD_JOB_PARENT_ID": "shop-parent",
+        "NOMAD_DC": "dc1",
+        "NOMAD_REGION": "global",
+        "NOMAD_NAMESPACE": "default",
+        "NOMAD_ALLOC_DIR": "/a",
+        "NOMAD_TASK_DIR": "/l",
+        "NOMAD_SECRETS_DIR": "/s",
+        "NOMAD_CPU_LIMIT": "500",
+        "NOMAD_CPU_CORES": "2,3",
+        "NOMAD_MEMORY_LIMIT": "256",
+        "NOMAD_MEMORY_MAX_LIMIT": "512",
+        "PATH": "/bin",
+        "FROM_TEMPLATE": "t",
+    }
+    assert {name: env.get(name) for name in expected} == expected
+
+
+def test_ports() -> None:
+    env = built().env
+    expected = {
+        "NOMAD_PORT_http": "8080",
+        "NOMAD_IP_http": "10.0.0.1",
+        "NOMAD_ADDR_http": "10.0.0.1:20001",
+        "NOMAD_HOST_PORT_http": "20001",
+        "NOMAD_HOST_IP_http": "10.0.0.1",
+        "NOMAD_HOST_ADDR_http": "10.0.0.1:20001",
+        "NOMAD_ALLOC_PORT_http": "8080",
+        "NOMAD_PORT_admin_ui": "20002",
+        "NOMAD_ADDR_admin_ui": "[fd00::1]:20002",
+    }
+    assert {name: env.get(name) for name in expected} == expected
+    assert "NOMAD_ALLOC_PORT_admin_ui" not in env
+
+
+def test_meta_of_task_over_group_over_job_in_both_cases() -> None:
+    env = built(make_task(meta={"my.key": "task"}), meta={"level": "job", "job-only": "j"}).env
+    assert env["NOMAD_META_level"] == env["NOMAD_META_LEVEL"] == "group"
+    assert env["NOMAD_META_my_key"] == env["NOMAD_META_MY_KEY"] == "task"
+    assert env["NOMAD_META_JOB_ONLY"] == "j"
+    assert env["NOMAD_META_zone"] == "dc1"
+
+
+def test_the_commit_it_came_from() -> None:
+    env = built(origin=JobOrigin(source="shop-repo", commit_id="older")).env
+    assert (env["ORCHGIT_COMMIT"], env["ORCHGIT_SOURCE"]) == ("c0ffee", "shop-repo")
+
+
+def test_interpolation() -> None:
+    found = built(make_task(env={"URL": "http://${NOMAD_ADDR_http}/", "${attr.kernel.name}": "k"}))
+    assert found.env["URL"] == "http://10.0.0.1:20001/"
+    assert found.env["linux"] == "k"
+    text = found.interpolate.text
+    assert text("${node.datacenter}-${meta.rack}-${ NOMAD_TASK_NAME }") == "dc1-r1-web"
+    assert text('${env["URL"]} ${env["NONE"]}|') == "http://10.0.0.1:20001/ |"
+    assert text("${HOME_OF_SHELL} $${X} $PATH") == "${HOME_OF_SHELL} $${X} $PATH"
+    tree = {"args": ["${NOMAD_JOB_ID}", 5], "${meta.rack}": True}
+    assert found.interpolate.tree(tree) == {"args": ["shop", 5], "r1": True}
+
+
+def test_the_hosts_secrets_are_not_passed_on() -> None:
+    environ = {
+        "PATH": "/bin",
+        "LANG": "C",
+        "NOMAD_TOKEN": "x",
+        "GITHUB_TOKEN": "x",
+        "DB_PASSWORD": "x",
+        "AWS_REGION": "x",
+        "ORCHGIT_DATA": "x",
+        "my_secret": "x",
+    }
+    assert task_env.host_env(environ) == {"PATH": "/bin", "LANG": "C"}
