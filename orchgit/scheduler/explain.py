@@ -90,9 +90,7 @@ def failure(
 ) -> AllocMetric:
     """The metric of a placement that found no node among `candidates`."""
     tally = _Tally(proposed.columns)
-    keep, reasons, failed = eligibility.filter(
-        candidates.rows, selector.ask.group.name, checks
-    )
+    keep, reasons, failed = eligibility.filter(candidates.rows, selector.ask.group.name, checks)
     tally.filter_rows(failed, reasons)
     for row in candidates.rows[keep].tolist():
         _judge_row(proposed, row, selector, request, tally)

@@ -163,9 +163,7 @@ class Preemptor:
             self._evict(min(options, key=self._distinct_priorities))
         return bool(ask.devices)
 
-    def _device_option(
-        self, device: NodeDevice, free: int, count: int
-    ) -> list[Allocation] | None:
+    def _device_option(self, device: NodeDevice, free: int, count: int) -> list[Allocation] | None:
         users = [(a, _instances(a, device)) for a in self._candidates()]
         users = [(a, held) for a, held in users if held]
         users.sort(key=lambda user: (self.priority_of(user[0]), -user[1]))
@@ -179,7 +177,7 @@ class Preemptor:
             return None
         return _without_needless(chosen, count - (free - sum(held for _, held in chosen)))
 
-    def _distinct_priorities(self, victims: list[Allocation]) -> int:
+    def _distinct_priorities(self, victims: Iterable[Allocation]) -> int:
         return sum({self.priority_of(victim) for victim in victims})
 
     # --- cpu, memory and disk -------------------------------------------------------------

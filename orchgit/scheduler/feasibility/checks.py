@@ -44,7 +44,7 @@ def by_node(columns: NodeColumns, key: object, test: Callable[[Node], bool]) -> 
             count=len(columns.nodes),
         )
         columns.memo[("mask", key)] = mask
-    return mask  # type: ignore[no-any-return]
+    return mask
 
 
 def values_of(columns: NodeColumns, target: str) -> tuple[Numbers, list[str | None]]:
@@ -58,7 +58,7 @@ def values_of(columns: NodeColumns, target: str) -> tuple[Numbers, list[str | No
             codes[row] = index.setdefault(value, len(index))
         known = (codes, list(index))
         columns.memo[("values", target)] = known
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -> Mask:
@@ -75,7 +75,7 @@ def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -
             verdicts = np.array([holds(operand, value, right) for value in values], dtype=np.bool_)
             mask = verdicts[codes] if len(values) else np.zeros(0, dtype=np.bool_)
         columns.memo[key] = mask
-    return mask  # type: ignore[no-any-return]
+    return mask
 
 
 def candidate_mask(columns: NodeColumns, job: Job) -> Mask:
@@ -89,9 +89,7 @@ def place_mask(columns: NodeColumns, job: Job) -> Mask:
     return by_node(
         columns,
         ("place", job.node_pool, globs),
-        lambda node: (
-            job.node_pool in (ALL_POOLS, node.node_pool) and in_datacenters(node, globs)
-        ),
+        lambda node: job.node_pool in (ALL_POOLS, node.node_pool) and in_datacenters(node, globs),
     )
 
 
@@ -190,22 +188,18 @@ def _network_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
     for port in (network.reserved_ports or []) + (network.dynamic_ports or []) if network else []:
         if port.host_network in ("", "default"):
             continue
-        wanted = port.host_network
-        checks.append(
-            Check(
-                GROUP,
-                f'missing host network "{wanted}" for port "{port.label}"',
-                by_node(
-                    columns, ("alias", wanted), lambda node, name=wanted: _has_alias(node, name)
-                ),
-            )
-        )
+        reason = f'missing host network "{port.host_network}" for port "{port.label}"'
+        checks.append(Check(GROUP, reason, _alias_mask(columns, port.host_network)))
     return checks
 
 
 def _has_network(node: Node, mode: str) -> bool:
     networks = node.node_resources.networks or ()
     return any((network.mode or "host") == mode for network in networks)
+
+
+def _alias_mask(columns: NodeColumns, host_network: str) -> Mask:
+    return by_node(columns, ("alias", host_network), lambda node: _has_alias(node, host_network))
 
 
 def _has_alias(node: Node, host_network: str) -> bool:

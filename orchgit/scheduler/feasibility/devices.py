@@ -87,7 +87,9 @@ def _condition_holds(condition: Constraint | Affinity, device: NodeDevice) -> bo
         if left[1] != right[1]:
             return condition.operand in ("!=", "not")
         return holds(condition.operand, repr(left[0]), repr(right[0]))
-    return holds(condition.operand, _text(left, condition.l_target), _text(right, condition.r_target))
+    return holds(
+        condition.operand, _text(left, condition.l_target), _text(right, condition.r_target)
+    )
 
 
 def _text(value: Value | None, target: str) -> str | None:
@@ -208,6 +210,4 @@ def _instance_holds(constraint: Constraint, instance_id: str) -> bool:
 
 
 def _matched_weight(ask: RequestedDevice, device: NodeDevice) -> float:
-    return float(
-        sum(a.weight for a in ask.affinities or () if _condition_holds(a, device))
-    )
+    return float(sum(a.weight for a in ask.affinities or () if _condition_holds(a, device)))

@@ -20,7 +20,7 @@ class Version:
     given_segments: int
     prerelease: tuple[tuple[int, int, str], ...]
 
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
         """Orders versions; a release is above all its prereleases."""
         longest = self.segments + (0,) * (8 - len(self.segments))
         return (longest, not self.prerelease, self.prerelease)
@@ -80,13 +80,13 @@ def _meets(version: Version, operator: str, bound: Version, strict: bool) -> boo
         return False
     match operator:
         case ">":
-            return version.key() > bound.key()  # type: ignore[operator]
+            return version.key() > bound.key()
         case ">=":
-            return version.key() >= bound.key()  # type: ignore[operator]
+            return version.key() >= bound.key()
         case "<":
-            return version.key() < bound.key()  # type: ignore[operator]
+            return version.key() < bound.key()
         case "<=":
-            return version.key() <= bound.key()  # type: ignore[operator]
+            return version.key() <= bound.key()
     return _pessimistic(version, bound)
 
 
@@ -98,9 +98,7 @@ def _prerelease_allowed(version: Version, bound: Version) -> bool:
 
 def _pessimistic(version: Version, bound: Version) -> bool:
     """`~> 1.2.3`: at least that, and only the last given part may grow."""
-    if version.key() < bound.key():  # type: ignore[operator]
+    if version.key() < bound.key():
         return False
-    fixed = max(bound.given_segments - 1, 0) or (1 if bound.given_segments == 1 else 0)
-    if bound.given_segments == 1:
-        return version.segments[0] >= bound.segments[0]
+    fixed = bound.given_segments - 1
     return version.segments[:fixed] == bound.segments[:fixed]

@@ -81,9 +81,7 @@ class HostVolumes:
     requests_of: Callable[[Allocation], Iterable[VolumeRequest]]
 
     def available(self, node: Node, alloc_name: str) -> bool:
-        return all(
-            self._has(node, request, alloc_name) for request in host_requests(self.group)
-        )
+        return all(self._has(node, request, alloc_name) for request in host_requests(self.group))
 
     def _has(self, node: Node, request: VolumeRequest, alloc_name: str) -> bool:
         offered = node.host_volumes.get(volume_source(request, alloc_name))

@@ -55,9 +55,7 @@ class Ask:
         """The resources when each task in `cores` gets these core ids, worth so many MHz."""
         tasks = dict(self.resources.tasks)
         for name, (ids, mhz) in cores.items():
-            tasks[name] = replace(
-                tasks[name], cpu=AllocatedCpu(cpu_shares=mhz, reserved_cores=ids)
-            )
+            tasks[name] = replace(tasks[name], cpu=AllocatedCpu(cpu_shares=mhz, reserved_cores=ids))
         return replace(self.resources, tasks=tasks)
 
 

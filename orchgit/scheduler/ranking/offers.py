@@ -38,9 +38,7 @@ def offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> Offer:
     return _special_offer(proposed, row, ask, rng)
 
 
-def _group_ports(
-    proposed: Proposed, row: int, ask: Ask, rng: random.Random
-) -> list[AllocatedPort]:
+def _group_ports(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> list[AllocatedPort]:
     assert ask.network is not None, "has_ports says so"
     node = proposed.columns.nodes[row]
     assert node is not None, "only rows with a node are ranked"
@@ -128,8 +126,8 @@ def _cores(
     reservable = node.node_resources.cpu.reservable_cpu_cores
     taken = set(node.reserved_resources.cpu.reserved_cpu_cores or ())
     for resources in in_use:
-        for task in resources.tasks.values():
-            taken.update(task.cpu.reserved_cores or ())
+        for given_task in resources.tasks.values():
+            taken.update(given_task.cpu.reserved_cores or ())
     free = sorted(set(speeds if reservable is None else reservable) - taken)
     given = {}
     for task, count in wanted.items():

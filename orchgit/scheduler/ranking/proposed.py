@@ -137,7 +137,7 @@ class Proposed:
         known = memo.get(("networks", row))
         if known is None:
             known = memo["networks", row] = NodeNetworks(node)
-        return known  # type: ignore[no-any-return]
+        return known
 
     def port_index(self, row: int) -> PortIndex:
         """The ports in use on the row, this plan's included."""

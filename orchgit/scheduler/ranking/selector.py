@@ -54,7 +54,7 @@ def fit_score(free_cpu: float, free_memory: float, spread_algorithm: bool) -> fl
     """0 to 1: how well a node is filled (bin packing), or how empty it stays (spread)."""
     total = 10.0**free_cpu + 10.0**free_memory
     score = total - 2.0 if spread_algorithm else 20.0 - total
-    return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST
+    return float(min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST)
 
 
 class Selector:
@@ -344,6 +344,23 @@ class Selector:
         """The offer of this one row, for schedulers that look at nodes one by one."""
         self._sync()
         return self._accept(row, request) if self._mask[row] else None
+
+    def other_scores(self, row: int, request: Request, device_score: float | None) -> list[float]:
+        """The scores of a row that apply besides its fit."""
+        scores = [] if device_score is None else [device_score]
+        if self.ranking.anti_affinity:
+            count = self._counts.get(row, 0)
+            if count > 0:
+                scores.append(-(count + 1) / self._count)
+        if row in request.penalty_rows:
+            scores.append(-1.0)
+        if self.ranking.affinity is not None:
+            scores.append(float(self.ranking.affinity[row]))
+        if self.ranking.spread is not None:
+            boost = float(self.ranking.spread.boosts()[self.ranking.spread.combination[row]])
+            if boost:
+                scores.append(boost)
+        return scores
 
     def node_id(self, row: int) -> str:
         node = self._proposed.columns.nodes[row]

@@ -94,9 +94,7 @@ def _even_boost(count: int, low: int, high: int) -> float:
 class SpreadScore:
     """All spreads of a group. `combination[row]` says which rows always have the same boost."""
 
-    def __init__(
-        self, columns: NodeColumns, spreads: Sequence[Spread], group_count: int
-    ) -> None:
+    def __init__(self, columns: NodeColumns, spreads: Sequence[Spread], group_count: int) -> None:
         total = sum(spread.weight for spread in spreads) or 1
         self._attributes = [
             _Attribute(columns, spread, group_count, spread.weight / total) for spread in spreads

@@ -64,8 +64,8 @@ class Changes:
     stops: list[Stop] = field(default_factory=list)
     disconnects: list[Disconnect] = field(default_factory=list)
     reconnects: list[Allocation] = field(default_factory=list)
-    followup_of: dict[str, str] = field(default_factory=dict)
-    """Allocation -> evaluation that will look at it later."""
+    followup_of: dict[str, tuple[Allocation, str]] = field(default_factory=dict)
+    """Allocations with the evaluation that will look at them later."""
     followups: list[Evaluation] = field(default_factory=list)
     desired: dict[str, DesiredUpdates] = field(default_factory=dict)
     deployment: Deployment | None = None

@@ -25,7 +25,7 @@ class NameIndex:
 
     def next(self, number: int) -> list[int]:
         """The `number` lowest free indexes; used twice only when the count is exceeded."""
-        chosen = []
+        chosen: list[int] = []
         index = 0
         while len(chosen) < number and index < self._count:
             if index not in self._used:

@@ -1,0 +1,105 @@
+"""Turns what was decided into the outcome: the evaluation to store, the blocked one to make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from orchgit.ids import IdSource
+from orchgit.model.evaluation import (
+    AllocMetric,
+    DesiredUpdates,
+    EvalStatus,
+    Evaluation,
+    PlanAnnotations,
+)
+from orchgit.model.plan import Plan
+from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.outcome import Outcome, blocked_evaluation
+from orchgit.scheduler.ports import ClusterView
+
+
+def refused(evaluation: Evaluation, description: str, status: str) -> Outcome:
+    return Outcome(replace(evaluation, status=status, status_description=description))
+
+
+def annotate(plan: Plan, desired: dict[str, DesiredUpdates], group_of: dict[str, str]) -> None:
+    """Put the wanted changes into the plan; `group_of`: placed allocation -> its group."""
+    for preemption in plan.preemptions:
+        group = group_of.get(preemption.preempted_by)
+        if group in desired:
+            desired[group].preemptions += 1
+    plan.annotations = PlanAnnotations(
+        desired_tg_updates=desired,
+        preempted_allocs=[
+            {"ID": preemption.alloc_id, "NodeID": preemption.node_id}
+            for preemption in plan.preemptions
+        ]
+        or None,
+    )
+
+
+def preempting_groups(plan: Plan) -> dict[str, str]:
+    return {
+        columns.alloc_ids[row]: columns.task_group
+        for columns in plan.placements
+        for row in columns.preempts_of
+    }
+
+
+def complete(
+    evaluation: Evaluation,
+    view: ClusterView,
+    plan: Plan,
+    *,
+    followups: Sequence[Evaluation],
+    failed: dict[str, AllocMetric],
+    queued: dict[str, int],
+    eligibility: ClassEligibility | None,
+    missing_resources: list[str],
+    deployment_id: str,
+    now_ns: int,
+    ids: IdSource,
+) -> Outcome:
+    """The evaluation is done; what could not be placed goes on in a blocked evaluation."""
+    ended = replace(
+        evaluation,
+        status=EvalStatus.COMPLETE,
+        status_description="",
+        failed_tg_allocs=failed or None,
+        queued_allocations=queued,
+        deployment_id=deployment_id,
+        plan_annotations=plan.annotations if evaluation.annotate_plan else None,
+        snapshot_index=view.index,
+        modify_time_ns=now_ns,
+    )
+    outcome = Outcome(ended, followups=list(followups))
+    if not plan.is_no_op or evaluation.annotate_plan:
+        outcome.plan = plan
+    if failed and evaluation.type in ("service", "batch"):
+        _block(outcome, evaluation, eligibility, missing_resources, ids)
+    return outcome
+
+
+def _block(
+    outcome: Outcome,
+    evaluation: Evaluation,
+    eligibility: ClassEligibility | None,
+    missing_resources: list[str],
+    ids: IdSource,
+) -> None:
+    was_blocked = evaluation.status == EvalStatus.BLOCKED
+    blocked = outcome.evaluation if was_blocked else blocked_evaluation(evaluation, ids.new())
+    blocked.status = EvalStatus.BLOCKED
+    blocked.snapshot_index = outcome.evaluation.snapshot_index
+    blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
+    if eligibility is not None:
+        blocked.escaped_computed_class = eligibility.has_escaped
+        blocked.class_eligibility = (
+            None if eligibility.has_escaped else eligibility.class_eligibility()
+        )
+    if not was_blocked:
+        blocked.create_time_ns = blocked.modify_time_ns = outcome.evaluation.modify_time_ns
+        outcome.blocked = blocked
+        outcome.evaluation.blocked_eval = blocked.id

@@ -1,0 +1,340 @@
+"""Gives every wanted placement a node, or an explanation why there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation, ClientStatus, RescheduleTracker, alloc_name
+from orchgit.model.evaluation import AllocMetric, Evaluation
+from orchgit.model.job import Job
+from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
+from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.scheduler.explain import failure, node_at, success
+from orchgit.scheduler.feasibility.volumes import host_requests, is_sticky
+from orchgit.scheduler.fit import volume_source
+from orchgit.scheduler.plan_builder import PlanBuilder
+from orchgit.scheduler.preemption import Eviction, Preemptor
+from orchgit.scheduler.ranking.best_first import NO_ROW
+from orchgit.scheduler.ranking.selector import Choice, Request, Selector
+from orchgit.scheduler.reconcile.changes import UPDATING, Placement
+from orchgit.scheduler.reconcile.classify import GroupOf
+from orchgit.scheduler.reconcile.reschedule import NO_PLACEMENT, RESCHEDULED_OK, next_tracker
+from orchgit.scheduler.stack import GroupStack, Stacks
+
+_EXPLAIN_EACH_UP_TO = 16
+
+
+class Placer:
+    """Fills a plan with placements, one after the other, each seeing those before it."""
+
+    def __init__(
+        self,
+        stacks: Stacks,
+        builder: PlanBuilder,
+        evaluation: Evaluation,
+        group_of: GroupOf,
+        ids: IdSource,
+        now_ns: int,
+    ) -> None:
+        self.failed: dict[str, AllocMetric] = {}
+        self.queued: Counter[str] = Counter()
+        self.missing_resources: list[str] = []
+        self._stacks = stacks
+        self._builder = builder
+        self._plan = builder.plan
+        self._evaluation = evaluation
+        self._group_of = group_of
+        self._ids = ids
+        self._now_ns = now_ns
+        self._stops: dict[str, AllocStop] = {stop.alloc_id: stop for stop in self._plan.stops}
+        self._updates = {update.alloc_id: update for update in self._plan.updates}
+        self._explain_each = True
+        self._preempts = _preemption_enabled(stacks)
+        self._preemptor = Preemptor(
+            stacks.proposed, stacks.job.priority, self._priority_of, stacks.rng
+        )
+        self._priorities: dict[tuple[str, str, int], int] = {}
+
+    def _priority_of(self, allocation: Allocation) -> int:
+        key = (allocation.namespace, allocation.job_id, allocation.job_version)
+        if key not in self._priorities:
+            job = self._stacks.view.job_version(*key)
+            self._priorities[key] = job.priority if job is not None else 0
+        return self._priorities[key]
+
+    def place_all(
+        self, placements: Sequence[Placement], job_of: dict[int, tuple[Job, str]], deployment: str
+    ) -> None:
+        """`job_of`: position -> (older job version to place, its deployment), for downgrades."""
+        self._explain_each = len(placements) <= _EXPLAIN_EACH_UP_TO
+        job = self._stacks.job
+        for position, placement in enumerate(placements):
+            placed_job, deployment_id = job_of.get(position, (job, deployment))
+            self._place(placement, placed_job, deployment_id)
+
+    def _place(self, placement: Placement, job: Job, deployment_id: str) -> None:
+        name = placement.group.name
+        self.queued[name] += 0
+        known_failure = self.failed.get(name)
+        if known_failure is not None:
+            known_failure.coalesced_failures += 1
+            self._not_placed(placement)
+            return
+        group = job.group(name) or placement.group
+        stack = self._stacks.of(job, group)
+        selector = self._stacks.selector(stack)
+        request = self._request(placement, job)
+        held_claim = self._stop_previous(placement)
+        choice = selector.select(request)
+        eviction = None
+        if choice is None and self._preempts:
+            choice, eviction = self._choose_eviction(selector, request)
+        if choice is None:
+            self._restart_previous(placement, held_claim)
+            self.failed[name] = failure(
+                self._stacks.proposed,
+                self._stacks.candidates,
+                stack.checks,
+                selector,
+                self._stacks.eligibility,
+                request,
+            )
+            self._note_missing(stack, request.name)
+            self._not_placed(placement)
+            return
+        self.commit(placement, job, stack, selector, choice, request, deployment_id, eviction)
+
+    def _request(self, placement: Placement, job: Job) -> Request:
+        request = Request(alloc_name(job.id, placement.group.name, placement.name_index))
+        previous = placement.previous
+        if previous is None:
+            return request
+        rows = self._stacks.columns.rows
+        nodes = []
+        if previous.client_status == ClientStatus.FAILED:
+            nodes.append(previous.node_id)
+        if previous.reschedule_tracker is not None:
+            nodes += [event.prev_node_id for event in previous.reschedule_tracker.events]
+        request.penalty_rows = frozenset(rows[node] for node in nodes if node in rows)
+        if placement.group.ephemeral_disk.sticky and self._same_place(previous, job):
+            row = rows.get(previous.node_id, NO_ROW)
+            if row != NO_ROW and self._stacks.candidate_mask[row]:
+                request.preferred_row = row
+        return request
+
+    def _same_place(self, previous: Allocation, job: Job) -> bool:
+        old = self._stacks.view.job_version(
+            previous.namespace, previous.job_id, previous.job_version
+        )
+        if old is None:
+            return False
+        return old.node_pool == job.node_pool and set(old.datacenters) == set(job.datacenters)
+
+    # --- the previous allocation ----------------------------------------------------------
+
+    def _stop_previous(self, placement: Placement) -> bool:
+        """A destructive update: what it holds is free for its successor. Whether it held claims."""
+        if not placement.stops_previous or placement.previous is None:
+            return False
+        held = placement.previous.id in self._stacks.claims.held_by
+        self._stacks.stop(placement.previous)
+        return held
+
+    def _restart_previous(self, placement: Placement, held_claim: bool) -> None:
+        if placement.stops_previous and placement.previous is not None:
+            self._stacks.unstop(placement.previous, held_claim=held_claim)
+
+    def _not_placed(self, placement: Placement) -> None:
+        self.queued[placement.group.name] += 1
+        previous = placement.previous
+        if not placement.rescheduling or previous is None:
+            return
+        stop = self._stops.pop(previous.id, None)
+        if stop is not None:
+            self._plan.stops.remove(stop)
+        tracker = replace(
+            previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
+        )
+        self._plan.updates.append(
+            AllocUpdate(alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker)
+        )
+
+    def _previous_replaced(self, placement: Placement) -> None:
+        previous = placement.previous
+        if previous is None:
+            return
+        if placement.stops_previous:
+            self._plan.stops.append(
+                AllocStop(
+                    alloc_id=previous.id, node_id=previous.node_id, desired_description=UPDATING
+                )
+            )
+        if not placement.rescheduling:
+            return
+        tracker = replace(
+            previous.reschedule_tracker or RescheduleTracker(), last_reschedule=RESCHEDULED_OK
+        )
+        stop = self._stops.get(previous.id)
+        if stop is not None:
+            stop.desired_description = ""
+            stop.reschedule_tracker = tracker
+        update = self._updates.get(previous.id)
+        if update is not None:
+            update.reschedule_tracker = tracker
+
+    # --- preemption -----------------------------------------------------------------------
+
+    def _choose_eviction(
+        self, selector: Selector, request: Request
+    ) -> tuple[Choice | None, Eviction | None]:
+        """The node where evicting others hurts least."""
+        best: tuple[float, int] | None = None
+        found: tuple[Choice, Eviction] | None = None
+        for row in selector.rows.tolist():
+            if any(check.refused(row, request.name) for check in selector.ranking.row_checks):
+                continue
+            eviction = self._preemptor.evict_on(row, selector.ask)
+            if eviction is None:
+                continue
+            score = (self._score_with(selector, row, request, eviction), -self._stacks.ties[row])
+            if best is None or score > best:
+                best, found = score, (Choice(row, eviction.offer), eviction)
+        return found or (None, None)
+
+    def evict_on(self, selector: Selector, row: int) -> Eviction | None:
+        """For schedulers that look at nodes one by one."""
+        return self._preemptor.evict_on(row, selector.ask) if self._preempts else None
+
+    def _score_with(
+        self, selector: Selector, row: int, request: Request, eviction: Eviction
+    ) -> float:
+        for victim in eviction.victims:
+            self._stacks.proposed.stop(victim)
+        scores = [
+            selector.fit(row, eviction.offer.cpu) or 0.0,
+            eviction.score,
+            *selector.other_scores(row, request, eviction.offer.device_score),
+        ]
+        for victim in eviction.victims:
+            self._stacks.proposed.unstop(victim)
+        return sum(scores) / len(scores)
+
+    # --- commit ---------------------------------------------------------------------------
+
+    def commit(
+        self,
+        placement: Placement,
+        job: Job,
+        stack: GroupStack,
+        selector: Selector,
+        choice: Choice,
+        request: Request,
+        deployment_id: str,
+        eviction: Eviction | None,
+    ) -> str:
+        """Put the placement into the plan and take what it gets; the new allocation's id."""
+        node = node_at(self._stacks.columns, choice.row)
+        metrics = None
+        first = not any(
+            p.task_group == placement.group.name and p.job_version == job.version
+            for p in self._plan.placements
+        )
+        if first or self._explain_each:
+            for victim in eviction.victims if eviction else ():
+                self._stacks.proposed.stop(victim)
+            metrics = success(self._stacks.candidates, selector, request)
+        elif eviction:
+            for victim in eviction.victims:
+                self._stacks.proposed.stop(victim)
+        columns, row = self._builder.add(
+            job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
+        )
+        alloc_id = columns.alloc_ids[row]
+        if eviction is not None:
+            columns.preempts_of[row] = [victim.id for victim in eviction.victims]
+            self._plan.preemptions += [
+                AllocPreemption(alloc_id=v.id, node_id=v.node_id, preempted_by=alloc_id)
+                for v in eviction.victims
+            ]
+        if placement.rescheduling and placement.previous is not None:
+            previous = placement.previous
+            old_group = self._group_of(previous)
+            policy = old_group.reschedule_policy if old_group is not None else None
+            columns.reschedule_of[row] = next_tracker(previous, policy, self._now_ns)
+        self._previous_replaced(placement)
+        self._take(stack, choice, alloc_id, request.name, job)
+        return alloc_id
+
+    def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:
+        proposed, ask, group = self._stacks.proposed, stack.ask, stack.group
+        proposed.place(choice.row, group.name, choice.offer.cpu, ask.memory, ask.disk)
+        if choice.offer.ports:
+            proposed.take_ports(choice.row, choice.offer.ports)
+        if choice.offer.resources is not None or host_requests(group):
+            proposed.record(
+                choice.row,
+                Allocation(
+                    id=alloc_id,
+                    namespace=job.namespace,
+                    name=name,
+                    job_id=job.id,
+                    job_version=job.version,
+                    task_group=group.name,
+                    allocated_resources=choice.offer.resources,
+                ),
+            )
+        self._stacks.placed(choice.row, group.name)
+        if is_sticky(group):
+            self._claim(stack, choice.row, alloc_id, name)
+
+    def _claim(self, stack: GroupStack, row: int, alloc_id: str, name: str) -> None:
+        node = node_at(self._stacks.columns, row)
+        job = stack.job
+        origin = job.origin
+        for request in host_requests(stack.group):
+            if not request.sticky:
+                continue
+            volume = node.host_volumes[volume_source(request, name)]
+            claim = TaskGroupVolumeClaim(
+                id=self._ids.new(),
+                namespace=job.namespace,
+                job_id=job.id,
+                task_group_name=stack.group.name,
+                alloc_id=alloc_id,
+                volume_id=volume.id,
+                volume_name=request.source,
+            )
+            taken_over = self._stacks.claims.take(claim)
+            self._plan.claims.append(
+                VolumeClaimRequest(
+                    claim_id=taken_over.id if taken_over is not None else claim.id,
+                    namespace=job.namespace,
+                    job_id=job.id,
+                    task_group_name=stack.group.name,
+                    alloc_id=alloc_id,
+                    volume_id=volume.id,
+                    volume_name=request.source,
+                    commit_id=origin.commit_id if origin is not None else "",
+                    rollout_id=origin.rollout_id if origin is not None else "",
+                )
+            )
+
+    def _note_missing(self, stack: GroupStack, name: str) -> None:
+        for check in self._stacks.selector(stack).ranking.row_checks:
+            csi = getattr(check, "csi", None)
+            if csi is not None:
+                self.missing_resources += csi.missing(name)
+
+
+def _preemption_enabled(stacks: Stacks) -> bool:
+    config = stacks.view.scheduler_config().preemption_config
+    return {
+        "service": config.service_scheduler_enabled,
+        "batch": config.batch_scheduler_enabled,
+        "system": config.system_scheduler_enabled,
+        "sysbatch": config.sysbatch_scheduler_enabled,
+    }.get(stacks.job.type, False)

@@ -1,0 +1,103 @@
+"""Which of two to keep when an allocation's node comes back and it was replaced meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
+from orchgit.model.base import ns_of_datetime
+from orchgit.model.job import Job
+from orchgit.scheduler.reconcile.changes import NOT_NEEDED, RECONNECTED, RESCHEDULED, Allocs, Stop
+from orchgit.scheduler.reconcile.classify import GroupOf
+
+_FAR_FUTURE_NS = 2**63
+
+
+def reconcile_reconnecting(
+    reconnecting: Allocs, everything: Allocs, job: Job, group_of: GroupOf
+) -> tuple[Allocs, list[Stop]]:
+    """(those that go on and are recorded as reconnected, stops of those and of replacements)."""
+    kept: Allocs = {}
+    stops: dict[str, Stop] = {}
+    for alloc_id, original in reconnecting.items():
+        if original.client_status == ClientStatus.FAILED:
+            stops[alloc_id] = Stop(original, RESCHEDULED)
+        elif _is_unwanted(original, job):
+            stops[alloc_id] = Stop(original, NOT_NEEDED)
+        else:
+            replacements = _replacements(original, everything)
+            group = group_of(original)
+            strategy = group.disconnect.reconcile if group and group.disconnect else ""
+            if any(_keeps_replacement(original, r, strategy, job) for r in replacements):
+                stops[alloc_id] = Stop(original, NOT_NEEDED)
+                continue
+            kept[alloc_id] = original
+            for replacement in replacements:
+                stops[replacement.id] = Stop(replacement, RECONNECTED)
+    return kept, list(stops.values())
+
+
+def _is_unwanted(original: Allocation, job: Job) -> bool:
+    transition = original.desired_transition
+    return (
+        original.desired_status != DesiredStatus.RUN
+        or bool(transition.migrate or transition.reschedule or transition.force_reschedule)
+        or original.job_version < job.version
+    )
+
+
+def _replacements(original: Allocation, everything: Allocs) -> list[Allocation]:
+    """The allocations along the chain of replacements that still run."""
+    found = []
+    current = original
+    seen = {original.id}
+    while current.next_allocation and current.next_allocation not in seen:
+        following = everything.get(current.next_allocation)
+        if following is None:
+            break
+        seen.add(following.id)
+        if not following.is_terminal:
+            found.append(following)
+        current = following
+    return found
+
+
+def _keeps_replacement(
+    original: Allocation, replacement: Allocation, strategy: str, job: Job
+) -> bool:
+    if replacement.job_version > original.job_version:
+        return True
+    prefers = _STRATEGIES.get(strategy.replace("-", "_"), _prefers_better_score)
+    return prefers(original, replacement)
+
+
+def _prefers_better_score(original: Allocation, replacement: Allocation) -> bool:
+    return _norm_score(replacement) > _norm_score(original)
+
+
+def _norm_score(allocation: Allocation) -> float:
+    metrics = allocation.metrics
+    scores = metrics.score_meta_data or [] if metrics is not None else []
+    return max((entry.norm_score for entry in scores), default=0.0)
+
+
+def _prefers_longer_running(original: Allocation, replacement: Allocation) -> bool:
+    return _running_since_ns(replacement) < _running_since_ns(original)
+
+
+def _running_since_ns(allocation: Allocation) -> int:
+    """When its last task was started (or restarted) the last time."""
+    moments = [
+        ns_of_datetime(moment)
+        for state in (allocation.task_states or {}).values()
+        if (moment := state.last_restart or state.started_at) is not None and moment.year > 1
+    ]
+    return max(moments, default=_FAR_FUTURE_NS)
+
+
+_STRATEGIES: dict[str, Callable[[Allocation, Allocation], bool]] = {
+    "keep_original": lambda original, replacement: False,
+    "keep_replacement": lambda original, replacement: True,
+    "longest_running": _prefers_longer_running,
+    "best_score": _prefers_better_score,
+}

@@ -1,0 +1,88 @@
+"""Service and batch jobs: from what is wanted and what is there to what must change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.deployment import Deployment
+from orchgit.model.evaluation import DesiredUpdates, Evaluation
+from orchgit.model.job import Job
+from orchgit.scheduler.reconcile.changes import (
+    LOST,
+    NOT_NEEDED,
+    Allocs,
+    Changes,
+    Stop,
+    alloc_set,
+)
+from orchgit.scheduler.reconcile.classify import GroupOf, Tainted, classify
+from orchgit.scheduler.reconcile.deployments import DeploymentPlan
+from orchgit.scheduler.reconcile.followups import Followups
+from orchgit.scheduler.reconcile.group import GroupReconciler, UpdateKind
+
+
+@dataclass(slots=True)
+class World:
+    """What a reconciliation of one job knows."""
+
+    evaluation: Evaluation
+    job: Job | None
+    tainted: Tainted
+    group_of: GroupOf
+    """The group of an allocation's own job version."""
+    update_kind: UpdateKind
+    now_ns: int
+    ids: IdSource
+    is_batch: bool = False
+
+
+def reconcile(
+    world: World, allocations: Sequence[Allocation], latest: Deployment | None
+) -> tuple[Changes, DeploymentPlan]:
+    """Everything the job needs; the deployment plan says what new allocations are part of."""
+    deployments = DeploymentPlan(world.job, latest, world.now_ns)
+    changes = Changes()
+    followups = Followups(world.evaluation, world.ids, world.now_ns)
+    groups = _by_group(world.job, allocations)
+    if world.job is None or world.job.stop:
+        for name, allocs in groups.items():
+            changes.desired[name] = stop_group(world, allocs, changes)
+    else:
+        complete = True
+        for name, allocs in groups.items():
+            group = world.job.group(name)
+            if group is None:
+                changes.desired[name] = stop_group(world, allocs, changes)
+                continue
+            reconciler = GroupReconciler(world, world.job, group, deployments, followups, changes)
+            complete = reconciler.run(allocs) and complete
+        if complete:
+            deployments.complete()
+    deployments.describe_created()
+    changes.deployment = deployments.created
+    changes.deployment_updates = deployments.updates
+    changes.followups = followups.made
+    return changes, deployments
+
+
+def _by_group(job: Job | None, allocations: Sequence[Allocation]) -> dict[str, Allocs]:
+    groups: dict[str, Allocs] = {group.name: {} for group in (job.task_groups if job else ())}
+    for allocation in allocations:
+        groups.setdefault(allocation.task_group, {})[allocation.id] = allocation
+    return groups
+
+
+def stop_group(world: World, allocs: Allocs, changes: Changes) -> DesiredUpdates:
+    """The job or the group is not wanted any more."""
+    live = alloc_set([a for a in allocs.values() if not a.is_terminal])
+    classes = classify(live, world.tainted, world.group_of, world.now_ns)
+    lost = {**classes.lost, **classes.expiring}
+    for allocation in live.values():
+        if allocation.id in lost:
+            changes.stops.append(Stop(allocation, LOST, ClientStatus.LOST))
+        else:
+            changes.stops.append(Stop(allocation, NOT_NEEDED))
+    return DesiredUpdates(stop=len(live))

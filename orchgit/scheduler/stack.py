@@ -1,0 +1,238 @@
+"""Per group of a job: what it asks, the checks it makes, and the selector that ranks its nodes."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.constraint import Affinity
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.volume import VolumeRequest
+from orchgit.scheduler.explain import Candidates
+from orchgit.scheduler.feasibility.checks import (
+    GROUP,
+    JOB,
+    Check,
+    candidate_mask,
+    constraint_mask,
+    escapes,
+    group_checks,
+    group_constraints,
+    has_csi,
+    job_checks,
+)
+from orchgit.scheduler.feasibility.distinct import distinct_checks
+from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.feasibility.volumes import (
+    ClaimBook,
+    CsiVolumes,
+    HostVolumes,
+    VolumeCheck,
+    csi_requests,
+    host_requests,
+)
+from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
+from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.selector import Ranking, Scores, Selector
+from orchgit.scheduler.ranking.spread import SpreadScore
+
+
+class GroupStack:
+    """One group of one job version."""
+
+    def __init__(self, job: Job, group: TaskGroup, ask: Ask, checks: list[Check]) -> None:
+        self.job = job
+        self.group = group
+        self.ask = ask
+        self.checks = checks
+        self.selector: Selector | None = None
+
+    def feasible(self, candidates: Mask) -> Mask:
+        mask = candidates.copy()
+        for check in self.checks:
+            mask &= check.mask
+        return mask
+
+
+class Stacks:
+    """Makes and keeps the stacks of one evaluation, and tells all of them what the plan does."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        job: Job,
+        proposed: Proposed,
+        allocations: Iterable[Allocation],
+        seed: int,
+    ) -> None:
+        self.view = view
+        self.job = job
+        self.proposed = proposed
+        self.columns: NodeColumns = view.columns
+        self.rng = random.Random(seed)
+        self.ties: Numbers = np.random.default_rng(seed).permutation(len(self.columns.nodes))
+        self.eligibility = ClassEligibility(self.columns)
+        self.candidate_mask = candidate_mask(self.columns, job)
+        rows = np.flatnonzero(self.candidate_mask)
+        self.candidates = Candidates.of(self.columns, job, rows)
+        self.claims = _claim_book(view, job, allocations)
+        self._allocations = list(allocations)
+        self._config = view.scheduler_config()
+        self._stacks: dict[tuple[int, str], GroupStack] = {}
+        self._requests: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
+
+    def of(self, job: Job, group: TaskGroup) -> GroupStack:
+        key = (job.version, group.name)
+        stack = self._stacks.get(key)
+        if stack is None:
+            checks = job_checks(self.columns, job) + group_checks(self.columns, group)
+            ask = Ask(group, oversubscription=self.oversubscription(job))
+            stack = self._stacks[key] = GroupStack(job, group, ask, checks)
+            if escapes(job.constraints or []):
+                self.eligibility.escape(JOB)
+            if escapes(group_constraints(group)) or has_csi(group):
+                self.eligibility.escape(f"{GROUP} {group.name}")
+        return stack
+
+    def selector(self, stack: GroupStack, *, for_system: bool = False) -> Selector:
+        if stack.selector is None:
+            stack.selector = Selector(
+                self.proposed,
+                stack.ask,
+                stack.feasible(self.candidate_mask),
+                self._ranking(stack, for_system),
+                self.ties,
+                self.rng,
+            )
+        return stack.selector
+
+    def used(self) -> list[GroupStack]:
+        return list(self._stacks.values())
+
+    def oversubscription(self, job: Job) -> bool:
+        pool = self.view.node_pool(job.node_pool)
+        own = (pool.scheduler_configuration if pool is not None else None) or {}
+        value = own.get("MemoryOversubscriptionEnabled")
+        return self._config.memory_oversubscription_enabled if value is None else bool(value)
+
+    def _spread_algorithm(self, job: Job) -> bool:
+        pool = self.view.node_pool(job.node_pool)
+        own = (pool.scheduler_configuration if pool is not None else None) or {}
+        algorithm = own.get("SchedulerAlgorithm") or self._config.scheduler_algorithm
+        return algorithm == "spread"
+
+    def _ranking(self, stack: GroupStack, for_system: bool) -> Ranking:
+        job, group = stack.job, stack.group
+        live = defaultdict(list)
+        for allocation in self._allocations:
+            row = self.columns.rows.get(allocation.node_id)
+            if row is not None and not allocation.is_terminal:
+                live[allocation.task_group].append(row)
+        ranking = Ranking(
+            spread_algorithm=self._spread_algorithm(job) and not for_system,
+            anti_affinity=not for_system,
+            row_checks=distinct_checks(self.proposed, job, group, live),
+        )
+        if host_requests(group) or csi_requests(group):
+            ranking.row_checks.append(self._volume_check(stack))
+            ranking.scan_only = True
+        if not for_system:
+            ranking.affinity = affinity_scores(self.columns, job, group)
+            spreads = [*(group.spreads or ()), *(job.spreads or ())]
+            if spreads:
+                ranking.spread = SpreadScore(self.columns, spreads, group.count)
+                ranking.spread.add_all(live[group.name])
+                self._replay(ranking.spread, group.name)
+        return ranking
+
+    def _replay(self, spread: SpreadScore, group: str) -> None:
+        """What the plan stopped or placed before this spread was counted."""
+        for row, stopped in self.proposed.stopped.items():
+            for allocation in stopped.values():
+                mine = (allocation.namespace, allocation.job_id) == self.proposed.job_key
+                if mine and allocation.task_group == group and not allocation.is_terminal:
+                    spread.add(row, -1)
+
+    def _volume_check(self, stack: GroupStack) -> VolumeCheck:
+        host = csi = None
+        if host_requests(stack.group):
+            host = HostVolumes(
+                self.view, stack.group, self.claims, self._proposed_on, self._requests_of
+            )
+        if csi_requests(stack.group):
+            csi = CsiVolumes(self.view, stack.job, stack.group)
+        return VolumeCheck(self.columns.nodes, host, csi)
+
+    def _proposed_on(self, node: Node) -> list[Allocation]:
+        return self.proposed.allocations_on(self.columns.rows[node.id])
+
+    def _requests_of(self, allocation: Allocation) -> list[VolumeRequest]:
+        key = (
+            allocation.namespace,
+            allocation.job_id,
+            allocation.job_version,
+            allocation.task_group,
+        )
+        known = self._requests.get(key)
+        if known is None:
+            job = self.view.job_version(*key[:3])
+            group = job.group(allocation.task_group) if job is not None else None
+            known = self._requests[key] = list((group.volumes or {}).values()) if group else []
+        return known
+
+    # --- what the plan does ---------------------------------------------------------------
+
+    def stop(self, allocation: Allocation) -> None:
+        self.proposed.stop(allocation)
+        self.claims.held_by.discard(allocation.id)
+        self._tell(allocation, Selector.stopped)
+
+    def unstop(self, allocation: Allocation, *, held_claim: bool) -> None:
+        self.proposed.unstop(allocation)
+        if held_claim:
+            self.claims.held_by.add(allocation.id)
+        self._tell(allocation, Selector.unstopped)
+
+    def _tell(
+        self, allocation: Allocation, event: Callable[[Selector, int, str, bool], None]
+    ) -> None:
+        row = self.columns.rows.get(allocation.node_id)
+        mine = (allocation.namespace, allocation.job_id) == self.proposed.job_key
+        if row is None or not mine:
+            return
+        for stack in self._stacks.values():
+            if stack.selector is not None:
+                event(stack.selector, row, allocation.task_group, not allocation.is_terminal)
+
+    def placed(self, row: int, group: str) -> None:
+        for stack in self._stacks.values():
+            if stack.selector is not None:
+                stack.selector.placed(row, group)
+
+
+def _claim_book(view: ClusterView, job: Job, allocations: Iterable[Allocation]) -> ClaimBook:
+    wants = any(host_requests(group) for group in job.task_groups)
+    claims = list(view.volume_claims(job.namespace, job.id)) if wants else []
+    running = {a.id for a in allocations if not a.is_terminal}
+    return ClaimBook(claims, held_by={c.alloc_id for c in claims if c.alloc_id in running})
+
+
+def affinity_scores(columns: NodeColumns, job: Job, group: TaskGroup) -> Scores | None:
+    """Matched weight over all weight, for every node; None without affinities."""
+    affinities: list[Affinity] = [*(job.affinities or ()), *(group.affinities or ())]
+    for task in group.tasks:
+        affinities += task.affinities or ()
+    if not affinities:
+        return None
+    scores = np.zeros(len(columns.nodes))
+    for affinity in affinities:
+        matching = constraint_mask(columns, affinity.l_target, affinity.operand, affinity.r_target)
+        scores += affinity.weight * matching
+    return scores / (sum(abs(affinity.weight) for affinity in affinities) or 1)
