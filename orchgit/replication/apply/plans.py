@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from orchgit.errors import ConflictError
 from orchgit.model.allocation import AllocState
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
@@ -32,7 +33,8 @@ Records = dict[str, AllocRecord]
 def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     """The result is the index at which the plan's allocations lie."""
     plan = command.result
-    origin = _origin(txn.job_version(command.namespace, command.job_id, command.job_version))
+    job = _planned_job(txn, command)
+    origin = job.origin if job is not None and job.origin is not None else JobOrigin()
     deltas = DeploymentDeltas()
     if plan.deployment is not None:
         _store_deployment(txn, plan.deployment, origin, effects)
@@ -51,9 +53,16 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     return txn.index
 
 
-def _origin(job: Job | None) -> JobOrigin:
-    """The commit that all of the plan goes back to; empty for a job registered over the API."""
-    return job.origin if job is not None and job.origin is not None else JobOrigin()
+def _planned_job(txn: WriteTxn, command: ApplyPlan) -> Job | None:
+    """The version the plan places; what was purged meanwhile can only be stopped."""
+    registered = txn.job(command.namespace, command.job_id)
+    version = txn.job_version(command.namespace, command.job_id, command.job_version)
+    if command.result.placements and (registered is None or version is None):
+        raise ConflictError(
+            f"cannot commit the plan of evaluation {command.eval_id!r}: version "
+            f"{command.job_version} of job {command.job_id!r} is gone; evaluate the job again"
+        )
+    return version
 
 
 def _store_deployment(

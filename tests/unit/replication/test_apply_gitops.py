@@ -1,0 +1,127 @@
+"""Sources and rollouts (invariant 9): whole or not at all, and the commit moves only with it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from orchgit.errors import ConflictError, NotFoundError
+from orchgit.model.job import JobOrigin
+from orchgit.model.rollout import Commit, Rollout, RolloutJob
+from orchgit.model.source import Source, SourceStatus
+from orchgit.replication.commands import (
+    ApplyRollout,
+    DeleteRollouts,
+    DeleteSource,
+    JobDeletion,
+    JobUpsert,
+    RecordRollout,
+    UpdateSourceStatus,
+    UpsertSource,
+)
+from tests.support.factories import make_evaluation, make_job
+from tests.unit.replication.conftest import Cluster
+
+ORIGIN = JobOrigin(source="demo", commit_id="c1", rollout_id="r1")
+
+
+@pytest.fixture(autouse=True)
+def demo(cluster: Cluster) -> None:
+    cluster.do(UpsertSource(source=Source(name="demo")))
+
+
+def rollout(commit: str, *jobs: str, id_: str = "r1") -> Rollout:
+    return Rollout(
+        id=id_,
+        source="demo",
+        commit=Commit(id=commit),
+        status="applied",
+        jobs=[RolloutJob(job_id=job) for job in jobs],
+    )
+
+
+def test_a_commit_moves_jobs_evaluations_and_source_together(cluster: Cluster) -> None:
+    cluster.register(make_job(id="old", origin=ORIGIN))
+    jobs = [make_job(id="a", origin=ORIGIN), make_job(id="b", origin=ORIGIN)]
+    evaluation = make_evaluation(jobs[0])
+    cluster.do(
+        ApplyRollout(
+            rollout=rollout("c1", "a", "b", "old"),
+            upserts=[JobUpsert(job=job, expected_modify_index=0) for job in jobs],
+            deletions=[JobDeletion("default", "old")],
+            evaluations=[evaluation],
+        )
+    )
+    with cluster.see() as snapshot:
+        source, stored = snapshot.source("demo"), snapshot.rollout("r1")
+        assert snapshot.jobs_by_source("demo") == [("default", "a"), ("default", "b")]
+        found = snapshot.evaluation(evaluation.id)
+        assert [one.id for one in snapshot.active_rollouts()] == ["r1"]
+        assert snapshot.rollouts("demo", commit_id="c1") == [stored]
+    assert source is not None
+    assert (source.status.applied_commit, source.status.applied_rollout) == ("c1", "r1")
+    assert stored is not None
+    assert [job.job_version for job in stored.jobs] == [0, 0, 1]
+    assert found is not None
+    assert found.job_modify_index == 3
+
+
+def test_a_rollout_planned_on_another_commit_changes_nothing(cluster: Cluster) -> None:
+    job = make_job(id="a", origin=ORIGIN)
+    cluster.do(ApplyRollout(rollout=rollout("c1"), upserts=[]))
+    with pytest.raises(ConflictError, match="planned on no commit, but commit c1"):
+        cluster.do(ApplyRollout(rollout=rollout("c2", id_="r2"), upserts=[JobUpsert(job=job)]))
+    with cluster.see() as snapshot:
+        assert snapshot.jobs() == []
+        assert snapshot.rollout("r2") is None
+
+
+def test_one_job_that_changed_meanwhile_stops_the_whole_commit(cluster: Cluster) -> None:
+    taken = make_job(id="taken")
+    cluster.register(taken)
+    with pytest.raises(ConflictError, match="job 'taken'"):
+        cluster.do(
+            ApplyRollout(
+                rollout=rollout("c1"),
+                upserts=[
+                    JobUpsert(job=make_job(id="new"), expected_modify_index=0),
+                    JobUpsert(job=make_job(id="taken", priority=9), expected_modify_index=0),
+                ],
+                evaluations=[make_evaluation()],
+            )
+        )
+    with cluster.see() as snapshot:
+        assert [job.id for job in snapshot.jobs()] == ["taken"]
+        assert snapshot.evaluations() == []
+        source = snapshot.source("demo")
+    assert source is not None
+    assert source.status == SourceStatus()
+    assert "Job:JobRegistered" not in cluster.noted()[2:], "no event of what did not happen"
+
+
+def test_settings_keep_the_status_and_status_keeps_the_commit(cluster: Cluster) -> None:
+    cluster.do(ApplyRollout(rollout=rollout("c1")))
+    cluster.do(UpsertSource(source=Source(name="demo", ref="refs/heads/next")))
+    status = SourceStatus(applied_commit="forged", seen_commit="c2", last_error="no route")
+    cluster.do(UpdateSourceStatus(name="demo", status=status))
+    with cluster.see() as snapshot:
+        (source,) = snapshot.sources()
+    assert source.ref == "refs/heads/next"
+    assert (source.status.applied_commit, source.status.seen_commit) == ("c1", "c2")
+    assert source.create_index < source.modify_index
+
+
+def test_progress_is_recorded_and_history_outlives_the_source(cluster: Cluster) -> None:
+    cluster.do(ApplyRollout(rollout=rollout("c1")))
+    healthy = msgspec.structs.replace(rollout("c1"), status="healthy")
+    cluster.do(RecordRollout(rollout=healthy), DeleteSource(name="demo"))
+    with cluster.see() as snapshot:
+        (stored,) = snapshot.rollouts("demo", limit=5)
+        assert snapshot.active_rollouts() == []
+        assert snapshot.sources() == []
+    assert (stored.status, stored.create_index) == ("healthy", 2)
+    cluster.do(DeleteRollouts(ids=["r1"]))
+    with cluster.see() as snapshot:
+        assert snapshot.rollouts() == []
+    with pytest.raises(NotFoundError, match="source 'demo'"):
+        cluster.do(DeleteSource(name="demo"))

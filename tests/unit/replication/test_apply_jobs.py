@@ -1,0 +1,252 @@
+"""Registering, stopping and purging jobs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from orchgit.errors import ConflictError, NotFoundError
+from orchgit.model.job import (
+    Job,
+    JobSubmission,
+    JobVersionTag,
+    ParameterizedJobConfig,
+    PeriodicConfig,
+)
+from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.replication.commands import (
+    DeleteEvaluations,
+    DeregisterJob,
+    JobDeletion,
+    JobUpsert,
+    RegisterJob,
+    SetJobStability,
+    UpsertEvaluations,
+)
+from tests.support.factories import make_evaluation, make_job, make_system_job
+from tests.unit.replication.conftest import Cluster
+
+
+def stop(cluster: Cluster, job_id: str, purge: bool = False) -> None:
+    cluster.do(DeregisterJob(deletion=JobDeletion("default", job_id, purge=purge)))
+
+
+def test_a_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
+    job = make_job()
+    evaluation = make_evaluation(job)
+    result = cluster.do(RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation))
+    stored = cluster.job(job)
+    assert (stored.version, stored.status, stored.create_index) == (0, "pending", 1)
+    assert (result.version, result.job_modify_index, result.changed) == (0, 1, True)
+    with cluster.see() as snapshot:
+        found = snapshot.evaluation(evaluation.id)
+    assert found is not None
+    assert (found.job_modify_index, found.create_index, found.modify_index) == (1, 1, 1)
+    assert cluster.noted() == ["Job:JobRegistered", "Evaluation:EvaluationUpdated"]
+
+
+def test_the_same_spec_makes_no_version(cluster: Cluster) -> None:
+    job = make_job()
+    cluster.register(job)
+    again = msgspec.structs.replace(job, submit_time_ns=9, status="running", version=7)
+    assert not cluster.register(again).changed
+    assert cluster.job(job).version == 0
+    assert cluster.job(job).job_modify_index == 1
+
+
+def test_a_change_makes_the_next_version_and_keeps_the_create_index(cluster: Cluster) -> None:
+    job = make_job()
+    cluster.register(job)
+    cluster.register(msgspec.structs.replace(job, priority=70))
+    stored = cluster.job(job)
+    assert (stored.version, stored.create_index, stored.job_modify_index) == (1, 1, 2)
+    with cluster.see() as snapshot:
+        assert [one.priority for one in snapshot.job_versions("default", job.id)] == [70, 50]
+        first = snapshot.job_version("default", job.id, 0)
+        assert first is not None
+        assert first.priority == 50
+
+
+@pytest.mark.parametrize("expected", [0, 7])
+def test_compare_and_set_refuses_a_job_that_changed(cluster: Cluster, expected: int) -> None:
+    job = make_job()
+    cluster.register(job)
+    changed = msgspec.structs.replace(job, priority=70)
+    with pytest.raises(ConflictError, match="its modify index is 1"):
+        cluster.register(changed, expected_modify_index=expected)
+    assert cluster.job(job).priority == 50
+    assert cluster.register(changed, expected_modify_index=1).version == 1
+
+
+def test_compare_and_set_refuses_a_job_that_is_gone(cluster: Cluster) -> None:
+    with pytest.raises(ConflictError, match="not registered"):
+        cluster.register(make_job(), expected_modify_index=3)
+
+
+def test_a_namespace_must_exist(cluster: Cluster) -> None:
+    with pytest.raises(NotFoundError, match="namespace 'elsewhere'"):
+        cluster.register(make_job(namespace="elsewhere"))
+
+
+def test_a_stop_is_a_version_and_starting_again_is_another(cluster: Cluster) -> None:
+    job = make_job()
+    cluster.register(job)
+    stop(cluster, job.id)
+    stopped = cluster.job(job)
+    assert (stopped.stop, stopped.version) == (True, 1)
+    cluster.register(job)
+    assert (cluster.job(job).stop, cluster.job(job).version) == (False, 2)
+
+
+def test_stopping_what_is_not_there(cluster: Cluster) -> None:
+    with pytest.raises(NotFoundError, match="no such job"):
+        stop(cluster, "nobody")
+
+
+def test_a_purge_stops_allocations_and_drops_claims_and_versions(cluster: Cluster) -> None:
+    job, node = make_job(), cluster.node()
+    cluster.register(job)
+    (alloc_id,) = cluster.place(job, node)
+    txn = cluster.store.begin()
+    txn.begin_entry(9, 0)
+    txn.put_volume_claim(TaskGroupVolumeClaim(id="claim", job_id=job.id, alloc_id=alloc_id))
+    txn.end_entry()
+    cluster.store.publish(txn.commit(9), 9)
+    stop(cluster, job.id, purge=True)
+    with cluster.see() as snapshot:
+        assert snapshot.job("default", job.id) is None
+        assert snapshot.job_summary("default", job.id) is None
+        assert snapshot.volume_claims() == []
+        assert snapshot.job_version("default", job.id, 0) is not None, "agents still need it"
+    assert cluster.alloc(alloc_id).desired_status == "stop"
+
+
+def test_a_purged_name_begins_again_at_version_0(cluster: Cluster) -> None:
+    job, node = make_job(), cluster.node()
+    cluster.register(job)
+    cluster.register(msgspec.structs.replace(job, priority=60))
+    (old,) = cluster.place(job, node)
+    stop(cluster, job.id, purge=True)
+    cluster.register(job)
+    assert cluster.job(job).version == 0
+    cluster.report(node, old, status="complete")
+    with cluster.see() as snapshot:
+        summary = snapshot.job_summary("default", job.id)
+    assert summary is not None
+    assert summary.summary["web"].complete == 0, "the old job's allocations are not the new one's"
+    cluster.do(DeleteEvaluations(alloc_ids=[old]))
+    with cluster.see() as snapshot:
+        assert [one.version for one in snapshot.job_versions("default", job.id)] == [0]
+        assert snapshot.job_version("default", job.id, 1) is None
+
+
+def test_six_versions_are_kept_with_the_stable_and_tagged_ones(cluster: Cluster) -> None:
+    job = make_job()
+    for priority in range(1, 4):
+        job = msgspec.structs.replace(job, priority=priority)
+        if priority == 2:
+            tagged = msgspec.structs.replace(job, version_tag=JobVersionTag(name="golden"))
+            cluster.register(tagged)
+        else:
+            cluster.register(job)
+    cluster.do(SetJobStability(namespace="default", job_id=job.id, version=0, stable=True))
+    for priority in range(4, 12):
+        cluster.register(msgspec.structs.replace(job, priority=priority))
+    with cluster.see() as snapshot:
+        kept = [one.version for one in snapshot.job_versions("default", job.id)]
+    assert kept == [10, 9, 8, 7, 6, 1, 0]
+
+
+def test_a_dropped_version_stays_readable_while_allocations_run_it(cluster: Cluster) -> None:
+    job, node = make_job(), cluster.node()
+    cluster.register(job)
+    (alloc_id,) = cluster.place(job, node)
+    for priority in range(60, 67):
+        cluster.register(msgspec.structs.replace(job, priority=priority))
+    with cluster.see() as snapshot:
+        assert 0 not in [one.version for one in snapshot.job_versions("default", job.id)]
+        assert snapshot.job_version("default", job.id, 0) is not None
+    cluster.report(node, alloc_id, status="complete")
+    cluster.do(DeleteEvaluations(alloc_ids=[alloc_id]))
+    with cluster.see() as snapshot:
+        assert snapshot.job_version("default", job.id, 0) is None
+
+
+def test_the_submission_is_kept_with_its_version(cluster: Cluster) -> None:
+    job = make_job()
+    cluster.register(job, submission=JobSubmission(source='job "x" {}'))
+    with cluster.see() as snapshot:
+        submission = snapshot.job_submission("default", job.id, 0)
+    assert submission is not None
+    assert (submission.source, submission.job_modify_index) == ('job "x" {}', 1)
+
+
+def status(cluster: Cluster, job_id: str) -> str:
+    with cluster.see() as snapshot:
+        job = snapshot.job("default", job_id)
+    assert job is not None
+    return job.status
+
+
+def test_the_status_follows_allocations_and_evaluations(cluster: Cluster) -> None:
+    job, node = make_job(), cluster.node()
+    evaluation = make_evaluation(job)
+    cluster.do(RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation))
+    (alloc_id,) = cluster.place(job, node)
+    assert status(cluster, job.id) == "running"
+    done = msgspec.structs.replace(evaluation, status="complete")
+    cluster.do(UpsertEvaluations(evaluations=[done]))
+    assert status(cluster, job.id) == "running"
+    cluster.report(node, alloc_id, status="complete")
+    assert status(cluster, job.id) == "dead"
+    cluster.do(UpsertEvaluations(evaluations=[make_evaluation(job)]))
+    assert status(cluster, job.id) == "pending"
+
+
+def test_garbage_collection_of_everything_leaves_the_job_dead(cluster: Cluster) -> None:
+    job = make_job()
+    evaluation = make_evaluation(job, status="complete")
+    cluster.do(RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation))
+    assert status(cluster, job.id) == "dead"
+    cluster.do(DeleteEvaluations(eval_ids=[evaluation.id]))
+    assert status(cluster, job.id) == "dead"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(make_system_job(id="everywhere"), id="system"),
+        pytest.param(make_job(id="cron", periodic=PeriodicConfig(spec="* * * * *")), id="periodic"),
+        pytest.param(
+            make_job(id="template", parameterized_job=ParameterizedJobConfig()), id="parameterized"
+        ),
+    ],
+)
+def test_some_jobs_run_until_they_are_stopped(cluster: Cluster, job: Job) -> None:
+    cluster.register(job)
+    assert status(cluster, job.id) == "running"
+    stop(cluster, job.id)
+    assert status(cluster, job.id) == "dead"
+
+
+def test_children_are_counted_by_status(cluster: Cluster) -> None:
+    parent = make_job(id="cron", periodic=PeriodicConfig(spec="* * * * *"))
+    cluster.register(parent)
+    for number in range(3):
+        cluster.register(make_job(id=f"cron/periodic-{number}", parent_id="cron"))
+    with cluster.see() as snapshot:
+        summary = snapshot.job_summary("default", "cron")
+        assert len(snapshot.jobs_by_parent("default", "cron")) == 3
+        assert [job.id for job in snapshot.periodic_jobs()] == ["cron"]
+    assert summary is not None
+    assert summary.children is not None
+    assert summary.children.pending == 3
+
+
+def test_jobs_are_found_by_prefix_and_namespace(cluster: Cluster) -> None:
+    for name in ("web", "web-2", "db"):
+        cluster.register(make_job(id=name))
+    with cluster.see() as snapshot:
+        assert [job.id for job in snapshot.jobs(prefix="web")] == ["web", "web-2"]
+        assert [job.id for job in snapshot.jobs("default")] == ["db", "web", "web-2"]
+        assert snapshot.jobs("other") == []
