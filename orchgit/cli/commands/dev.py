@@ -1,0 +1,118 @@
+"""`orchgit dev`: one server, one agent and a git repository, with their state on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from orchgit.cli.options import option
+
+STARTED = time.monotonic()
+
+
+@click.command("dev")
+@option("data-dir", default="./orchgit-data", help="Where state is kept; a restart goes on.")
+@option("bind", default="127.0.0.1", help="Address to listen on.")
+@option("port", type=int, default=4646, help="Port of the HTTP API; 0: any free one.")
+@option("rpc-port", type=int, default=0, help="Port for agents; 0: any free one.")
+@option("node-name", default="", help="Name of the node; the machine's name if not given.")
+@option("config", help="An agent configuration file, read before these options.")
+@option("log-level", default="WARNING", help="DEBUG, INFO, WARNING or ERROR.")
+@option("no-demo", is_flag=True, help="Without the demo repository.")
+@option("cleanup", is_flag=True, help="Stop all tasks of the data directory, and leave.")
+def dev(
+    data_dir: str,
+    bind: str,
+    port: int,
+    rpc_port: int,
+    node_name: str,
+    config: str | None,
+    log_level: str,
+    no_demo: bool,
+    cleanup: bool,
+) -> None:
+    """One server, one agent and a git repository, for trying things out and for one machine.
+
+    Tasks go on when this process ends, and are taken up again by the next start; -cleanup ends
+    them.
+    """
+    directory = Path(data_dir).absolute()
+    if cleanup:
+        asyncio.run(end_tasks(directory))
+        return
+    # The server's and the agent's imports are most of the time to start: only this command pays.
+    from agent.config import AgentConfig
+    from orchgit.cli.config_file import read_config
+    from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
+    from orchgit.server.config import ServerConfig
+
+    configure_logging(log_level)
+    given = read_config(Path(config)) if config else None
+
+    async def started(running: Running) -> None:
+        assert running.server is not None
+        assert running.agent is not None
+        _announce(running.http_url, directory)
+        await node_ready(running.server, running.agent.node_id)
+        took_s = time.monotonic() - STARTED
+        click.echo(f"==> Node ready after {took_s:.2f} s: {running.agent.node_id}")
+        if not no_demo:
+            await _seed(running.http_url, running.agent.node_id)
+
+    server_config = ServerConfig(
+        data_dir=directory,
+        http_bind=f"{bind}:{port}",
+        rpc_bind=f"{bind}:{rpc_port}",
+        dev_mode=True,
+        **(given.server if given else {}),
+    )
+    agent_config = AgentConfig(
+        data_dir=directory,
+        servers=("127.0.0.1:4647",),
+        node_name=node_name,
+        **(given.agent if given else {}),
+    )
+    asyncio.run(run_until_stopped(server_config, agent_config, started))
+    click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
+
+
+def _announce(url: str, directory: Path) -> None:
+    click.echo("==> orchgit dev is running")
+    click.echo(f"    HTTP   {url}")
+    click.echo(f"    Git    {url}/git/demo.git")
+    click.echo(f"    State  {directory}")
+
+
+async def _seed(url: str, node_id: str) -> None:
+    from orchgit.cli.demo import seed
+
+    fresh = await seed(url, node_id)
+    click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")
+    click.echo(f"    Try:  git clone {url}/git/demo.git && cd demo")
+    click.echo("          edit web.nomad.hcl, then: git commit -am 'Try it' && git push")
+    click.echo("          orchgit rollout list; orchgit job status web")
+
+
+async def end_tasks(directory: Path) -> None:
+    """Stop every task under the supervisor of a data directory, and the supervisor itself."""
+    from agent.supervisor.client import SupervisorClient
+
+    supervisor = SupervisorClient(directory / "client" / "supervisor")
+    if not (directory / "client" / "supervisor").is_dir():
+        click.echo("==> No tasks.")
+        return
+    reports = [each for each in await supervisor.list() if not each.ended]
+    for report in reports:
+        await supervisor.stop(report.key, signal.SIGTERM, 2.0)
+    for report in reports:
+        await supervisor.wait(report.key)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(supervisor.pid, signal.SIGTERM)
+    await supervisor.close()
+    click.echo(f"==> {len(reports)} tasks stopped.")

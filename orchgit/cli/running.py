@@ -1,0 +1,112 @@
+"""Runs a server, an agent, or both in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from agent.agent import Agent
+from agent.config import AgentConfig
+from agent.serve import client_app
+from orchgit.server.config import ServerConfig
+from orchgit.server.server import Server
+
+READY_POLL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What runs here; either may be missing, not both."""
+
+    server: Server | None
+    agent: Agent | None
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.server.http_address}" if self.server else ""
+
+
+def configure_logging(level: str) -> None:
+    """Log lines go to standard error, so that standard output stays for people."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(
+                key_order=["timestamp", "level", "event"], bool_as_flag=False
+            ),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=None),
+    )
+
+
+async def run_until_stopped(
+    server_config: ServerConfig | None,
+    agent_config: AgentConfig | None,
+    on_started: Callable[[Running], Coroutine[Any, Any, None]],
+) -> None:
+    """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on.
+
+    An agent beside a server talks to that server, and the server serves its client routes.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    server = Server(server_config) if server_config else None
+    agent: Agent | None = None
+    try:
+        if server:
+            await server.start()
+        if agent_config:
+            agent = _agent_beside(agent_config, server)
+            await agent.start()
+        started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
+        await _first_of(stopping, started)
+        started.cancel()
+    finally:
+        if agent:
+            await agent.stop()
+        if server:
+            await server.stop()
+
+
+def _agent_beside(config: AgentConfig, server: Server | None) -> Agent:
+    if server is None:
+        return Agent(config)
+    config = replace(config, servers=(server.rpc_address,), http_addr=server.http_address)
+    agent = Agent(config)
+    server.attach_client(lambda: agent.node_id, client_app(agent))
+    return agent
+
+
+async def node_ready(server: Server, node_id: str) -> None:
+    """Returns when work can be placed on the node."""
+    store = server.state.store
+    while True:
+        with store.snapshot() as snapshot:
+            node = snapshot.node(node_id)
+            index = snapshot.index
+        if node is not None and node.is_ready:
+            return
+        await store.watch.wait(["nodes"], index, READY_POLL_S)
+
+
+async def _first_of(stopping: asyncio.Event, started: asyncio.Task[None]) -> None:
+    """Until told to stop; a failure of `started` ends the wait with its exception."""
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait({stopped, started}, return_when=asyncio.FIRST_COMPLETED)
+    if started.done():
+        started.result()
+    await stopped
