@@ -24,6 +24,7 @@ from agent.garbage import GarbageCollector
 from agent.host_volumes import HostVolumes
 from agent.link import ServerLink
 from agent.local_state import LocalState
+from agent.loops import spawn
 from agent.node_build import build_node
 from agent.offline import OfflineStopper
 from agent.services import ServiceTable
@@ -32,6 +33,7 @@ from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.node import DriverInfo, Node
+from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import AgentFrame, AllocReport, AllocSet, ServerFrame
 from orchgit.wire.methods import CONNECT_NODE
@@ -127,6 +129,9 @@ class Agent:
 
     def take_allocations(self, wanted: AllocSet) -> None:
         self.allocations.take(wanted)
+
+    def take_volumes(self, volumes: list[HostVolume]) -> None:
+        spawn(self.volumes.take(volumes), "host volumes")
 
     def take_servers(self, servers: list[str]) -> None:
         """Kept, so that a restart finds a server even when those of the config are gone."""

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from agent.local_state import LocalState
-from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
 from orchgit.model.volume import HostVolume
+
+_log = structlog.get_logger(__name__)
 
 _PLUGIN = "mkdir"
 
@@ -24,9 +27,31 @@ class HostVolumes:
         self._local = local
         self._changed = changed
         self._volumes = {volume.id: volume for volume in local.volumes()}
+        self._taking = asyncio.Lock()
 
     def __iter__(self) -> Iterator[HostVolume]:
         return iter(list(self._volumes.values()))
+
+    async def take(self, wanted: list[HostVolume]) -> None:
+        """Have exactly these; one that cannot be made is logged and tried again when told again.
+
+        A registered volume (its path given) is only remembered: its files are not ours.
+        """
+        async with self._taking:
+            for volume_id in set(self._volumes) - {volume.id for volume in wanted}:
+                await self.delete(volume_id)
+            for volume in wanted:
+                if volume.id not in self._volumes:
+                    await self._make(volume)
+
+    async def _make(self, volume: HostVolume) -> None:
+        try:
+            if volume.host_path:
+                await self._remember(volume)
+            else:
+                await self.create(volume)
+        except (OrchgitError, OSError) as error:
+            _log.error("cannot make a host volume", volume=volume.name, error=str(error))
 
     async def create(self, volume: HostVolume) -> HostVolume:
         """Make it (again, if the same was made before); returns it with its path."""
@@ -43,10 +68,13 @@ class HostVolumes:
         await asyncio.to_thread(path.mkdir, mode=0o777, parents=True, exist_ok=True)
         path.chmod(0o777)
         made = msgspec.structs.replace(volume, host_path=str(path), state="ready")
-        await self._local.put_volume(made)
-        self._volumes[made.id] = made
-        self._changed()
+        await self._remember(made)
         return made
+
+    async def _remember(self, volume: HostVolume) -> None:
+        await self._local.put_volume(volume)
+        self._volumes[volume.id] = volume
+        self._changed()
 
     async def delete(self, volume_id: str) -> None:
         """Remove it with everything in it; one that is not here is no error."""

@@ -20,6 +20,7 @@ from agent.loops import spawn
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
 from orchgit.model.node import Node
+from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import (
     AgentAllocReports,
     AgentFrame,
@@ -32,6 +33,7 @@ from orchgit.wire.messages import (
     Refused,
     ReportsAck,
     ServerFrame,
+    VolumeSet,
     Welcome,
 )
 
@@ -53,6 +55,8 @@ class NodeSide(Protocol):
     def full_report(self) -> list[AllocReport]: ...
 
     def take_allocations(self, wanted: AllocSet) -> None: ...
+
+    def take_volumes(self, volumes: list[HostVolume]) -> None: ...
 
     def take_servers(self, servers: list[str]) -> None: ...
 
@@ -201,6 +205,8 @@ class _Session:
                 self._side.take_servers(frame.servers)
             case AllocSet():
                 self._side.take_allocations(frame)
+            case VolumeSet():
+                self._side.take_volumes(frame.volumes)
             case ReportsAck():
                 self._acked = max(self._acked, frame.seq)
                 self._send_reports()

@@ -33,6 +33,7 @@ from orchgit.wire.messages import (
     Refused,
     ReportsAck,
     ServerFrame,
+    VolumeSet,
     Welcome,
 )
 
@@ -97,7 +98,12 @@ class NodeStream:
 
     async def run(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
         """Frames for the agent, after the welcome."""
-        work = (self._read(frames), self._push(), self._until_replaced())
+        work = (
+            self._read(frames),
+            self._push_allocations(),
+            self._push_volumes(),
+            self._until_replaced(),
+        )
         tasks = {asyncio.create_task(each) for each in work}
         try:
             while True:
@@ -165,7 +171,20 @@ class NodeStream:
 
     # -- down ----------------------------------------------------------------------------------
 
-    async def _push(self) -> None:
+    async def _push_volumes(self) -> None:
+        """Send the node's volumes at first and whenever they are others."""
+        sent: list[str] | None = None
+        while True:
+            with self._store.snapshot() as snapshot:
+                volumes = snapshot.host_volumes(None, node_id=self.node_id)
+                index = snapshot.index
+            ids = [volume.id for volume in volumes]
+            if ids != sent and (ids or sent is not None):
+                await self._frames.put(VolumeSet(volumes=volumes))
+            sent = ids
+            await self._store.watch.wait(["host_volumes"], index, WATCH_TIMEOUT_S)
+
+    async def _push_allocations(self) -> None:
         """Send what changed, then wait for the next change of this node's allocations."""
         watched = [target("allocations_by_node", self.node_id)]
         sent_index = 0

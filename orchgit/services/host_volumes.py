@@ -24,8 +24,8 @@ _WRITER = VolumeCapability("single-node-writer", "file-system")
 async def put_host_volume(world: World, volume: HostVolume) -> HostVolume:
     """Create a volume, or register one that is there (`host_path` set).
 
-    A created one is placed on `node_id`, or on the first ready node of its pool; its directory is
-    made by the node's agent when it is first mounted.
+    A created one is placed on `node_id`, or on the first ready node of its pool, and is `pending`
+    until the node's agent has made it and reported it (`volumes_made`).
     """
     _check(volume)
     with world.snapshot() as snapshot:
@@ -41,13 +41,37 @@ async def put_host_volume(world: World, volume: HostVolume) -> HostVolume:
         plugin_id=volume.plugin_id or "mkdir",
         requested_capabilities=volume.requested_capabilities or [_WRITER],
         capacity_bytes=volume.capacity_bytes or volume.requested_capacity_min_bytes,
-        state="ready",
+        state=known.state if known else "pending",
         create_time_ns=known.create_time_ns if known else now_ns,
         modify_time_ns=now_ns,
     )
     applied = await world.propose(UpsertHostVolume(now_ns=now_ns, volume=volume))
     create_index = known.create_index if known else applied.index
     return replace(volume, create_index=create_index, modify_index=applied.index)
+
+
+async def wait_for_volume(world: World, volume: HostVolume, timeout_s: float) -> HostVolume:
+    """The volume as its node has made it; as it is when the wait ends first."""
+    store = world.state.store
+    until_s = world.clock.monotonic_s() + timeout_s
+    while True:
+        with world.snapshot() as snapshot:
+            found = snapshot.host_volume(volume.id) or volume
+            index = snapshot.index
+        left_s = until_s - world.clock.monotonic_s()
+        if found.state == "ready" or left_s <= 0:
+            return found
+        await store.watch.wait(["host_volumes"], index, left_s)
+
+
+def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
+    """Pending volumes that the node reports, ready and with their paths."""
+    made = {volume.id: volume for volume in node.host_volumes.values() if volume.id}
+    return [
+        replace(volume, state="ready", host_path=made[volume.id].path)
+        for volume in snapshot.host_volumes(None, node_id=node.id)
+        if volume.state == "pending" and volume.id in made
+    ]
 
 
 async def delete_host_volume(world: World, namespace: str, volume_id: str) -> int:

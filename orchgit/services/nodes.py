@@ -14,8 +14,10 @@ from orchgit.replication.commands import (
     RegisterNode,
     UpdateNodeStatus,
     UpsertEvaluations,
+    UpsertHostVolume,
     UpsertNodePools,
 )
+from orchgit.services.host_volumes import volumes_made
 from orchgit.services.node_class import computed_class
 from orchgit.services.node_evaluations import evaluations_for_node
 from orchgit.services.world import World
@@ -48,10 +50,12 @@ async def register_node(world: World, node: Node) -> NodeChange:
         await _create_pool(world, node.node_pool)
     node = replace(node, computed_class=computed_class(node))
     if known is not None and _same_facts(known, node):
+        await _settle_volumes(world, node)
         return NodeChange(index, known.status)
     if known is None:
         node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(world, "registered")])
     applied = await world.propose(RegisterNode(now_ns=world.now_ns(), node=node))
+    await _settle_volumes(world, node)
     evals = await _evaluate_if_ready(world, node.id) if known is not None else ()
     status = known.status if known is not None else NodeStatus.INITIALIZING
     return NodeChange(applied.index, status, evals)
@@ -168,6 +172,14 @@ def _event(world: World, message: str) -> NodeEvent:
 
 async def _create_pool(world: World, name: str) -> None:
     await world.propose(UpsertNodePools(now_ns=world.now_ns(), pools=[NodePool(name=name)]))
+
+
+async def _settle_volumes(world: World, node: Node) -> None:
+    """Volumes that the node has made are ready from now on."""
+    with world.snapshot() as snapshot:
+        made = volumes_made(snapshot, node)
+    for volume in made:
+        await world.propose(UpsertHostVolume(now_ns=world.now_ns(), volume=volume))
 
 
 async def _evaluate_if_ready(world: World, node_id: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
+from orchgit.model.volume import HostVolume
 
 
 class Empty(Model):
@@ -137,4 +138,11 @@ class Refused(Model, tag_field="Type", tag="refused"):
     message: str = ""
 
 
-ServerFrame = Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
+class VolumeSet(Model, tag_field="Type", tag="volume-set"):
+    """All dynamic host volumes of this node; the agent makes those it lacks, removes the others,
+    and reports its node anew."""
+
+    volumes: list[HostVolume] = []
+
+
+ServerFrame = VolumeSet | Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused

@@ -19,6 +19,7 @@ from orchgit.services.host_volumes import (
     delete_host_volume,
     delete_volume_claim,
     put_host_volume,
+    wait_for_volume,
 )
 from orchgit.state.snapshot import Snapshot
 
@@ -36,6 +37,10 @@ _STUB = (
     "ModifyIndex",
     "ModifyTime",
 )
+
+
+MAKE_TIMEOUT_S = 5.0
+"""How long an answer waits for the node's agent to make a volume."""
 
 
 async def list_volumes(call: Call) -> Response:
@@ -99,6 +104,7 @@ async def put(call: Call) -> Response:
     volume = nomad_json.convert(tree, HostVolume)
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
     stored = await put_host_volume(call.world, volume)
+    stored = await wait_for_volume(call.world, stored, MAKE_TIMEOUT_S)
     value = {"Volume": stored, "Warnings": ""}
     return call.answer(value, index=stored.modify_index)
 
