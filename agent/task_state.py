@@ -86,7 +86,9 @@ TRANSITIONS: dict[tuple[str, Happened], str] = {
 
 def event(happened: Happened, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
     """One event; `fields` are those of TaskEvent that this kind of event fills."""
-    record = TaskEvent(type=happened.value, time_ns=now_ns, message=message, display_message=message)
+    record = TaskEvent(
+        type=happened.value, time_ns=now_ns, message=message, display_message=message
+    )
     return msgspec.structs.replace(record, **fields)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from agent.hooks import artifacts, dispatch_payload, task_dir, volumes
+from agent.hooks import artifacts, dispatch_payload, task_dir, templates, volumes
 from agent.hooks.base import TaskSetup
 
 TaskHook = Callable[[TaskSetup], Awaitable[None]]
@@ -19,4 +19,5 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     volumes.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
+    templates.prepare,
 )

@@ -19,13 +19,20 @@ def relative_parts(relative: str) -> list[str]:
     return parts
 
 
-def write_inside(root: Path, relative: str, data: bytes, mode: int) -> None:
+def write_inside(
+    root: Path,
+    relative: str,
+    data: bytes,
+    mode: int,
+    uid: int | None = None,
+    gid: int | None = None,
+) -> None:
     """Replace the file `relative` under `root` at once; directories on the way are made."""
     *directories, name = relative_parts(relative)
     try:
         directory_fd = open_directory(root, directories)
         try:
-            _replace(directory_fd, name, data, mode)
+            _replace(directory_fd, name, data, mode, (uid, gid))
         finally:
             os.close(directory_fd)
     except OSError as problem:
@@ -47,13 +54,17 @@ def open_directory(root: Path, parts: list[str]) -> int:
     return fd
 
 
-def _replace(directory_fd: int, name: str, data: bytes, mode: int) -> None:
+def _replace(
+    directory_fd: int, name: str, data: bytes, mode: int, owner: tuple[int | None, int | None]
+) -> None:
     temporary = f".{name}.orchgit"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600, dir_fd=directory_fd)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
+            uid, gid = (-1 if part is None else part for part in owner)
+            os.fchown(file.fileno(), uid, gid)
             os.fchmod(file.fileno(), mode)
     except OSError:
         os.unlink(temporary, dir_fd=directory_fd)

@@ -1,0 +1,235 @@
+"""The functions that templates may call. All are pure but those given by `TemplateSources`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from orchgit.errors import InvalidInputError
+from orchgit.model.base import NS_PER_S
+
+Function = Callable[..., Any]
+
+_NOT_HERE = (
+    "key", "keyOrDefault", "keyExists", "ls", "safeLs", "tree", "safeTree", "secret", "secrets",
+    "service", "services", "node", "nodes", "datacenters", "connect", "caRoots", "caLeaf",
+    "pkiCert", "nomadVar", "nomadVarList", "nomadVarExists", "nomadService", "nomadServices",
+)  # fmt: skip
+_VERB = re.compile(r"%([-+ 0]*\d*(?:\.\d+)?)([sdvqxXtfgeT%])")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSources:
+    """What a template may read beside its own text."""
+
+    env: Mapping[str, str]
+    read_file: Callable[[str], str]
+    """A file of the task's own directory; raises InvalidInputError."""
+    now_ns: int
+
+
+def functions(sources: TemplateSources) -> dict[str, Function]:
+    """Every function by name."""
+    env = sources.env
+    return {
+        **_PURE,
+        **{name: _missing(name) for name in _NOT_HERE},
+        "env": lambda name: env.get(name, ""),
+        "mustEnv": lambda name: _must_env(env, name),
+        "envOrDefault": lambda name, default: env.get(name, default),
+        "file": sources.read_file,
+        "timestamp": lambda layout="": _timestamp(sources.now_ns, layout),
+    }
+
+
+def _missing(name: str) -> Function:
+    def refuse(*_arguments: object) -> object:
+        raise InvalidInputError(
+            f'function "{name}" reads from a service that this node does not talk to'
+        )
+
+    return refuse
+
+
+def _must_env(env: Mapping[str, str], name: str) -> str:
+    if name not in env:
+        raise InvalidInputError(f'environment variable "{name}" is not set')
+    return env[name]
+
+
+def _timestamp(now_ns: int, layout: str) -> str:
+    moment = datetime.fromtimestamp(now_ns // NS_PER_S, UTC)
+    if layout == "unix":
+        return str(now_ns // NS_PER_S)
+    if layout:
+        raise InvalidInputError(f'timestamp layout "{layout}" is not supported, only "unix"')
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def text_of(value: object) -> str:
+    """A value as Go prints it."""
+    if value is None:
+        return "<no value>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return f"[{' '.join(map(text_of, value))}]"
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{key}:{text_of(value[key])}' for key in sorted(value))}]"
+    return str(value)
+
+
+def truth(value: object) -> bool:
+    """Go's: empty, zero, false and nothing are false."""
+    return bool(value)
+
+
+def _printf(pattern: str, *arguments: object) -> str:
+    rest = list(arguments)
+
+    def one(match: re.Match[str]) -> str:
+        flags, verb = match.groups()
+        if verb == "%":
+            return "%"
+        if not rest:
+            return f"%!{verb}(MISSING)"
+        value = rest.pop(0)
+        if verb == "q":
+            return json.dumps(text_of(value))
+        if verb in "svtT":
+            return f"%{flags}s" % text_of(value)
+        return f"%{flags}{verb}" % value
+
+    return _VERB.sub(one, pattern)
+
+
+def _index(value: Any, *keys: Any) -> Any:
+    for key in keys:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            if isinstance(value, Mapping):
+                return None
+            raise InvalidInputError(f"index {key!r} is not there") from None
+    return value
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text) if text else {}
+    except json.JSONDecodeError as problem:
+        raise InvalidInputError(f"parseJSON: {problem}") from None
+
+
+def _parse_int(text: str) -> int:
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        raise InvalidInputError(f'parseInt: "{text}" is not a whole number') from None
+
+
+def _parse_bool(text: str) -> bool:
+    if text.lower() in ("1", "t", "true"):
+        return True
+    if text.lower() in ("0", "f", "false", ""):
+        return False
+    raise InvalidInputError(f'parseBool: "{text}" is neither true nor false')
+
+
+def _divide(by: Any, value: Any) -> Any:
+    if not by:
+        raise InvalidInputError("divide: by zero")
+    return value // by if isinstance(value, int) and isinstance(by, int) else value / by
+
+
+def _modulo(by: int, value: int) -> int:
+    if not by:
+        raise InvalidInputError("modulo: by zero")
+    return value % by
+
+
+def _loop(*bounds: int) -> list[int]:
+    if any(abs(bound) > 1_000_000 for bound in bounds):
+        raise InvalidInputError("loop: over 1000000 rounds")
+    return list(range(*bounds))
+
+
+def _all_of(*values: object) -> object:
+    return next((value for value in values if not truth(value)), values[-1])
+
+
+def _any_of(*values: object) -> object:
+    return next((value for value in values if truth(value)), values[-1])
+
+
+def _digest(kind: str) -> Function:
+    return lambda text: hashlib.new(kind, text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError as problem:
+        raise InvalidInputError(f"base64Decode: {problem}") from None
+
+
+_PURE: dict[str, Function] = {
+    "and": _all_of,
+    "or": _any_of,
+    "not": lambda value: not truth(value),
+    "eq": lambda first, *others: any(first == other for other in others),
+    "ne": lambda first, second: first != second,
+    "lt": lambda first, second: first < second,
+    "le": lambda first, second: first <= second,
+    "gt": lambda first, second: first > second,
+    "ge": lambda first, second: first >= second,
+    "len": len,
+    "index": _index,
+    "print": lambda *values: "".join(map(text_of, values)),
+    "println": lambda *values: " ".join(map(text_of, values)) + "\n",
+    "printf": _printf,
+    "urlquery": lambda text: urllib.parse.quote_plus(text),
+    "add": lambda by, value: value + by,
+    "subtract": lambda by, value: value - by,
+    "multiply": lambda by, value: value * by,
+    "divide": _divide,
+    "modulo": _modulo,
+    "minimum": lambda first, second: min(first, second),
+    "maximum": lambda first, second: max(first, second),
+    "loop": _loop,
+    "in": lambda values, value: value in values,
+    "contains": lambda part, values: part in values,
+    "join": lambda separator, values: separator.join(map(text_of, values)),
+    "split": lambda separator, text: text.split(separator) if text else [],
+    "replaceAll": lambda old, new, text: text.replace(old, new),
+    "regexReplaceAll": lambda pattern, new, text: re.sub(pattern, new, text),
+    "regexMatch": lambda pattern, text: re.search(pattern, text) is not None,
+    "toLower": str.lower,
+    "toUpper": str.upper,
+    "toTitle": str.title,
+    "trimSpace": str.strip,
+    "trim": lambda cut, text: text.strip(cut),
+    "trimPrefix": lambda prefix, text: text.removeprefix(prefix),
+    "trimSuffix": lambda suffix, text: text.removesuffix(suffix),
+    "indent": lambda spaces, text: "\n".join(" " * spaces + line for line in text.split("\n")),
+    "parseJSON": _parse_json,
+    "parseInt": _parse_int,
+    "parseFloat": float,
+    "parseBool": _parse_bool,
+    "toJSON": lambda value: json.dumps(value, separators=(",", ":"), sort_keys=True),
+    "toJSONPretty": lambda value: json.dumps(value, indent=2, sort_keys=True),
+    "base64Encode": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64Decode": _decoded,
+    "sha256Hex": _digest("sha256"),
+    "sha1Hex": _digest("sha1"),
+    "md5sum": _digest("md5"),
+}

@@ -1,0 +1,155 @@
+"""Tree and sources to text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent.templates.functions import Function, TemplateSources, functions, text_of, truth
+from agent.templates.parse import parse
+from agent.templates.tree import (
+    Assignment,
+    Block,
+    Call,
+    Expression,
+    Field,
+    FieldOf,
+    Literal,
+    Node,
+    Output,
+    Text,
+)
+from orchgit.errors import InvalidInputError
+
+MAX_OUTPUT_BYTES = 16 << 20
+
+
+def render(
+    text: str,
+    sources: TemplateSources,
+    left: str = "{{",
+    right: str = "}}",
+    err_missing_key: bool = False,
+) -> str:
+    """The rendered text; InvalidInputError naming the line for what cannot be."""
+    run = _Run(functions(sources), err_missing_key)
+    run.nodes(parse(text, left, right), None)
+    return "".join(run.out)
+
+
+class _Run:
+    """One rendering. Variables live in a chain of scopes, one per block."""
+
+    def __init__(self, known: dict[str, Function], err_missing_key: bool) -> None:
+        self._functions = known
+        self._err_missing_key = err_missing_key
+        self._scopes: list[dict[str, Any]] = [{"$": None}]
+        self._size = 0
+        self.out: list[str] = []
+
+    def nodes(self, nodes: list[Node], dot: Any) -> None:
+        for node in nodes:
+            match node:
+                case Text(text=text):
+                    self._write(text)
+                case Output(pipeline=pipeline, line=line):
+                    value = self._pipeline(pipeline, dot, line)
+                    if not pipeline.names:
+                        self._write(text_of(value))
+                case Block():
+                    self._block(node, dot)
+
+    def _write(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > MAX_OUTPUT_BYTES:
+            raise InvalidInputError(f"cannot render the template: over {MAX_OUTPUT_BYTES} bytes")
+        self.out.append(text)
+
+    def _block(self, block: Block, dot: Any) -> None:
+        self._scopes.append({})
+        try:
+            if block.kind == "range":
+                self._range(block, dot)
+                return
+            value = self._pipeline(block.pipeline, dot, block.line)
+            if truth(value):
+                self.nodes(block.body, value if block.kind == "with" else dot)
+            else:
+                self.nodes(block.otherwise, dot)
+        finally:
+            self._scopes.pop()
+
+    def _range(self, block: Block, dot: Any) -> None:
+        values = self._evaluate(block.pipeline.value, dot, block.line)
+        empty = True
+        for key, value in _items(values, block.line):
+            empty = False
+            names = block.pipeline.names
+            if len(names) == 1:
+                self._scopes[-1][names[0]] = value
+            elif names:
+                self._scopes[-1] |= {names[0]: key, names[1]: value}
+            self.nodes(block.body, value)
+        if empty:
+            self.nodes(block.otherwise, dot)
+
+    def _pipeline(self, pipeline: Assignment, dot: Any, line: int) -> Any:
+        value = self._evaluate(pipeline.value, dot, line)
+        for name in pipeline.names:
+            scope = self._scopes[-1] if pipeline.declares else self._scope_of(name, line)
+            scope[name] = value
+        return value
+
+    def _evaluate(self, expression: Expression, dot: Any, line: int) -> Any:
+        match expression:
+            case Literal(value=value):
+                return value
+            case Field(variable=variable, path=path):
+                base = self._scope_of(variable, line)[variable] if variable else dot
+                return self._walk(base, path, line)
+            case FieldOf(value=inner, path=path):
+                return self._walk(self._evaluate(inner, dot, line), path, line)
+            case Call():
+                return self._call(expression, dot, line)
+
+    def _call(self, call: Call, dot: Any, line: int) -> Any:
+        function = self._functions.get(call.name)
+        if function is None:
+            raise _error(line, f'function "{call.name}" is not known')
+        arguments = [self._evaluate(argument, dot, line) for argument in call.arguments]
+        try:
+            return function(*arguments)
+        except InvalidInputError as problem:
+            raise _error(line, str(problem)) from None
+        except (TypeError, ValueError, AttributeError) as problem:
+            raise _error(line, f"{call.name}: {problem}") from None
+
+    def _walk(self, value: Any, path: tuple[str, ...], line: int) -> Any:
+        for name in path:
+            if isinstance(value, Mapping) and name in value:
+                value = value[name]
+            elif self._err_missing_key or not isinstance(value, Mapping):
+                raise _error(line, f'there is no "{name}"')
+            else:
+                return None
+        return value
+
+    def _scope_of(self, name: str, line: int) -> dict[str, Any]:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope  # type: ignore[no-any-return]
+        raise _error(line, f'variable "{name}" is not defined')
+
+
+def _items(values: Any, line: int) -> Iterator[tuple[Any, Any]]:
+    if isinstance(values, Mapping):
+        return iter([(key, values[key]) for key in sorted(values)])
+    if isinstance(values, list):
+        return iter(list(enumerate(values)))
+    if values is None:
+        return iter(())
+    raise _error(line, f"cannot range over {text_of(values)}")
+
+
+def _error(line: int, what: str) -> InvalidInputError:
+    return InvalidInputError(f"cannot render the template: line {line}: {what}")

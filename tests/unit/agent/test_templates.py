@@ -1,0 +1,122 @@
+"""The template language of job files."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.hooks.templates import parse_variables
+from agent.templates.functions import TemplateSources
+from agent.templates.render import render
+from orchgit.errors import InvalidInputError
+
+ENV = {"NOMAD_PORT_http": "8080", "NAME": "shop", "JSON": '{"a": {"b": [1, 2]}, "on": true}'}
+
+
+def read_file(path: str) -> str:
+    if path != "local/x":
+        raise InvalidInputError(f'cannot read "{path}"')
+    return "file text"
+
+
+def rendered(text: str, **options: bool) -> str:
+    return render(text, TemplateSources(ENV, read_file, 1_700_000_000 * 10**9), **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("plain { } text", "plain { } text", id="plain"),
+        pytest.param('port={{ env "NOMAD_PORT_http" }};', "port=8080;", id="env"),
+        pytest.param('{{ env "NONE" }}|{{ envOrDefault "NONE" "d" }}', "|d", id="env-default"),
+        pytest.param("a {{- /* note */ -}} b", "ab", id="comment-and-trim"),
+        pytest.param("a\n  {{- 1 }}\n", "a1\n", id="trim-left"),
+        pytest.param("{{ 1 -}}\n  b", "1b", id="trim-right"),
+        pytest.param('{{ env "NAME" | toUpper | printf "%s!" | len }}', "5", id="pipe"),
+        pytest.param('{{ printf "%s:%05.1f:%q" "x" 2.5 "y" }}', 'x:002.5:"y"', id="printf"),
+        pytest.param("{{ if true }}a{{ else }}b{{ end }}", "a", id="if"),
+        pytest.param(
+            '{{ if env "NONE" }}a{{ else if eq 1 1 }}b{{ else }}c{{ end }}', "b", id="elif"
+        ),
+        pytest.param(
+            "{{ range $i, $x := loop 1 4 }}{{ $i }}{{ $x }} {{ end }}", "01 12 23 ", id="range"
+        ),
+        pytest.param("{{ range loop 0 }}x{{ else }}none{{ end }}", "none", id="range-else"),
+        pytest.param(
+            '{{ with env "JSON" | parseJSON }}{{ .a.b }} {{ .on }}{{ end }}',
+            "[1 2] true",
+            id="with",
+        ),
+        pytest.param('{{ $c := env "JSON" | parseJSON }}{{ index $c.a.b 1 }}', "2", id="variable"),
+        pytest.param("{{ $a := 1 }}{{ if true }}{{ $a = 2 }}{{ end }}{{ $a }}", "2", id="assign"),
+        pytest.param('{{ (env "JSON" | parseJSON).a }}', "map[b:[1 2]]", id="parenthesis"),
+        pytest.param(
+            '{{ range $k, $v := env "JSON" | parseJSON }}{{ $k }},{{ end }}', "a,on,", id="map"
+        ),
+        pytest.param('{{ and 1 0 }}{{ or 0 "x" }}{{ not 0 }}', "0xtrue", id="logic"),
+        pytest.param(
+            "{{ add 1 2 }} {{ subtract 1 5 }} {{ divide 2 7 }} {{ modulo 4 7 }}",
+            "3 4 3 3",
+            id="sums",
+        ),
+        pytest.param('{{ "a,b" | split "," | join "-" }}', "a-b", id="split-join"),
+        pytest.param('{{ "x" | base64Encode | base64Decode }}', "x", id="base64"),
+        pytest.param('{{ file "local/x" }}', "file text", id="file"),
+        pytest.param(
+            '{{ timestamp }} {{ timestamp "unix" }}', "2023-11-14T22:13:20Z 1700000000", id="time"
+        ),
+        pytest.param('{{ "}}" }}{{ `{{raw}}` }}', "}}{{raw}}", id="delimiters-in-strings"),
+        pytest.param('{{ "a\\n\\"b\\"" }}', 'a\n"b"', id="escapes"),
+        pytest.param('{{ parseJSON "{\\"a\\":1}" | toJSON }}', '{"a":1}', id="json"),
+        pytest.param("{{ (parseJSON `{}`).none }}", "<no value>", id="missing-key"),
+    ],
+)
+def test_what_is_rendered(text: str, expected: str) -> None:
+    assert rendered(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n{{ nope 1 }}", 'line 2: function "nope" is not known'),
+        ("{{ if true }}", 'line 1: "if" has no "end"'),
+        ("{{ end }}", '"end" has no'),
+        ("{{ 1 ", "is not closed"),
+        ('{{ "a }}', "string is not closed"),
+        ("{{ }}", "empty"),
+        ('{{ key "a/b" }}', "does not talk to"),
+        ('{{ mustEnv "NONE" }}', 'variable "NONE" is not set'),
+        ("{{ $x }}", r'variable "\$x" is not defined'),
+        ("{{ divide 0 1 }}", "by zero"),
+        ('{{ file "/etc/passwd" }}', "cannot read"),
+        ("{{ range loop 99999999 }}{{ end }}", "over 1000000"),
+        ("{{ len 5 }}", "len"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        rendered(text)
+
+
+def test_other_delimiters_and_missing_keys() -> None:
+    sources = TemplateSources(ENV, read_file, 0)
+    assert render('[[ env "NAME" ]] {{x}}', sources, "[[", "]]") == "shop {{x}}"
+    with pytest.raises(InvalidInputError, match='no "none"'):
+        rendered("{{ (parseJSON `{}`).none }}", err_missing_key=True)
+
+
+def test_variables_of_an_env_template() -> None:
+    text = "# c\n\nexport A=1\n B = two words # note\nC=\"x\\ny\"\nD='# raw'\nE=\n"
+    assert parse_variables(text) == {"A": "1", "B": "two words", "C": "x\ny", "D": "# raw", "E": ""}
+    with pytest.raises(InvalidInputError, match="line 2 is not NAME=value"):
+        parse_variables("A=1\nnonsense\n")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet='{}-|()$.:="`ab1 \nenvifdrsg', max_size=40))
+def test_any_text_is_rendered_or_refused(text: str) -> None:
+    with contextlib.suppress(InvalidInputError):
+        rendered(text)
