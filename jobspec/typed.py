@@ -40,6 +40,9 @@ def typed_job(canonical: Spec) -> Job:
     if not canonical["Datacenters"]:
         canonical["Datacenters"] = ["*"]
     canonical["NodePool"] = canonical["NodePool"] or "default"
+    if canonical["ParameterizedJob"] is not None:
+        parameterized = canonical["ParameterizedJob"]
+        parameterized["Payload"] = parameterized["Payload"] or "optional"
     for group in canonical["TaskGroups"] or ():
         _group(group, canonical)
     try:

@@ -1,0 +1,112 @@
+"""Rules that need to know the cluster: namespaces, node pools, what is configured on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from jobspec.rules.findings import Findings, quoted
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What of the cluster decides about a job. None: not known, so not checked."""
+
+    namespaces: frozenset[str] | None = None
+    node_pools: frozenset[str] | None = None
+    max_priority: int = 100
+    memory_oversubscription: bool = False
+    vault_clusters: frozenset[str] = frozenset()
+
+
+def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
+    """What is checked before the job's own rules."""
+    for index, group in enumerate(job.task_groups):
+        _consul(findings, group, index)
+        _sidecar_network(findings, group, index)
+    for name in _vault_clusters(job):
+        findings.check(
+            name not in cluster.vault_clusters,
+            f"Vault {quoted(name)} not enabled but used in the job",
+        )
+    if job.multiregion is not None and job.multiregion.get("Regions"):
+        findings.add("Multiregion jobs are unlicensed.", "Multiregion")
+    if cluster.namespaces is not None:
+        findings.check(
+            job.namespace not in cluster.namespaces,
+            f"job {quoted(job.id)} is in nonexistent namespace {quoted(job.namespace)}",
+            "Namespace",
+        )
+    if cluster.node_pools is not None:
+        findings.check(
+            job.node_pool not in cluster.node_pools,
+            f"job {quoted(job.id)} is in nonexistent node pool {quoted(job.node_pool)}",
+            "NodePool",
+        )
+    findings.check(
+        not (job.priority <= cluster.max_priority),
+        f"job priority must be between [1, {cluster.max_priority}]",
+        "Priority",
+    )
+
+
+def check_after(findings: Findings, job: Job) -> None:
+    for group_index, group in enumerate(job.task_groups):
+        for task_index, task in enumerate(group.tasks):
+            numa = task.resources.numa
+            findings.check(
+                numa is not None and numa.affinity != "none",
+                "numa scheduling requires Nomad Enterprise",
+                "TaskGroups",
+                group_index,
+                "Tasks",
+                task_index,
+                "Resources",
+            )
+
+
+def _consul(findings: Findings, group: TaskGroup, index: int) -> None:
+    owners: list[tuple[dict[str, Any] | None, tuple[str | int, ...]]] = [(group.consul, ())]
+    owners += [(task.consul, ("Tasks", at)) for at, task in enumerate(group.tasks)]
+    for consul, place in owners:
+        other = consul is not None and consul.get("Cluster") not in (None, "", "default")
+        if other:
+            findings.add(
+                "non-default Consul cluster requires Nomad Enterprise",
+                "TaskGroups",
+                index,
+                *place,
+                "Consul",
+            )
+
+
+def _sidecar_network(findings: Findings, group: TaskGroup, index: int) -> None:
+    """A sidecar's proxy needs the group's one network, in bridge mode."""
+    for at, service in enumerate(group.services or ()):
+        connect = service.connect or {}
+        if connect.get("SidecarService") is None or connect.get("Native"):
+            continue
+        networks = group.networks or []
+        place = ("TaskGroups", index, "Services", at)
+        if len(networks) != 1:
+            findings.add(
+                "connect sidecar: must have exactly one network for Consul Connect: group "
+                f"{quoted(group.name)} has {len(networks)} networks",
+                *place,
+            )
+        elif networks[0].mode not in ("bridge",) and not networks[0].mode.startswith("cni/"):
+            findings.add(
+                f"connect sidecar: requires bridge network, found "
+                f"{quoted(networks[0].mode)} in group {quoted(group.name)}",
+                *place,
+            )
+
+
+def _vault_clusters(job: Job) -> Iterable[str]:
+    tasks: list[Task] = [task for group in job.task_groups for task in group.tasks]
+    names = {str(task.vault.get("Cluster") or "default") for task in tasks if task.vault}
+    return sorted(names)

@@ -1,0 +1,320 @@
+"""Services, checks and the mesh."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jobspec.durations import to_text
+from jobspec.rules.findings import Findings, quoted
+from orchgit.model.group import TaskGroup
+from orchgit.model.service import CheckRestart, Service, ServiceCheck
+from orchgit.model.task import Task
+
+_SECOND_NS = 1_000_000_000
+_NAME = re.compile(r"(?i)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ADDRESS_MODES = ("", "auto", "host", "driver", "alloc")
+_STATES = ("", "passing", "warning", "critical")
+_ON_UPDATE = ("", "require_healthy", "ignore_warnings", "ignore")
+_NOMAD_METHODS = (
+    "",
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+)
+_CONSUL_TYPES = ("grpc", "tcp", "http", "script")
+
+
+def check_group_services(findings: Findings, group: TaskGroup) -> None:
+    """All services of a group: its own and, where they must agree, those of its tasks."""
+    providers = {service.provider or "consul" for service in group.services or ()}
+    seen: set[tuple[str, str]] = set()
+    repeated: list[str] = []
+    for index, service in enumerate(group.services or ()):
+        inner = findings.at("Services", index)
+        _service(inner, service, group)
+        findings.nest(f"Service[{index}] {service.name} validation failed", inner)
+        _note_repeated(service, "group", seen, repeated)
+    for task in group.tasks:
+        for service in task.services or ():
+            providers.add(service.provider or "consul")
+            _note_repeated(service, task.name, seen, repeated)
+    findings.check(bool(repeated), f"Services are not unique: [{' '.join(repeated)}]", "Services")
+    findings.check(
+        len(providers) > 1,
+        "Multiple service providers used: task group services must use the same provider",
+        "Services",
+    )
+
+
+def _note_repeated(
+    service: Service, owner: str, seen: set[tuple[str, str]], repeated: list[str]
+) -> None:
+    key = (service.name, service.port_label)
+    if key in seen:
+        repeated.append(f"{owner}->{service.name}")
+    seen.add(key)
+
+
+def check_task_services(findings: Findings, task: Task) -> None:
+    for index, service in enumerate(task.services or ()):
+        inner = findings.at("Services", index)
+        _service(inner, service, None)
+        findings.nest(f"Service[{index}] {service.name} validation failed", inner)
+        findings.check(
+            service.connect is not None,
+            f'service {quoted(service.name)} cannot have "connect" block, only services defined in '
+            'a "group" block can',
+            "Services",
+            index,
+        )
+
+
+def _service(findings: Findings, service: Service, group: TaskGroup | None) -> None:
+    name = re.sub(r"\$\{[^}]*\}", "ENV-VAR", service.name)
+    findings.check(
+        not _NAME.fullmatch(name),
+        "Service name must be valid per RFC 1123 and can contain only alphanumeric characters or "
+        f"dashes and must be no longer than 63 characters: {quoted(service.name)}",
+        "Name",
+    )
+    findings.check(
+        service.address_mode not in _ADDRESS_MODES,
+        'Service address_mode must be "auto", "host", or "driver"; not '
+        f"{quoted(service.address_mode)}",
+        "AddressMode",
+    )
+    findings.check(
+        bool(service.address) and service.address_mode not in ("", "auto"),
+        'Service address_mode must be "auto" if address is set',
+        "AddressMode",
+    )
+    findings.check(
+        service.on_update not in _ON_UPDATE,
+        "Service on_update must be "
+        f'"require_healthy", "ignore_warnings", or "ignore"; not {quoted(service.on_update)}',
+        "OnUpdate",
+    )
+    if service.provider == "nomad":
+        _nomad_service(findings, service)
+    elif service.provider in ("", "consul"):
+        _consul_service(findings, service, group)
+    else:
+        findings.add(
+            f'Service provider must be "consul" or "nomad"; not {quoted(service.provider)}',
+            "Provider",
+        )
+
+
+def _nomad_service(findings: Findings, service: Service) -> None:
+    findings.check(
+        service.connect is not None,
+        "Service with provider nomad cannot include Connect blocks",
+        "Connect",
+    )
+    for index, check in enumerate(service.checks or ()):
+        place = ("Checks", index)
+        if check.type not in ("http", "tcp"):
+            findings.add(f'invalid check type ("{check.type}"), must be one of tcp, http', *place)
+            continue
+        problem = _nomad_check_problem(check)
+        if problem is not None:
+            findings.add(problem, *place)
+            continue
+        _check(findings, check, service, index)
+
+
+def _nomad_check_problem(check: ServiceCheck) -> str | None:
+    for value, name in (
+        (check.expose, "expose may only be set on Consul service checks"),
+        (
+            check.success_before_passing,
+            "success_before_passing may only be set for Consul service checks",
+        ),
+        (
+            check.failures_before_critical,
+            "failures_before_critical may only be set for Consul service checks",
+        ),
+        (check.grpc_service, "grpc_service may only be set on Consul service checks"),
+        (check.tls_server_name, "tls_server_name may only be set for Consul service checks"),
+    ):
+        if value:
+            return name
+    if check.type == "http" and check.method not in _NOMAD_METHODS:
+        return f"method type {quoted(check.method)} not supported in Nomad http check"
+    return None
+
+
+def _consul_service(findings: Findings, service: Service, group: TaskGroup | None) -> None:
+    known = {task.name for task in group.tasks} if group is not None else None
+    for index, check in enumerate(service.checks or ()):
+        place = ("Checks", index)
+        if (
+            not service.port_label
+            and not check.port_label
+            and check.type in ("http", "tcp", "grpc")
+        ):
+            findings.add(
+                f"Check {check.name} invalid: check requires a port but neither check nor service "
+                f"{quoted(service.name)} have a port",
+                *place,
+            )
+            continue
+        if known is not None and check.task_name and check.task_name not in known:
+            findings.add(
+                f"Check {check.name} invalid: refers to non-existent task {check.task_name}", *place
+            )
+            continue
+        _check(findings, check, service, index)
+    if service.connect is not None:
+        _connect(findings, service, service.connect)
+
+
+def _check(findings: Findings, check: ServiceCheck, service: Service, index: int) -> None:
+    inner = findings.at("Checks", index)
+    problem = _check_problem(check)
+    if problem is not None:
+        findings.add(f"Check {check.name} invalid: {problem}", "Checks", index)
+    elif check.check_restart is not None:
+        _check_restart(inner, check.check_restart)
+        findings.nest(f"Check {check.name} invalid", inner)
+
+
+def _check_problem(check: ServiceCheck) -> str | None:
+    kind = check.type.lower()
+    if kind not in _CONSUL_TYPES:
+        return f"invalid check type ({quoted(check.type)}), must be one of grpc, tcp, http, script"
+    problem = _kind_problem(kind, check) or _timing_problem(check)
+    if problem is not None:
+        return problem
+    if check.initial_status not in _STATES:
+        return (
+            f"invalid initial check state ({check.initial_status}), must be one of "
+            '"passing", "warning", "critical" or empty'
+        )
+    if check.address_mode not in _ADDRESS_MODES:
+        return f'invalid address_mode "{check.address_mode}"'
+    if check.on_update not in _ON_UPDATE:
+        return (
+            'on_update must be "require_healthy", "ignore_warnings", or "ignore"; got '
+            f"{quoted(check.on_update)}"
+        )
+    return _threshold_problem(kind, check)
+
+
+def _kind_problem(kind: str, check: ServiceCheck) -> str | None:
+    if kind == "script" and not check.command:
+        return "script type must have a valid script path"
+    if kind == "http":
+        if not check.path:
+            return "http type must have http path"
+        if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", check.path):
+            return "http type must have relative http path"
+    return None
+
+
+def _timing_problem(check: ServiceCheck) -> str | None:
+    least = to_text(_SECOND_NS)
+    if check.interval_ns == 0:
+        return f"missing required value interval. Interval cannot be less than {least}"
+    if check.interval_ns < _SECOND_NS:
+        return f"interval ({to_text(check.interval_ns)}) cannot be lower than {least}"
+    if check.timeout_ns == 0:
+        return f"missing required value timeout. Timeout cannot be less than {least}"
+    if check.timeout_ns < _SECOND_NS:
+        return (
+            f"timeout ({to_text(check.timeout_ns)}) is lower than required minimum timeout {least}"
+        )
+    return None
+
+
+def _threshold_problem(kind: str, check: ServiceCheck) -> str | None:
+    for name, value in (
+        ("success_before_passing", check.success_before_passing),
+        ("failures_before_critical", check.failures_before_critical),
+        ("failures_before_warning", check.failures_before_warning),
+    ):
+        if value > 0 and kind not in ("http", "tcp", "grpc"):
+            return f"{name} not supported for check of type {quoted(check.type)}"
+        if value < 0:
+            return f"{name} must be non-negative"
+    return None
+
+
+def _check_restart(findings: Findings, restart: CheckRestart) -> None:
+    findings.check(
+        restart.limit < 0,
+        f"limit must be greater than or equal to 0 but found {restart.limit}",
+        "CheckRestart",
+    )
+    findings.check(
+        restart.grace_ns < 0,
+        f"grace period must be greater than or equal to 0 but found {restart.grace_ns}",
+        "CheckRestart",
+    )
+
+
+def _connect(findings: Findings, service: Service, connect: dict[str, Any]) -> None:
+    kinds = [
+        bool(connect.get("Native")),
+        connect.get("SidecarService") is not None,
+        connect.get("Gateway") is not None,
+    ]
+    if sum(kinds) != 1:
+        findings.add(
+            "Consul Connect must be exclusively native, make use of a sidecar, or represent a "
+            "Gateway",
+            "Connect",
+        )
+        return
+    if kinds[0]:
+        findings.check(
+            not service.task_name,
+            f"Service {service.name} is Connect Native and requires setting the task",
+            "Connect",
+        )
+    gateway = connect.get("Gateway")
+    if gateway is not None:
+        problem = _gateway_problem(gateway)
+        findings.check(problem is not None, str(problem), "Connect")
+
+
+def _gateway_problem(gateway: dict[str, Any]) -> str | None:
+    parts = [gateway.get(name) for name in ("Ingress", "Terminating", "Mesh")]
+    if sum(part is not None for part in parts) != 1:
+        return "One Consul Gateway Configuration must be set"
+    ingress, terminating, _ = parts
+    if ingress is not None:
+        listeners = ingress.get("Listeners") or ()
+        if not listeners:
+            return "Consul Ingress Gateway requires at least one listener"
+        for listener in listeners:
+            problem = _listener_problem(listener)
+            if problem is not None:
+                return problem
+    if terminating is not None and not terminating.get("Services"):
+        return "Consul Terminating Gateway requires at least one service"
+    return None
+
+
+def _listener_problem(listener: dict[str, Any]) -> str | None:
+    if not listener.get("Port"):
+        return "Consul Ingress Listener requires valid Port"
+    protocol = listener.get("Protocol")
+    if protocol not in ("tcp", "http", "http2", "grpc"):
+        return (
+            "Consul Ingress Listener requires protocol of tcp, http, http2, grpc, got "
+            f"{quoted(str(protocol or ''))}"
+        )
+    services = listener.get("Services") or ()
+    if not services:
+        return "Consul Ingress Listener requires one or more services"
+    if protocol == "tcp" and len(services) > 1:
+        return 'Consul Ingress Listener requires exactly one service for protocol "tcp"'
+    return None

@@ -1,0 +1,123 @@
+"""What is allowed but probably not meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobspec.rules.cluster import ClusterFacts
+from jobspec.rules.findings import listed, quoted
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.service import Service
+from orchgit.model.task import Task
+
+
+def job_warnings(job: Job, cluster: ClusterFacts) -> list[str]:
+    warnings: list[str] = []
+    warnings += _auto_promote(job)
+    for group in job.task_groups:
+        inner = _group_warnings(group)
+        if inner:
+            warnings.append(f"Group {quoted(group.name)} has warnings: {listed(inner)}".strip())
+    if job.periodic is not None and job.periodic.spec:
+        warnings.append(
+            "cron is deprecated and may be removed in a future release. Use crons instead"
+        )
+    for group in job.task_groups:
+        warnings += _shutdown_delay(group)
+    warnings += _memory(job, cluster)
+    return warnings
+
+
+def _auto_promote(job: Job) -> list[str]:
+    groups = [g for g in job.task_groups if g.update is not None and g.update.canary > 0]
+    promoted = [g for g in groups if g.update is not None and g.update.auto_promote]
+    if promoted and len(promoted) < len(groups):
+        return ["auto_promote must be true for all groups to enable automatic promotion"]
+    return []
+
+
+def _group_warnings(group: TaskGroup) -> list[str]:
+    warnings = [
+        "mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block"
+        for network in group.networks or ()
+        if network.mbits
+    ]
+    for task in group.tasks:
+        inner = _task_warnings(task)
+        if inner:
+            warnings.append(f"Task {quoted(task.name)} has warnings: {listed(inner)}")
+    return warnings
+
+
+def _task_warnings(task: Task) -> list[str]:
+    warnings = []
+    if task.resources.networks:
+        warnings.append(
+            "task network resources have been deprecated as of Nomad 0.12.0. Please configure "
+            "networking via group network block."
+        )
+    for identity in task.identities or ():
+        inner = _identity_warnings(identity)
+        if inner:
+            warnings.append(listed(inner))
+    return warnings
+
+
+def _identity_warnings(identity: dict[str, Any]) -> list[str]:
+    name = identity.get("Name") or ""
+    warnings = []
+    if not identity.get("Audience"):
+        warnings.append(f"Identity[{name}] identities without an audience are insecure")
+    if not identity.get("TTL"):
+        warnings.append(f"Identity[{name}] identities without an expiration are insecure")
+    return warnings
+
+
+def _shutdown_delay(group: TaskGroup) -> list[str]:
+    """A service should leave the catalogue before its task is stopped."""
+    warnings = []
+    own = group.shutdown_delay_ns is not None
+    services = group.services or ()
+    any_task = any(task.shutdown_delay_ns for task in group.tasks) or any(
+        _brings_a_proxy(service, group) for service in services
+    )
+    if any(not service.task_name for service in services) and not own and not any_task:
+        warnings.append(
+            f"group {quoted(group.name)} defines services, but neither the group nor any of its "
+            "tasks have shutdown_delay set"
+        )
+    named = {service.task_name for service in services if service.task_name}
+    for task in group.tasks:
+        if task.shutdown_delay_ns or own:
+            continue
+        if task.name in named:
+            warnings.append(
+                f"group {quoted(group.name)} references task {quoted(task.name)} in a service "
+                "definition, but the task has no shutdown_delay set"
+            )
+        if task.services:
+            warnings.append(
+                f"task {quoted(task.name)} in group {quoted(group.name)} defines services, but has "
+                "no shutdown_delay set"
+            )
+    return warnings
+
+
+def _brings_a_proxy(service: Service, group: TaskGroup) -> bool:
+    """A sidecar's (in a group with a network) or gateway's task is added, with a delay of its own."""
+    connect = service.connect or {}
+    sidecar = connect.get("SidecarService") is not None and len(group.networks or ()) == 1
+    return sidecar or connect.get("Gateway") is not None
+
+
+def _memory(job: Job, cluster: ClusterFacts) -> list[str]:
+    if cluster.memory_oversubscription:
+        return []
+    return [
+        f'Memory oversubscription is not enabled; Task "{group.name}.{task.name}" memory_max '
+        "value will be ignored. Update the Scheduler Configuration to allow oversubscription."
+        for group in job.task_groups
+        for task in group.tasks
+        if task.resources.memory_max_mb > 0
+    ]
