@@ -1,0 +1,275 @@
+"""Service checks: the pure status rules, and real probes against real listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.check_state import CheckStatus, Probe, after, count_for_restart, initial
+from agent.drivers.base import ExecResult
+from agent.probes import Target, probe
+from orchgit.model.group import UpdateStrategy
+from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
+from orchgit.model.service import CheckRestart, Service, ServiceCheck
+from tests.support.agent_rig import AgentRig, mock_job, mock_task
+
+S = 10**9
+OK, BAD = Probe(True), Probe(False)
+
+
+# -- the status --------------------------------------------------------------------------------
+
+
+def statuses(check: ServiceCheck, results: list[Probe]) -> list[str]:
+    state, seen = initial(check, 0), []
+    for now, result in enumerate(results):
+        state = after(check, state, result, now)
+        seen.append(state.status.value)
+    return seen
+
+
+def test_one_result_settles_by_default() -> None:
+    assert statuses(ServiceCheck(), [OK, BAD, OK]) == ["success", "failure", "success"]
+
+
+def test_thresholds_count_results_in_a_row() -> None:
+    check = ServiceCheck(success_before_passing=1, failures_before_critical=2)
+    results = [OK, BAD, OK, OK, BAD, BAD, OK, BAD, BAD, BAD]
+    assert statuses(check, results) == [
+        "pending", "pending", "pending", "success", "success",
+        "success", "success", "success", "success", "failure",
+    ]  # fmt: skip
+
+
+def test_the_initial_status() -> None:
+    assert initial(ServiceCheck(initial_status="passing"), 5).passing_since_ns == 5
+    assert initial(ServiceCheck(), 5).status is CheckStatus.PENDING
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    success=st.integers(0, 3),
+    failure=st.integers(0, 3),
+    results=st.lists(st.booleans(), max_size=40),
+)
+def test_passing_since_is_the_start_of_the_passing_stretch(
+    success: int, failure: int, results: list[bool]
+) -> None:
+    check = ServiceCheck(success_before_passing=success, failures_before_critical=failure)
+    state = initial(check, 0)
+    for now, ok in enumerate(results, 1):
+        before = state
+        state = after(check, state, Probe(ok), now)
+        passing = state.status is CheckStatus.SUCCESS
+        assert passing == (state.passing_since_ns is not None)
+        if passing and before.status is CheckStatus.SUCCESS:
+            assert state.passing_since_ns == before.passing_since_ns
+
+
+def test_check_restart_asks_at_its_limit_after_the_grace() -> None:
+    check = ServiceCheck(check_restart=CheckRestart(limit=2, grace_ns=10 * S))
+    state, asked = initial(check, 0), []
+    for now_s, result in [(1, BAD), (11, BAD), (12, OK), (13, BAD), (14, BAD), (15, BAD)]:
+        state = after(check, state, result, now_s * S)
+        state, restart = count_for_restart(check, state, result, 0, now_s * S)
+        asked.append(restart)
+    assert asked == [False, False, False, False, True, False]
+
+
+def test_warnings_may_be_ignored() -> None:
+    check = ServiceCheck(check_restart=CheckRestart(limit=1, grace_ns=0, ignore_warnings=True))
+    warning = Probe(False, warning=True)
+    assert not count_for_restart(check, initial(check, 0), warning, 0, S)[1]
+    assert count_for_restart(check, initial(check, 0), BAD, 0, S)[1]
+
+
+# -- probes ------------------------------------------------------------------------------------
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def probed(check: ServiceCheck, answer: Answer) -> Probe:
+    async def whole() -> Probe:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            return await probe(check, Target("127.0.0.1", port))
+
+    return asyncio.run(whole())
+
+
+def answering(status_line: str, seen: list[bytes] | None = None) -> Answer:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if seen is not None:
+            seen.append(request)
+        writer.write(f"HTTP/1.1 {status_line}\r\nContent-Length: 4\r\n\r\nbody".encode())
+        await writer.drain()
+        writer.close()
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("line", "ok", "warning"),
+    [
+        ("200 OK", True, False),
+        ("204 No Content", True, False),
+        ("301 Moved", False, False),
+        ("429 Slow Down", False, True),
+        ("500 Broken", False, False),
+        ("nonsense", False, False),
+    ],
+)
+def test_http(line: str, ok: bool, warning: bool) -> None:
+    found = probed(ServiceCheck(type="http", path="/health"), answering(line))
+    assert (found.ok, found.warning) == (ok, warning)
+
+
+def test_http_sends_what_the_job_says() -> None:
+    seen: list[bytes] = []
+    check = ServiceCheck(
+        type="http", path="/x?y=1", method="POST", body="hi", header={"X-Who": ["me", "you"]}
+    )
+    assert probed(check, answering("200 OK", seen)).output == "http: 200 body"
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "POST /x?y=1 HTTP/1.1"
+    assert {"X-Who: me, you", "Content-Length: 2", "Connection: close"} <= set(lines)
+
+
+def test_a_line_break_in_a_header_is_refused() -> None:
+    check = ServiceCheck(type="http", path="/", header={"X": ["a\r\nEvil: 1"]})
+    assert "line break" in probed(check, answering("200 OK")).output
+
+
+def test_a_silent_server_is_given_up_in_time() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    found = probed(ServiceCheck(type="http", timeout_ns=S // 20), silent)
+    assert (found.ok, found.output) == (False, "http: no answer within 0.05s")
+
+
+def test_tcp() -> None:
+    check = ServiceCheck(type="tcp")
+    assert probed(check, answering("")).ok
+    refused = asyncio.run(probe(check, Target("127.0.0.1", 1)))
+    assert not refused.ok
+
+
+@pytest.mark.parametrize(
+    ("code", "ok", "warning"), [(0, True, False), (1, False, True), (2, False, False)]
+)
+def test_script(code: int, ok: bool, warning: bool) -> None:
+    seen: list[list[str]] = []
+
+    async def run(command: list[str], timeout_s: float) -> ExecResult:
+        seen.append(command)
+        return ExecResult(b"said", code)
+
+    check = ServiceCheck(type="script", command="/bin/ok", args=["-v"])
+    found = asyncio.run(probe(check, Target("", 0, run)))
+    assert (found.ok, found.warning, found.output) == (ok, warning, "said")
+    assert seen == [["/bin/ok", "-v"]]
+
+
+@pytest.mark.parametrize(("status", "ok"), [(b"\x08\x01", True), (b"\x08\x02", False)])
+def test_grpc(status: bytes, ok: bool) -> None:
+    async def whole() -> Probe:
+        async def check(request: bytes, _context: object) -> bytes:
+            assert request == b"\x0a\x03web"
+            return status
+
+        handler = grpc.method_handlers_generic_handler(
+            "grpc.health.v1.Health", {"Check": grpc.unary_unary_rpc_method_handler(check)}
+        )
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((handler,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            wanted = ServiceCheck(type="grpc", grpc_service="web", timeout_ns=10 * S)
+            return await probe(wanted, Target("127.0.0.1", port))
+        finally:
+            await server.stop(None)
+
+    assert asyncio.run(whole()).ok is ok
+
+
+# -- services of an allocation -----------------------------------------------------------------
+
+
+def with_rig(tmp_path: Path, scenario: Callable[[AgentRig], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        rig = AgentRig(tmp_path)
+        try:
+            await scenario(rig)
+        finally:
+            await rig.close()
+
+    asyncio.run(whole())
+
+
+def port_of(number: int) -> AllocatedResources:
+    shared = AllocatedShared(ports=[AllocatedPort("http", number, 0, "127.0.0.1")])
+    return AllocatedResources(shared=shared)
+
+
+def test_a_deployment_waits_for_the_check(tmp_path: Path) -> None:
+    answers = itertools.chain(["500 No"] * 2, itertools.repeat("200 OK"))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answering(next(answers))(reader, writer)
+
+    async def scenario(rig: AgentRig) -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        check = ServiceCheck(name="alive", type="http", path="/", interval_ns=10 * S, timeout_ns=S)
+        service = Service(name="${NOMAD_JOB_ID}", port_label="http", checks=[check], tags=["a"])
+        task = mock_task(services=[service])
+        job = mock_job(task, update=UpdateStrategy(min_healthy_time_ns=5 * S))
+        runner = rig.deliver(job, deployment_id="d", allocated_resources=port_of(port))
+        await rig.until_status(runner, "running")
+        (entry,) = rig.services.registrations()
+        assert (entry.service_name, entry.port, entry.tags) == (job.id, port, ["a"])
+        while runner.services.passing_since_ns is None:
+            await rig.clock.advance(0.1)
+            await asyncio.sleep(0)
+        assert rig.last(runner).deployment_healthy is None
+        await rig.clock.advance(6)
+        await rig.until(lambda: rig.last(runner).deployment_healthy is True)
+        rig.stop(runner)
+        await rig.until_status(runner, "complete")
+        assert list(rig.services.registrations()) == []
+        server.close()
+
+    with_rig(tmp_path, scenario)
+
+
+def test_check_restart_restarts_the_task_by_its_policy(tmp_path: Path) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        check = ServiceCheck(
+            name="alive", type="script", command="exit", args=["2"], interval_ns=S, timeout_ns=S,
+            check_restart=CheckRestart(limit=2, grace_ns=0),
+        )  # fmt: skip
+        job = mock_job(mock_task(services=[Service(name="web", checks=[check])]))
+        runner = rig.deliver(job)
+        await rig.until_status(runner, "running")
+        while "Restarting" not in rig.events(runner):
+            await rig.clock.advance(0.5)
+        assert 'healthcheck: check "alive" unhealthy' in [
+            event.message for event in rig.state(runner).events
+        ]
+        assert runner.tasks["web"].record.restart_count == 1
+
+    with_rig(tmp_path, scenario)
