@@ -12,6 +12,7 @@ from orchgit.gitops.commit_plan import (
     CommitPlan,
     Occasion,
     deletions_of,
+    plan_between,
     plan_commit,
     refused_rollout,
     rollout_of,
@@ -82,6 +83,15 @@ class Applier:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
             previous = memory.previous(source)
             return plan_commit(source, read.discovery, snapshot, read.may_delete, previous)
+
+    async def plan_between(self, source: Source, old: Discovery, new: Discovery) -> CommitPlan:
+        """The plan as if exactly the jobs of `old` were registered."""
+
+        def planned() -> CommitPlan:
+            with self._world.snapshot() as snapshot:
+                return plan_between(source, old, new, snapshot)
+
+        return await asyncio.to_thread(planned)
 
     async def apply(
         self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, memory: SourceMemory

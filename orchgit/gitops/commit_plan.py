@@ -19,7 +19,7 @@ from orchgit.gitops.discovery import DesiredJob, Discovery, JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
-from orchgit.model.source import Source
+from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
 from orchgit.services.admission import admit
 from orchgit.state.snapshot import Snapshot
@@ -67,6 +67,21 @@ def plan_commit(
         source.name, admitted, registered, source.prune, may_delete, sorted(steady)
     )
     found = (*discovery.problems, *problems, *actions.problems)
+    return CommitPlan(source, actions, found, tuple(warnings))
+
+
+def plan_between(source: Source, old: Discovery, new: Discovery, snapshot: Snapshot) -> CommitPlan:
+    """What changes between two trees: `old` stands for what is registered. Deletions are shown,
+    not judged. Problems of the old tree are left out: it is there already."""
+    before, _, _ = _admit_all(old.jobs, snapshot)
+    after, problems, warnings = _admit_all(new.jobs, snapshot)
+    origin = JobOrigin(source=source.name)
+    registered = {
+        key: Registered(replace(desired.job, origin=origin)) for key, desired in before.items()
+    }
+    gone = {job_id for namespace, job_id in before.keys() - after.keys()}
+    actions = plan_actions(source.name, after, registered, PrunePolicy(), gone)
+    found = (*new.problems, *problems, *actions.problems)
     return CommitPlan(source, actions, found, tuple(warnings))
 
 

@@ -107,16 +107,25 @@ class Gitops:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
-        """Look at the source now; `force` tries a refused commit again. Raises NotFoundError."""
+        """Look at the source now; `force` tries a refused commit again."""
         self._loops.wake(source, trigger, force)
 
     async def sync(self, source: str) -> None:
         """Look at the source now, and return when that is done."""
         await self._loops.reconciler(source).round_after_now()
 
-    async def preview_files(self, source: str, files: Mapping[str, bytes]) -> Preview:
-        """What a whole work tree's files would do (`orchgit diff`)."""
-        return await self._previewer.of_files(source, files, self._memory(source))
+    async def preview_files(
+        self,
+        source: str,
+        files: Mapping[str, bytes],
+        base_files: Mapping[str, bytes] | None = None,
+    ) -> Preview:
+        """What a whole work tree's files would do (`orchgit diff`); with `base_files`, what would
+        change between the two trees, whatever is registered."""
+        memory = self._memory(source)
+        if base_files is not None:
+            return await self._previewer.between(source, base_files, files, memory)
+        return await self._previewer.of_files(source, files, memory)
 
     async def preview_revision(self, source: str, revision: str) -> Preview:
         """What a commit that is in the mirror would do (`orchgit diff REV`)."""

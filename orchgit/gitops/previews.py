@@ -67,6 +67,26 @@ class Previewer:
         """`files` are a whole work tree, by path from its root: a job whose file is not among them
         would be deleted. Bounded like a push."""
         source = self.applier.source(source_name)
+        read = await self._read(files, source, memory)
+        return await self._preview(source, read, memory, None)
+
+    async def between(
+        self,
+        source_name: str,
+        old_files: Mapping[str, bytes],
+        new_files: Mapping[str, bytes],
+        memory: SourceMemory,
+    ) -> Preview:
+        """What changes from one tree to another, whatever is registered; nothing is forecast."""
+        source = self.applier.source(source_name)
+        old = await self._read(old_files, source, memory)
+        new = await self._read(new_files, source, memory)
+        plan = await self.applier.plan_between(source, old.discovery, new.discovery)
+        return preview_of(plan, None, {})
+
+    async def _read(
+        self, files: Mapping[str, bytes], source: Source, memory: SourceMemory
+    ) -> ReadCommit:
         size = sum(len(content) for content in files.values())
         if size > self.limits.max_push_bytes:
             raise TooLargeError(
@@ -75,8 +95,7 @@ class Previewer:
             )
         tree = MemoryTree(files, self.limits)
         discovery = await asyncio.to_thread(memory.discoverer.discover, tree, source)
-        read = ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
-        return await self._preview(source, read, memory, None)
+        return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
     async def of_revision(
         self, source_name: str, mirror: Mirror, revision: str, memory: SourceMemory

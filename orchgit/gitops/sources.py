@@ -100,7 +100,10 @@ class SourceLoops:
         await asyncio.gather(*followed.tasks, return_exceptions=True)
 
     def wake(self, name: str, trigger: str, force: bool = False) -> None:
-        self.reconciler(name).wake(trigger, force)
+        """A source that is not followed yet needs no waking: its loop begins with a round."""
+        followed = self._followed.get(name)
+        if followed is not None:
+            followed.reconciler.wake(trigger, force)
 
     def reconciler(self, name: str) -> SourceReconciler:
         followed = self._followed.get(name)

@@ -30,7 +30,8 @@ class RepositoryUrl:
 def parse_url(text: str) -> RepositoryUrl:
     """Raises InvalidInputError for anything but file, http(s) and ssh repositories.
 
-    `host:path` is ssh, as in git; an absolute path is `file`. A leading `-` is refused everywhere,
+    `host:path` is ssh, as in git; `helper::address` would run a program and is refused; an absolute
+    path is `file`. A leading `-` is refused everywhere,
     since git would read it as an option (or hand it to ssh as one).
     """
     if not text or text != text.strip() or any(ord(c) < 32 for c in text):
@@ -42,7 +43,7 @@ def parse_url(text: str) -> RepositoryUrl:
     if "://" in text:
         return _parse_full(text)
     match = _SCP_LIKE.match(text)
-    if match is None:
+    if match is None or "::" in text or match["host"] in ALLOWED_PROTOCOLS:
         raise _refused(text, "write https://, ssh://, file:// or user@host:path")
     return _ssh(text, match["host"], match["user"] or "", match["path"])
 

@@ -70,7 +70,7 @@ class WebhookRoutes:
             raise NotFoundError(f"cannot read webhooks of {host!r}: there are {', '.join(_HOSTS)}")
         trusted = self._trusting(module, headers, body)
         event = module.parse(headers, body)
-        self.deliveries.accept(f"{host}:{module.delivery_id(headers)}")
+        self.deliveries.accept(host, module.delivery_id(headers))
         if not isinstance(event, PushEvent):
             return []
         woken = [source.name for source in trusted if _concerns(source, event)]

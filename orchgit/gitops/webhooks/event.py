@@ -66,15 +66,15 @@ class Deliveries:
 
     def __init__(self, kept: int = 10_000) -> None:
         self._kept = kept
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def accept(self, delivery_id: str) -> None:
+    def accept(self, host: str, delivery_id: str) -> None:
         """Raises ConflictError for an id that was accepted before; call it after the signature
         was checked, so that nobody else can use ids up."""
         if not delivery_id or len(delivery_id) > 200:
             raise InvalidInputError("cannot accept a webhook: its delivery id is missing")
-        if delivery_id in self._seen:
+        if (host, delivery_id) in self._seen:
             raise ConflictError(f"cannot accept delivery {delivery_id}: it was accepted before")
-        self._seen[delivery_id] = None
+        self._seen[host, delivery_id] = None
         while len(self._seen) > self._kept:
             self._seen.popitem(last=False)

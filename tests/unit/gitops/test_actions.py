@@ -1,0 +1,178 @@
+"""What a commit does: creations, updates, deletions and who may cause them."""
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from orchgit.gitops.actions import Registered, delete_trailers, plan_actions
+from orchgit.gitops.discovery import DesiredJob, JobKey
+from orchgit.model.job import Job, JobOrigin
+from orchgit.model.rollout import JobAction
+from orchgit.model.source import PrunePolicy
+from tests.support.factories import make_job
+
+ALL = PrunePolicy(max_share_percent=100)
+
+
+def desired(*jobs: Job) -> dict[JobKey, DesiredJob]:
+    return {(job.namespace, job.id): DesiredJob(job, f"{job.id}.hcl", 1, "b" * 40) for job in jobs}
+
+
+def known(job: Job, source: str = "demo", claims: bool = False, index: int = 7) -> Registered:
+    origin = JobOrigin(source=source) if source else None
+    return Registered(replace(job, origin=origin, job_modify_index=index, version=3), claims)
+
+
+def registered(*jobs: Registered) -> dict[JobKey, Registered]:
+    return {(each.job.namespace, each.job.id): each for each in jobs}
+
+
+def kinds(changes: Iterable[object]) -> dict[str, str]:
+    return {action.key[1]: action.kind for action in changes}  # type: ignore[attr-defined]
+
+
+def test_create_update_unchanged_delete() -> None:
+    new, changed, same, gone = (make_job(id=name) for name in ("new", "changed", "same", "gone"))
+    found = plan_actions(
+        "demo",
+        desired(new, replace(changed, priority=70), same),
+        registered(known(changed), known(same), known(gone)),
+        ALL,
+        (),
+    )
+    assert not found.problems
+    assert kinds(found.changes) == {"new": "create", "changed": "update", "gone": "delete"}
+    assert found.unchanged == (("default", "same"),)
+    assert [action.kind for action in found.changes][-1] is JobAction.DELETE
+    indexes = {action.key[1]: action.expected_modify_index for action in found.changes}
+    assert indexes == {"new": 0, "changed": 7, "gone": 7}
+
+
+def test_moving_a_file_changes_nothing() -> None:
+    job = make_job(id="web")
+    moved = {("default", "web"): DesiredJob(job, "elsewhere/other.hcl", 9, "c" * 40)}
+    assert plan_actions("demo", moved, registered(known(job)), ALL, ()).changes == ()
+
+
+def test_same_name_in_two_namespaces_are_two_jobs() -> None:
+    one, other = make_job(id="web"), make_job(id="web", namespace="prod")
+    found = plan_actions("demo", desired(one, other), registered(known(one)), ALL, ())
+    assert [action.key for action in found.changes] == [("prod", "web")]
+
+
+def test_jobs_of_others_are_left_alone() -> None:
+    mine, theirs, nobodys = make_job(id="mine"), make_job(id="theirs"), make_job(id="nobodys")
+    found = plan_actions(
+        "demo",
+        desired(mine),
+        registered(known(mine), known(theirs, "other"), known(nobodys, "")),
+        ALL,
+        (),
+    )
+    assert not found.changes
+    assert not found.problems
+
+
+def test_a_job_of_another_source_is_a_problem() -> None:
+    job = make_job(id="web")
+    found = plan_actions("demo", desired(job), registered(known(job, "other")), ALL, ())
+    assert found.problems == (
+        "web.hcl:1:1: job 'web' already belongs to source 'other'; delete it there first",
+    )
+
+
+def test_a_job_registered_by_hand_is_adopted() -> None:
+    job = make_job(id="web")
+    found = plan_actions("demo", desired(job), registered(known(job, "")), ALL, ())
+    assert kinds(found.changes) == {"web": "update"}
+
+
+def test_a_stopped_job_is_created_again_with_its_index() -> None:
+    job = make_job(id="web")
+    stopped = known(replace(job, stop=True))
+    found = plan_actions("demo", desired(job), registered(stopped), ALL, ())
+    assert kinds(found.changes) == {"web": "create"}
+    assert found.changes[0].expected_modify_index == 7
+
+
+def test_launched_children_follow_their_parent() -> None:
+    child = make_job(id="cron/periodic-1", parent_id="cron")
+    keep = make_job(id="keep")
+    found = plan_actions("demo", desired(keep), registered(known(child), known(keep)), ALL, ())
+    assert not found.changes
+
+
+def test_pruning_switched_off_keeps_jobs() -> None:
+    gone, keep = make_job(id="gone"), make_job(id="keep")
+    found = plan_actions(
+        "demo", desired(keep), registered(known(gone), known(keep)), PrunePolicy(enabled=False), ()
+    )
+    assert not found.changes
+    assert found.kept == (("default", "gone"),)
+
+
+def test_an_empty_tree_deletes_nothing() -> None:
+    job = make_job(id="web")
+    found = plan_actions("demo", {}, registered(known(job)), ALL, ())
+    assert "an empty tree deletes nothing" in found.problems[0]
+    assert plan_actions("demo", {}, registered(known(job)), ALL, {"web"}).problems == ()
+
+
+def test_claims_need_a_trailer() -> None:
+    data, keep = make_job(id="data"), make_job(id="keep")
+    state = registered(known(data, claims=True), known(keep))
+    found = plan_actions("demo", desired(keep), state, ALL, ())
+    assert "owns sticky volume claims" in found.problems[0]
+    assert "Orchgit-Delete: data" in found.problems[0]
+    for named in ({"data"}, {"default/data"}):
+        assert plan_actions("demo", desired(keep), state, ALL, named).problems == ()
+
+
+def test_too_large_a_share_needs_trailers() -> None:
+    jobs = [make_job(id=f"j{number}") for number in range(10)]
+    state = registered(*(known(job) for job in jobs))
+    half = plan_actions("demo", desired(*jobs[5:]), state, PrunePolicy(), ())
+    assert not half.problems
+    more = plan_actions("demo", desired(*jobs[6:]), state, PrunePolicy(), ())
+    assert "cannot delete 6 of 10 jobs" in more.problems[0]
+    named = plan_actions("demo", desired(*jobs[6:]), state, PrunePolicy(), {"j0"})
+    assert not named.problems
+
+
+def test_steady_jobs_count_towards_the_share() -> None:
+    gone = [make_job(id=f"g{number}") for number in range(3)]
+    steady = [("default", f"s{number}") for number in range(10)]
+    state = registered(*(known(job) for job in gone))
+    found = plan_actions("demo", {}, state, PrunePolicy(), (), steady)
+    assert not found.problems
+    assert len(found.changes) == 3
+
+
+def test_trailers_are_read_from_any_line() -> None:
+    messages = [
+        "Remove\n\nOrchgit-Delete: web\norchgit-delete: prod/db, cache \n",
+        "no Orchgit-Delete: x",
+    ]
+    assert delete_trailers(messages) == {"web", "prod/db", "cache"}
+
+
+@settings(max_examples=60)
+@given(
+    st.sets(st.sampled_from("abcdef")),
+    st.sets(st.sampled_from("abcdef")),
+    st.sets(st.sampled_from("abcdef")),
+)
+def test_nothing_is_deleted_that_is_wanted_or_foreign(
+    wanted: set[str], mine: set[str], theirs: set[str]
+) -> None:
+    jobs = {name: make_job(id=name) for name in "abcdef"}
+    state = registered(
+        *(known(jobs[name], "other") for name in theirs), *(known(jobs[name]) for name in mine)
+    )
+    found = plan_actions(
+        "demo", desired(*(jobs[name] for name in wanted)), state, ALL, set("abcdef")
+    )
+    deleted = {action.key[1] for action in found.of(JobAction.DELETE)}
+    assert deleted == mine - wanted

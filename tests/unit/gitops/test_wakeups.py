@@ -1,0 +1,67 @@
+"""Wake-ups: none is lost, many are one."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchgit.clock import FakeClock
+from orchgit.gitops.wakeups import Wake, Wakeups
+
+
+def test_a_request_during_the_work_causes_one_more_round() -> None:
+    async def body() -> None:
+        wakeups = Wakeups(FakeClock())
+        wakeups.request(Wake("webhook"))
+        wakeups.request(Wake("api", force=True))
+        assert await wakeups.next(60) == Wake("webhook", force=True)
+        wakeups.request(Wake("push"))
+        wakeups.request(Wake("push"))
+        assert await wakeups.next(60) == Wake("push")
+
+    asyncio.run(body())
+
+
+def test_a_poll_comes_when_nobody_asks() -> None:
+    async def body() -> None:
+        clock = FakeClock()
+        wakeups = Wakeups(clock)
+        waiting = asyncio.create_task(wakeups.next(15))
+        await clock.advance(14.9)
+        assert not waiting.done()
+        await clock.advance(0.2)
+        assert await waiting == Wake("poll")
+
+    asyncio.run(body())
+
+
+def test_a_request_ends_the_wait_at_once() -> None:
+    async def body() -> None:
+        clock = FakeClock()
+        wakeups = Wakeups(clock)
+        waiting = asyncio.create_task(wakeups.next(15))
+        await clock.advance(1)
+        wakeups.request(Wake("webhook"))
+        assert await waiting == Wake("webhook")
+
+    asyncio.run(body())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_every_request_is_followed_by_a_round_that_starts_after_it(steps: list[bool]) -> None:
+    """True: a request; False: the loop takes its next round, if one is due."""
+
+    async def body() -> None:
+        wakeups = Wakeups(FakeClock())
+        unserved = False
+        for is_request in [*steps, False]:
+            if is_request:
+                wakeups.request(Wake("webhook"))
+                unserved = True
+            elif unserved:
+                assert (await wakeups.next(1e9)).trigger == "webhook"
+                unserved = False
+        assert not unserved
+
+    asyncio.run(body())
