@@ -105,7 +105,7 @@ def _shutdown_delay(group: TaskGroup) -> list[str]:
 
 
 def _brings_a_proxy(service: Service, group: TaskGroup) -> bool:
-    """A sidecar's (in a group with a network) or gateway's task is added, with a delay of its own."""
+    """A gateway's or, with a network, a sidecar's task is added, with a delay of its own."""
     connect = service.connect or {}
     sidecar = connect.get("SidecarService") is not None and len(group.networks or ()) == 1
     return sidecar or connect.get("Gateway") is not None
