@@ -38,11 +38,20 @@ class InvalidInputError(OrchgitError):
 
 
 class ValidationError(InvalidInputError):
-    """An object breaks the server's rules; `problems` lists every one of them."""
+    """An object breaks the server's rules; `problems` lists every one of them.
 
-    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+    `places` has the single mistakes with their paths in the object, for whoever knows the file.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        problems: Sequence[str] = (),
+        places: Sequence[tuple[tuple[str | int, ...], str]] = (),
+    ) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
+        self.places = tuple(places)
 
 
 class JobFileError(InvalidInputError):

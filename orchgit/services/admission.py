@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobspec.validate import job_warnings, validate_job
+from jobspec.validate import ClusterFacts, validate_job
 from msgspec.structs import replace
 
 from orchgit.errors import RefusedError, ValidationError
@@ -35,10 +35,21 @@ def admit(job: Job, snapshot: Snapshot) -> Admitted:
         job = mutate(job)
     for _, guard in GUARDS:
         guard(job, snapshot)
-    problems = [problem for _, validate in VALIDATORS for problem in validate(job, snapshot)]
+    specification = validate_job(job, _cluster_facts(snapshot))
+    local = [problem for _, validate in VALIDATORS for problem in validate(job, snapshot)]
+    problems = [*specification.problems, *local]
     if problems:
-        raise ValidationError(multiple_errors(problems), problems)
-    return Admitted(job, tuple(job_warnings(job)))
+        places = [*specification.leaves, *(((), problem) for problem in local)]
+        raise ValidationError(multiple_errors(problems), problems, places)
+    return Admitted(job, tuple(specification.warnings))
+
+
+def _cluster_facts(snapshot: Snapshot) -> ClusterFacts:
+    return ClusterFacts(
+        namespaces=frozenset(each.name for each in snapshot.namespaces()),
+        node_pools=frozenset(each.name for each in snapshot.node_pools()),
+        memory_oversubscription=snapshot.scheduler_config().memory_oversubscription_enabled,
+    )
 
 
 def multiple_errors(problems: Sequence[str]) -> str:
@@ -108,22 +119,6 @@ def _kind_unchanged(job: Job, snapshot: Snapshot) -> None:
 # -- validators: problems ------------------------------------------------------------------------
 
 
-def _specification(job: Job, snapshot: Snapshot) -> Sequence[str]:
-    return validate_job(job)
-
-
-def _namespace_exists(job: Job, snapshot: Snapshot) -> Sequence[str]:
-    if snapshot.namespace(job.namespace) is not None:
-        return ()
-    return (f'job "{job.id}" is in nonexistent namespace "{job.namespace}"',)
-
-
-def _node_pool_exists(job: Job, snapshot: Snapshot) -> Sequence[str]:
-    if snapshot.node_pool(job.node_pool) is not None:
-        return ()
-    return (f'job "{job.id}" is in nonexistent node pool "{job.node_pool}"',)
-
-
 def _drivers_allowed(job: Job, snapshot: Snapshot) -> Sequence[str]:
     """A namespace may allow or forbid task drivers."""
     namespace = snapshot.namespace(job.namespace)
@@ -159,9 +154,6 @@ GUARDS: tuple[tuple[str, Callable[[Job, Snapshot], None]], ...] = (
     ("kind unchanged", _kind_unchanged),
 )
 VALIDATORS: tuple[tuple[str, Callable[[Job, Snapshot], Sequence[str]]], ...] = (
-    ("specification", _specification),
-    ("namespace", _namespace_exists),
-    ("node pool", _node_pool_exists),
     ("drivers", _drivers_allowed),
     ("scaling bounds", _counts_within_bounds),
 )
