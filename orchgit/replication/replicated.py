@@ -25,7 +25,7 @@ from orchgit.replication import commands
 from orchgit.replication.applier import Applier, Outcome
 from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
-from orchgit.replication.journal import Journal
+from orchgit.replication.journal import SEGMENT_BYTES, Journal
 from orchgit.replication.leadership import Leadership
 from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped
 from orchgit.replication.raft_node import RaftNode
@@ -43,7 +43,8 @@ __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 class ReplicationConfig:
     """`bind` is this member's raft address; `peers` are the other members' (none: a lone server).
 
-    A snapshot of the store is made when the log has grown by `snapshot_log_bytes`.
+    A snapshot of the store is made when the log has grown by `snapshot_log_bytes`; the log lies in
+    files of about `segment_bytes`.
     """
 
     data_dir: Path
@@ -51,6 +52,7 @@ class ReplicationConfig:
     bind: str = "127.0.0.1:4648"
     peers: tuple[str, ...] = ()
     snapshot_log_bytes: int = 128 << 20
+    segment_bytes: int = SEGMENT_BYTES
 
     def validate(self) -> None:
         if not self.server_id:
@@ -86,7 +88,7 @@ class ReplicatedState:
         self._lock_fd = _lock(self._config.data_dir)
         self._files.prepare()
         self.store = Store.open(self._files.store)
-        self._journal = Journal(self._config.data_dir / "raft")
+        self._journal = Journal(self._config.data_dir / "raft", self._config.segment_bytes)
         self._check_log_meets_store()
         self._applier = Applier(self.store, self._applied, self._failed, self._room)
         self._node = RaftNode(

@@ -46,10 +46,13 @@ async def running_state(
     directory: Path,
     clock: Clock | None = None,
     ids: IdSource | None = None,
-    snapshot_log_bytes: int = 128 << 20,
+    **options: int,
 ) -> AsyncIterator[ReplicatedState]:
-    """A lone server's replicated state over real files; invariants are checked at the end."""
-    config = ReplicationConfig(directory, "server-1", snapshot_log_bytes=snapshot_log_bytes)
+    """A lone server's replicated state over real files; invariants are checked at the end.
+
+    `options` are fields of ReplicationConfig.
+    """
+    config = ReplicationConfig(directory, "server-1", **options)
     state = ReplicatedState(config, clock or SystemClock(), ids or RandomIds())
     await state.start()
     try:
