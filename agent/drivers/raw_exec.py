@@ -88,7 +88,10 @@ class RawExecDriver(SupervisedDriver):
     async def _command(self, handle: TaskHandle, command: list[str]) -> Command:
         """The context is read from the running task: its environment is stored nowhere else."""
         report = await self._running(handle)
-        env, ids = _environment(report.pid), _identity(report.pid)
+        try:
+            env, ids = _environment(report.pid), _identity(report.pid)
+        except OSError:
+            raise DriverError(f"cannot use task {handle.key}: it has just ended") from None
         group = self._layout.tracking(group_name(handle.key))
         found = shutil.which(command[0], path=env.get("PATH") or os.defpath)
         if found is None:

@@ -8,6 +8,7 @@ first closes the gate, and the child leaves without having run the task's progra
 from __future__ import annotations
 
 import os
+import resource
 
 from agent.supervisor import cgroup_files
 
@@ -21,6 +22,9 @@ Spec = dict[str, object]
 
 SETUP_FAILED = 127
 
+TASK_LIMITS: dict[str, tuple[int, int]] = {}
+"""What the supervisor found at its start, before it changed its own."""
+
 
 class Child:
     """A process held at the gate; `status_fd` reports why it could not become the program."""
@@ -31,6 +35,11 @@ class Child:
         self.pid = pid
         self.status_fd = status_fd
         self._gate_fd = gate_fd
+
+    def abandon(self) -> None:
+        """Close the gate: it leaves without having run anything."""
+        os.close(self._gate_fd)
+        os.close(self.status_fd)
 
     def release(self) -> None:
         """Let it run; one that has failed already has told why on `status_fd`."""
@@ -67,6 +76,7 @@ def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: in
         if os.read(gate_fd, 1) != b"1":
             os._exit(SETUP_FAILED)
         step = "set up its input and output"
+        _leave_protection()
         _take_stdio(output_fds)
         step = f"change to its directory {spec['cwd']}"
         os.chdir(str(spec["cwd"]))
@@ -74,7 +84,7 @@ def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: in
         _take_user(spec)
         argv = _strings(spec["argv"])
         step = f"execute {argv[0]}"
-        _reset_signals()
+        _reset_limits()
         os.execve(argv[0], argv, _environment(spec))  # noqa: S606 -- never through a shell
     except BaseException as problem:  # noqa: BLE001 -- a forked child must not run on
         reason = problem.strerror if isinstance(problem, OSError) else repr(problem)
@@ -90,6 +100,13 @@ def _take_stdio(output_fds: tuple[int, int]) -> None:
     os.umask(0o022)
 
 
+def _leave_protection() -> None:
+    """The supervisor may be spared by the kernel when memory ends; its tasks are not."""
+    with open("/proc/self/oom_score_adj", "r+") as file:
+        if int(file.read()) < 0:
+            file.write("0")
+
+
 def _take_user(spec: Spec) -> None:
     uid, gid, groups = spec.get("uid"), spec.get("gid"), spec.get("groups")
     if not isinstance(uid, int) or not isinstance(gid, int):
@@ -102,8 +119,13 @@ def _take_user(spec: Spec) -> None:
         raise PermissionError(1, "only a supervisor that runs as root can change the user")
 
 
-def _reset_signals() -> None:
-    """Ignored signals stay ignored over exec, and Python ignores SIGPIPE."""
+def _reset_limits() -> None:
+    """What the supervisor has set for itself, and what outlasts an exec, is not the task's.
+
+    Ignored signals stay ignored over exec, and Python ignores SIGPIPE.
+    """
+    if "open_files" in TASK_LIMITS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, TASK_LIMITS["open_files"])
     for number in range(1, 32):
         if number not in (_signal.SIGKILL, _signal.SIGSTOP):
             _signal.signal(number, _signal.SIG_DFL)

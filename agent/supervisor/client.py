@@ -222,6 +222,7 @@ class SupervisorClient:
                 *(str(self._directory.resolve()), str(write_fd)),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(write_fd,),
+                env=_plain_environment(),
             )
             os.close(write_fd)
             await _first_bytes(read_fd)
@@ -235,6 +236,12 @@ async def _pipe() -> AsyncIterator[tuple[int, int]]:
         yield read_fd, write_fd
     finally:
         os.close(read_fd)
+
+
+def _plain_environment() -> dict[str, str]:
+    """The supervisor needs none of the agent's settings, and must not keep its secrets."""
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8"}
 
 
 async def _first_bytes(fd: int) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from binascii import crc32
+from errno import ENOSPC
 
 from agent.supervisor.codec import CodecError, pack, unpack
 
@@ -29,21 +30,31 @@ class Journal:
 
     def append(self, record: Record, durable: bool) -> None:
         """Write one record; with `durable`, only return once it is on disk."""
-        _apply(self.records, record)
-        data = _frame(record)
-        os.write(self._fd, data)
-        self._size += len(data)
+        self._write(_frame(record))
         if durable:
             os.fdatasync(self._fd)
+        _apply(self.records, record)
         if self._size > self._compact_at:
             self._compact()
+
+    def _write(self, data: bytes) -> None:
+        """The whole frame or (on a full disk) nothing of it: what follows must stay readable."""
+        try:
+            if os.write(self._fd, data) < len(data):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
 
     def _compact(self) -> None:
         """Replace the file by one that holds only the live records."""
         data = b"".join(_frame(record) for record in self.records.values())
         new_path = self._path + ".new"
         fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        os.write(fd, data)
+        if os.write(fd, data) < len(data):
+            os.close(fd)
+            return  # no room: the old file is still good
         os.fsync(fd)
         os.rename(new_path, self._path)
         _sync_directory(os.path.dirname(self._path))

@@ -49,6 +49,7 @@ def _serve_locked(directory: str, ready_fd: int) -> None:
 
     from agent.supervisor.daemon import Daemon  # not needed by `launch`
 
+    _make_room()
     daemon = Daemon(directory)
     daemon.loop.stop_on_signal(_signal.SIGTERM)
     for number in (_signal.SIGINT, _signal.SIGHUP):
@@ -59,6 +60,26 @@ def _serve_locked(directory: str, ready_fd: int) -> None:
         os.close(ready_fd)
 
     daemon.run(ready)
+
+
+def _make_room() -> None:
+    """Five descriptors per task are too many for the usual soft limit; tasks get theirs back.
+
+    The kernel should rather end a task than this process, if we may say so.
+    """
+    import resource
+
+    from agent.supervisor import children
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    children.TASK_LIMITS["open_files"] = (soft, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    os.umask(0o022)
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("-900")
+    except PermissionError:
+        return
 
 
 def _take_output(directory: str) -> None:

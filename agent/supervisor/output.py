@@ -3,7 +3,8 @@
 The task holds its end open for reading and writing. So a supervisor that is killed breaks no pipe:
 the task goes on, what it writes waits in the pipe (64 KiB; then it waits too), and the next
 supervisor opens the same name and reads on. (The kernel drops what is in a pipe that nobody has
-open: the last words of a task that ends before that next supervisor is there.) The names lie in the supervisor's private directory.
+open: the last words of a task that ends before that next supervisor is there.)
+The names lie in the supervisor's private directory.
 """
 
 from __future__ import annotations
@@ -35,8 +36,15 @@ class Stream:
         )
 
     def open(self) -> None:
-        """Begin (or, after a restart, go on) reading; the pipe is made if it is not there."""
+        """Begin reading; an OSError when the log files cannot be written."""
         self.files.open()
+        self._open_pipe()
+
+    def reopen(self) -> None:
+        """After a restart: log files that cannot be opened now cost output, not the supervisor."""
+        self._open_pipe()
+
+    def _open_pipe(self) -> None:
         if not os.path.exists(self._path):
             os.mkfifo(self._path, 0o600)
         self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
@@ -51,7 +59,7 @@ class Stream:
     def finish(self) -> None:
         """Take what is left in the pipe, then close it and the files."""
         for _ in range(_LAST_READS):
-            if not self._copy():
+            if self._fd < 0 or self._copy() <= 0:
                 break
         self._stop_reading()
         self.files.close()
@@ -62,19 +70,17 @@ class Stream:
             os.unlink(self._path)
 
     def _readable(self, _events: int) -> None:
-        if not self._copy():
+        if self._copy() == 0:
             self._stop_reading()
 
-    def _copy(self) -> bool:
-        """Copy one piece; False at the end of the stream or when nothing is there now."""
-        if self._fd < 0:
-            return False
+    def _copy(self) -> int:
+        """Copy one piece; its size, 0 at the end of the stream, -1 when nothing is there now."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
-            return False
+            return -1
         self.files.write(data)
-        return bool(data)
+        return len(data)
 
     def _stop_reading(self) -> None:
         if self._fd >= 0:

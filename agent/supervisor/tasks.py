@@ -1,6 +1,6 @@
 """One task: from its start, or its being found again, to its exit.
 
-    held at the gate -> launching -> running -> exited
+    held at the gate -> launching -> running -> exited        (or -> failed, and forgotten)
 
 `launching` is the time until the program is executed, or until a container runtime has written the
 pid of what it started. The record of a task (in the journal) has everything needed to find it
@@ -14,6 +14,7 @@ import time
 
 from agent.supervisor import cgroup_files, children, proc
 from agent.supervisor.output import Stream
+from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +28,10 @@ else:
 
 _SIGNAL_BASE = 128  # the exit code of a process ended by a signal, as shells report it
 _WHOLE_PROCESS_GROUP = 4  # PIDFD_SIGNAL_PROCESS_GROUP: Linux 6.9 and later
-_ERROR_LOG_BYTES = 2000
 _UNREAPED_WAIT_S = 0.5
+_UNREAPED_POLL_S = 0.01
 _GROUP_RETRY_S = 0.2
 _GROUP_RETRIES = 25
-
-
-class StartError(Exception):
-    """The task's program could not be started; nothing of it runs."""
 
 
 class Task:
@@ -44,17 +41,18 @@ class Task:
         self.record = record
         self.key = str(record["key"])
         self.state = str(record["state"])
-        self._spec = _dict(record["spec"])
-        self._group = _dict(self._spec.get("group"))
+        self._spec = as_dict(record["spec"])
+        self._group = as_dict(self._spec.get("group"))
+        self._pid_file = str(self._spec.get("pid_file") or "")
+        self._error_log = str(self._spec.get("error_log") or "")
         self._pidfd = -1
         self._child: children.Child | None = None
         self._reported = b""
         self._waiting: list[Callable[[str], None]] = []
-        self._kill_later = 0
         base = os.path.join(directory, f"pipe.{record['number']}")
         streams = self._spec.get("streams")
         self._streams = [
-            Stream(loop, f"{base}.{index}", _dict(stream))
+            Stream(loop, f"{base}.{index}", as_dict(stream))
             for index, stream in enumerate(streams if isinstance(streams, list) else ())
         ]
         self.on_exit: Callable[[Task], None] = lambda _task: None
@@ -62,7 +60,7 @@ class Task:
 
     @property
     def pid(self) -> int:
-        return _int(self.record.get("pid"))
+        return as_int(self.record.get("pid"))
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -89,13 +87,15 @@ class Task:
         finally:
             for fd in set(fds):
                 os.close(fd)
-        self._child = child
         self._pidfd = os.pidfd_open(child.pid)
-        self._save(
-            {"state": "launching", "pid": child.pid, "ticks": proc.start_ticks(child.pid)},
-            durable=True,
-        )
+        held = {"pid": child.pid, "ticks": proc.start_ticks(child.pid)}
+        try:
+            self._save({"state": "launching", **held})
+        except OSError:
+            child.abandon()
+            raise
         child.release()
+        self._child = child
         self._loop.add(child.status_fd, lambda _events: self._read_status())
 
     def _task_fds(self) -> tuple[int, int]:
@@ -121,7 +121,7 @@ class Task:
         self._child = None
         if self._reported:
             self._fail_start(self._reported.decode("utf-8", "replace"))
-        elif not self._spec.get("pid_file"):
+        elif not self._pid_file:
             self._started()
 
     def _started(self) -> None:
@@ -141,64 +141,74 @@ class Task:
         for started in waiting:
             started(reason)
 
-    def adopt(self, strays: dict[int, int]) -> None:
+    def _launcher_exited(self, status: int, strays: dict[int, int]) -> None:
         """The runtime has left: what it started, a child of ours by now, is the task."""
-        pid = _pid_in(str(self._spec["pid_file"]))
-        if pid == 0:
-            self._fail_start(f"cannot start: the runtime left no pid. {self._runtime_errors()}")
+        pid = pid_in(self._pid_file)
+        if status != 0 or pid == 0:
+            code = os.waitstatus_to_exitcode(status)
+            why = tail_of(self._error_log) or f"its exit code is {code}"
+            self._fail_start(f"cannot start: the container runtime failed: {why}")
             return
-        os.close(self._pidfd)
-        self._pidfd = -1
-        ticks = proc.start_ticks(pid)
-        self._save({"state": "running", "pid": pid, "ticks": ticks}, durable=True)
-        self._pidfd = proc.open_pidfd(pid, ticks)
-        self._started()
-        if pid in strays:
+        self._take_container(pid)
+        if self._pidfd < 0 and pid in strays:
             self.exited(strays.pop(pid))
 
-    def _runtime_errors(self) -> str:
-        try:
-            with open(str(self._spec.get("error_log") or ""), "rb") as file:
-                return file.read()[-_ERROR_LOG_BYTES:].decode("utf-8", "replace").strip()
-        except OSError:
-            return ""
+    def _take_container(self, pid: int) -> None:
+        self._close_pidfd()
+        ticks = proc.start_ticks(pid)
+        self._save({"state": "running", "pid": pid, "ticks": ticks})
+        self._pidfd = proc.open_pidfd(pid, ticks)
+        self._started()
 
     # -- finding again -------------------------------------------------------------------------
 
     def attach(self, boot: str) -> None:
         """After a restart of the supervisor: watch the process if it is still the same one."""
-        same_boot = self.record.get("boot") == boot
-        if same_boot and self._spec.get("pid_file"):
-            self._find_launched()
-        ticks = _int(self.record.get("ticks"))
-        self._pidfd = proc.open_pidfd(self.pid, ticks) if same_boot and ticks else -1
-        self.state = "running"
         for stream in self._streams:
-            stream.open()
-        if self._pidfd < 0:
+            stream.reopen()
+        if self.record.get("boot") != boot:
             self._exited_unseen()
-        else:
-            self._loop.add(self._pidfd, lambda _events: self._stranger_exited())
+            return
+        if self.state == "launching" and not self._pid_file:
+            self.state = "running"
+        self._pidfd = proc.open_pidfd(self.pid, as_int(self.record.get("ticks")))
+        self._watch_stranger()
 
-    def _find_launched(self) -> None:
-        """The supervisor may have died while a runtime was starting the task."""
-        pid = _pid_in(str(self._spec["pid_file"]))
-        if self.record["state"] == "launching" and pid:
-            self._save({"state": "running", "pid": pid, "ticks": proc.start_ticks(pid)}, True)
+    def _watch_stranger(self) -> None:
+        """The process is no child of ours: its end is seen by its pidfd."""
+        if self._pidfd >= 0:
+            self._loop.add(self._pidfd, lambda _events: self._stranger_exited())
+        elif self.state == "launching":
+            self._stranger_launched()
+        else:
+            self._exited_unseen()
 
     def _stranger_exited(self) -> None:
-        """A process that is not our child has ended; its parent must reap it before we can ask."""
         self._loop.remove(self._pidfd)
-        self._await_reaped(time.monotonic() + _UNREAPED_WAIT_S)
+        if self.state == "launching":
+            self._stranger_launched()
+        else:
+            self._await_reaped(time.monotonic() + _UNREAPED_WAIT_S)
+
+    def _stranger_launched(self) -> None:
+        """The supervisor died while a runtime was starting the task, and the runtime has ended."""
+        pid = pid_in(self._pid_file)
+        if pid == 0:
+            error = f"cannot start: the container runtime failed: {tail_of(self._error_log)}"
+            self._end({"exit_code": -1, "error": error})
+            return
+        self._take_container(pid)
+        self._watch_stranger()
 
     def _await_reaped(self, until_s: float) -> None:
+        """Its parent may have to reap it before we can ask how it ended."""
         status = proc.recorded_exit_status(self.pid, self._pidfd)
         if status is not None:
             self.exited(status)
         elif time.monotonic() >= until_s:
             self._exited_unseen()
         else:
-            self._loop.call_later(0.01, lambda: self._await_reaped(until_s))
+            self._loop.call_later(_UNREAPED_POLL_S, lambda: self._await_reaped(until_s))
 
     def _exited_unseen(self) -> None:
         self._end(
@@ -229,24 +239,12 @@ class Task:
 
     def child_exited(self, status: int, strays: dict[int, int]) -> None:
         """Our child has ended, and is not reaped yet: its process group still has its number."""
-        if self._child is not None:
-            while self._child is not None:
-                self._read_status()
-            if self.state == "failed":
-                return
+        while self._child is not None:
+            self._read_status()
         if self.state == "launching":
             self._launcher_exited(status, strays)
-        else:
+        elif self.state == "running":
             self.exited(status)
-
-    def _launcher_exited(self, status: int, strays: dict[int, int]) -> None:
-        if status == 0:
-            self.adopt(strays)
-        else:
-            self._fail_start(
-                f"cannot start: the runtime ended with status {os.waitstatus_to_exitcode(status)}. "
-                f"{self._runtime_errors()}"
-            )
 
     def exited(self, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
@@ -258,9 +256,11 @@ class Task:
         oom_killed = cgroup_files.oom_kills(self._group) > 0
         self._kill_members()
         self._close()
-        self.state = "exited"
         ended = {"state": "exited", "finished_ns": time.time_ns(), "oom_killed": oom_killed}
-        self._save({**ended, **result}, durable=True)
+        try:
+            self._save({**ended, **result})
+        except OSError as problem:  # the agent may have room to store it
+            print(f"cannot write down the end of {self.key}: {problem}", flush=True)
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -291,6 +291,9 @@ class Task:
                 stream.forget()
             else:
                 stream.finish()
+        self._close_pidfd()
+
+    def _close_pidfd(self) -> None:
         if self._pidfd >= 0:
             self._loop.remove(self._pidfd)
             os.close(self._pidfd)
@@ -301,35 +304,20 @@ class Task:
         if not cgroup_files.remove(self._group) and retries > 0:
             self._loop.call_later(_GROUP_RETRY_S, lambda: self._remove_group(retries - 1))
 
-    def _save(self, changes: dict[str, object], durable: bool) -> None:
+    def _save(self, changes: dict[str, object]) -> None:
+        """In memory first: what cannot be written down is true all the same."""
         self.record = {**self.record, **changes}
         self.state = str(self.record["state"])
-        self._journal.append(self.record, durable)
+        self._journal.append(self.record, durable=True)
 
     def _forget_record(self) -> None:
-        self._journal.append({"key": self.key, "gone": True}, durable=False)
+        """On a full disk the record stays: a later supervisor tells the same end once more."""
+        try:
+            self._journal.append({"key": self.key, "gone": True}, durable=False)
+        except OSError as problem:
+            print(f"cannot write down that {self.key} is forgotten: {problem}", flush=True)
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""
-        fields = ("key", "pid", "started_ns", "finished_ns", "exit_code", "signal", "oom_killed")
-        told = {name: self.record[name] for name in fields if name in self.record}
-        told["state"] = self.state
-        told["error"] = str(self.record.get("error") or "")
-        told["dropped_bytes"] = sum(stream.files.dropped_bytes for stream in self._streams)
-        return told
-
-
-def _pid_in(path: str) -> int:
-    try:
-        with open(path) as file:
-            return int(file.read().strip() or 0)
-    except (OSError, ValueError):
-        return 0
-
-
-def _dict(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _int(value: object) -> int:
-    return value if isinstance(value, int) else 0
+        dropped_bytes = sum(stream.files.dropped_bytes for stream in self._streams)
+        return describe(self.record, self.state, dropped_bytes)

@@ -1,0 +1,45 @@
+"""Reading a task's record, and the small files that a container runtime leaves beside it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent.supervisor.journal import Record
+
+_TOLD = ("key", "pid", "started_ns", "finished_ns", "exit_code", "signal", "oom_killed")
+_TAIL_BYTES = 2000
+
+
+def describe(record: Record, state: str, dropped_bytes: int) -> Record:
+    """What the agent may know of a task."""
+    told = {name: record[name] for name in _TOLD if name in record}
+    told["state"] = state
+    told["error"] = str(record.get("error") or "")
+    told["dropped_bytes"] = dropped_bytes
+    return told
+
+
+def pid_in(path: str) -> int:
+    """The pid that a runtime wrote; 0 while there is none."""
+    try:
+        with open(path) as file:
+            return int(file.read().strip() or 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def tail_of(path: str) -> str:
+    """The end of a log, "" if there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()[-_TAIL_BYTES:].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def as_dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def as_int(value: object) -> int:
+    return value if isinstance(value, int) else 0
