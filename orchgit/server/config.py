@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from orchgit.control.reign import ControlConfig
 from orchgit.control.worker_pool import SCHEDULER_TYPES
@@ -39,7 +38,6 @@ class ServerConfig:
     dev_mode: bool = False
     log_level: str = "INFO"
     stop_timeout_s: float = 4.0
-    scheduler_defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problems = [

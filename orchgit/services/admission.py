@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobspec.validate import ClusterFacts, validate_job
 from msgspec.structs import replace
 
+from jobspec.validate import ClusterFacts, validate_job
 from orchgit.errors import RefusedError, ValidationError
 from orchgit.model.job import Job
 from orchgit.services.implied_constraints import with_implied_constraints

@@ -1,0 +1,112 @@
+"""A real server with a real agent, in a thread of this process, for tests that speak HTTP to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from agent.agent import Agent
+from agent.config import AgentConfig
+from agent.serve import client_app
+from orchgit.server.config import ServerConfig
+from orchgit.server.server import Server
+
+T = TypeVar("T")
+START_TIMEOUT_S = 30.0
+
+
+class ServerRig:
+    """`http` is a client of its API; `run` runs a coroutine on its loop."""
+
+    def __init__(self, data_dir: Path, with_agent: bool = True, **config: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._data_dir = data_dir
+        self._with_agent = with_agent
+        self._config = config
+        self.server: Server
+        self.agent: Agent
+        self.http: httpx.Client
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT_S)
+
+    def start(self) -> None:
+        self._thread.start()
+        self.run(self._start())
+        base = f"http://{self.server.http_address}"
+        self.http = httpx.Client(base_url=base, timeout=30.0, trust_env=False)
+
+    async def _start(self) -> None:
+        config = {"http_bind": "127.0.0.1:0", "rpc_bind": "127.0.0.1:0", **self._config}
+        self.server = Server(ServerConfig(data_dir=self._data_dir / "server", **config))
+        await self.server.start()
+        if self._with_agent:
+            await self._start_agent()
+
+    async def _start_agent(self) -> None:
+        self.agent = Agent(
+            AgentConfig(
+                data_dir=self._data_dir / "agent",
+                servers=(self.server.rpc_address,),
+                node_name="rig",
+                http_addr=self.server.http_address,
+                drivers={"raw_exec": {"enabled": True}},
+            )
+        )
+        await self.agent.start()
+        self.server.attach_client(lambda: self.agent.node_id, client_app(self.agent))
+
+    def stop(self) -> None:
+        self.http.close()
+        self.run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_TIMEOUT_S)
+        self._loop.close()
+
+    async def _stop(self) -> None:
+        if self._with_agent:
+            await self.agent.stop()
+        await self.server.stop()
+
+    # -- what tests do again and again ---------------------------------------------------------
+
+    def wait_for(self, path: str, reached: Callable[[Any], bool], timeout_s: float = 20.0) -> Any:
+        """Read `path` with blocking queries until `reached(answer)`."""
+        index, client = 0, self.http
+        deadline_s = self._loop.time() + timeout_s
+        while True:
+            answer = client.get(path, params={"index": index, "wait": "1s"})
+            value = answer.json() if answer.status_code == 200 else None
+            if value is not None and reached(value):
+                return value
+            if self._loop.time() > deadline_s:
+                raise AssertionError(f"{path} never got there: {answer.status_code} {answer.text}")
+            index = int(answer.headers.get("x-nomad-index", 0))
+
+    def wait_ready_node(self) -> str:
+        nodes = self.wait_for(
+            "/v1/nodes", lambda found: any(each["Status"] == "ready" for each in found)
+        )
+        return str(nodes[0]["ID"])
+
+    def register(self, job: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        answer = self.http.put("/v1/jobs", json={"Job": job, **fields})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+
+@contextlib.contextmanager
+def server_rig(data_dir: Path, with_agent: bool = True, **config: Any) -> Iterator[ServerRig]:
+    rig = ServerRig(data_dir, with_agent, **config)
+    rig.start()
+    try:
+        yield rig
+    finally:
+        rig.stop()
