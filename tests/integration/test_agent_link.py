@@ -1,0 +1,235 @@
+"""The node's stream over real gRPC: reconnects, fail-over, heartbeats, and no report lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from agent.link import ServerLink, backoff_s
+from orchgit.clock import Clock, FakeClock, SystemClock
+from orchgit.model.node import Node
+from orchgit.wire.channel import Channel
+from orchgit.wire.messages import (
+    AgentAllocReports,
+    AgentFrame,
+    AgentHeartbeat,
+    AllocReport,
+    AllocSet,
+    Refused,
+    ReportsAck,
+    ServerFrame,
+)
+from orchgit.wire.methods import CONNECT_NODE
+from tests.support.factories import make_allocation, make_job, make_node
+from tests.support.stub_server import StubServer
+
+
+class Side:
+    """A node whose reports are a dict."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, AllocReport] = {}
+        self.sets: list[AllocSet] = []
+        self.servers: list[str] = []
+        self.contacts: list[bool] = []
+        self.described = make_node()
+
+    def node(self) -> Node:
+        return self.described
+
+    def full_report(self) -> list[AllocReport]:
+        return list(self.reports.values())
+
+    def take_allocations(self, wanted: AllocSet) -> None:
+        self.sets.append(wanted)
+
+    def take_servers(self, servers: list[str]) -> None:
+        self.servers = servers
+
+    def contact_changed(self, connected: bool) -> None:
+        self.contacts.append(connected)
+
+
+class Rig:
+    def __init__(self, *servers: StubServer, clock: Clock | None = None) -> None:
+        self.side = Side()
+        addresses = [server.address for server in servers]
+        self.link = ServerLink(addresses, self.side, clock or SystemClock(), _open, "seed")
+        self._numbers = 0
+
+    def report(self, alloc_id: str, status: str) -> None:
+        report = AllocReport(alloc_id=alloc_id, client_status=status)
+        self.side.reports[alloc_id] = report
+        self.link.report(report)
+
+
+async def _open(address: str, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
+    channel = Channel(address)
+    try:
+        async for frame in channel.stream(CONNECT_NODE, frames):
+            yield frame
+    finally:
+        await channel.close()
+
+
+def run(scenario: Callable[[StubServer], Coroutine[Any, Any, None]], **server: Any) -> None:
+    async def whole() -> None:
+        stub = StubServer(**server)
+        await stub.start()
+        try:
+            await scenario(stub)
+        finally:
+            await stub.stop()
+
+    asyncio.run(whole())
+
+
+def reported(server: StubServer) -> list[AgentAllocReports]:
+    return [frame for frame in server.frames if isinstance(frame, AgentAllocReports)]
+
+
+def test_reports_gather_while_one_is_under_way() -> None:
+    async def scenario(server: StubServer) -> None:
+        server.answer_reports = False
+        rig = Rig(server)
+        rig.link.start()
+        await rig.link.connected.wait()
+        await server.until(lambda: len(reported(server)) == 1)
+        for status in ("pending", "running", "complete"):
+            for alloc_id in ("a", "b"):
+                rig.report(alloc_id, status)
+        server.answer_reports = True
+        server.say(ReportsAck(1))
+        await server.until(lambda: len(server.reports) == 2)
+        second = reported(server)[1]
+        assert [(r.alloc_id, r.client_status) for r in second.reports] == [
+            ("a", "complete"),
+            ("b", "complete"),
+        ]
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_what_was_not_acknowledged_is_told_again() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+        rig.link.start()
+        await server.until(lambda: len(reported(server)) == 1)
+        server.answer_reports = False
+        rig.report("a", "running")
+        await server.until(lambda: "a" in server.reports)
+        rig.report("b", "running")  # gathers behind the one under way
+        server.reports.clear()
+        server.say(None)
+        await server.until(lambda: set(server.reports) == {"a", "b"})
+        assert server.sessions == 2
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_a_server_that_comes_back_is_found_again() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+        rig.link.start()
+        await rig.link.connected.wait()
+        await server.stop()
+        rig.report("a", "failed")
+        await server.start()
+        await server.until(lambda: "a" in server.reports)
+        assert rig.side.contacts[:3] == [True, False, True]
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_the_next_server_is_asked() -> None:
+    async def scenario(server: StubServer) -> None:
+        other = StubServer()
+        await other.start()
+        rig = Rig(server, other)
+        await server.stop()
+        rig.link.start()
+        await other.until(lambda: bool(other.nodes))
+        assert other.nodes[0].id == rig.side.described.id
+        await rig.link.stop()
+        await other.stop()
+        await server.start()
+
+    run(scenario)
+
+
+def test_heartbeats_at_half_the_ttl_and_the_servers_they_bring() -> None:
+    async def scenario(server: StubServer) -> None:
+        server.servers = ["127.0.0.1:1", server.address]
+        clock = FakeClock()
+        rig = Rig(server, clock=clock)
+        rig.link.start()
+        await rig.link.connected.wait()
+        for count in (1, 2, 3):
+            await clock.advance(5.1)
+            await server.until(lambda n=count: heartbeats(server) == n)  # type: ignore[misc]
+        while rig.side.servers != server.servers:
+            await asyncio.sleep(0.001)
+        assert server.sessions == 1
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def heartbeats(server: StubServer) -> int:
+    return sum(isinstance(frame, AgentHeartbeat) for frame in server.frames)
+
+
+def test_a_silent_server_is_left() -> None:
+    async def scenario(server: StubServer) -> None:
+        server.answer_heartbeats = False
+        clock = FakeClock()
+        rig = Rig(server, clock=clock)
+        rig.link.start()
+        await rig.link.connected.wait()
+        await server.until(lambda: len(server.frames) >= 2)
+        while rig.side.contacts != [True, False]:
+            await clock.advance(1)
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_a_refusal_ends_the_session_and_it_begins_again() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+        rig.link.start()
+        await rig.link.connected.wait()
+        server.say(Refused("the node is not registered"))
+        await server.until(lambda: server.sessions == 2)
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_allocations_arrive() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+        rig.link.start()
+        await rig.link.connected.wait()
+        job = make_job()
+        alloc = make_allocation(job)
+        server.deliver((alloc, job))
+        while not any(entry.changed for entry in rig.side.sets):
+            await asyncio.sleep(0.001)
+        assert rig.side.sets[-1].wanted == [alloc.id]
+        await rig.link.stop()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("failures", [0, 1, 5, 100])
+def test_the_backoff_has_a_limit_and_differs_by_node(failures: int) -> None:
+    delays = {backoff_s(failures, seed) for seed in "abcdef"}
+    assert len(delays) > 1
+    assert all(0.02 < delay <= 5.0 for delay in delays)
