@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,53 +16,18 @@ from agent.drivers import cgroups
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import ControlGroup, LogStream, TaskReport, TaskSpec
 from orchgit.errors import DriverError
-
-_TIMEOUT_S = 30
-
-
-@contextlib.asynccontextmanager
-async def supervisor(directory: Path) -> AsyncIterator[SupervisorClient]:
-    """A client whose supervisor ends, with its tasks, when the test does."""
-    client = SupervisorClient(directory / "supervisor")
-    await client.connect()
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            yield client
-        for report in await client.list():
-            if not report.ended:
-                await client.stop(report.key, signal.SIGKILL, 0)
-                await client.wait(report.key)
-    finally:
-        await client.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(client.pid, signal.SIGTERM)
-
-
-def run(directory: Path, scenario: Callable[[SupervisorClient], Awaitable[None]]) -> None:
-    async def body() -> None:
-        async with supervisor(directory) as client:
-            await scenario(client)
-
-    asyncio.run(body())
-
-
-def spec(directory: Path, script: str, **fields: object) -> TaskSpec:
-    logs = directory / "logs"
-    logs.mkdir(exist_ok=True)
-    streams = [LogStream(str(logs), f"web.{name}", 3, 1000) for name in ("stdout", "stderr")]
-    given = {"key": f"alloc/web/{secrets.token_hex(4)}", "streams": streams, **fields}
-    return TaskSpec(argv=["/bin/sh", "-c", script], cwd=str(directory), **given)
-
-
-def output(directory: Path, stream: str = "stdout") -> str:
-    return "".join(
-        path.read_text() for path in sorted((directory / "logs").glob(f"web.{stream}.*"))
-    )
-
-
-async def until_output(directory: Path, text: str) -> None:
-    while text not in output(directory):
-        await asyncio.sleep(0.005)
+from tests.support.supervised import (
+    TIMEOUT_S,
+    kill_supervisor,
+    output,
+    run,
+    runs,
+    spec,
+    supervisor,
+    until,
+    until_gone,
+    until_output,
+)
 
 
 def test_exit_code_signal_and_output_are_kept(tmp_path: Path) -> None:
@@ -154,22 +117,6 @@ def test_nothing_of_a_task_outlives_it(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.005)
-
-
-async def until_gone(pid: int) -> None:
-    await until(lambda: not _runs(pid))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def test_a_stop_waits_for_the_grace_then_kills(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         polite = spec(tmp_path, "trap 'exit 9' TERM; echo polite; while :; do sleep 0.01; done")
@@ -235,9 +182,7 @@ def test_tasks_survive_the_supervisor_and_their_exit_codes_are_found(tmp_path: P
         started = await client.start(task)
         await until_output(tmp_path, "before")
         waiting = asyncio.create_task(client.wait(task.key))
-        old = client.pid
-        os.kill(old, signal.SIGKILL)
-        await until(lambda: client.pid != old)
+        await kill_supervisor(client)
         report = await client.status(task.key)
         assert report is not None
         assert (report.state, report.pid) == ("running", started.pid)
@@ -267,7 +212,7 @@ def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) ->
         await until(lambda: (tmp_path / "done").exists())
 
     async def body() -> None:
-        async with asyncio.timeout(_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             first = SupervisorClient(tmp_path / "supervisor")
             await first.connect()
             await scenario(first)
@@ -283,7 +228,7 @@ def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) ->
 def test_an_exit_that_nobody_heard_is_told_to_the_next_agent(tmp_path: Path) -> None:
     async def body() -> None:
         task = spec(tmp_path, "exit 5")
-        async with asyncio.timeout(_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             first = SupervisorClient(tmp_path / "supervisor")
             await first.start(task)
             await first.wait(task.key)
@@ -311,7 +256,7 @@ def test_a_reused_pid_is_not_taken_for_the_task(tmp_path: Path) -> None:
         async with supervisor(tmp_path) as second:
             report = await second.wait(task.key)
             assert (report.exit_code, report.signal) == (-1, 0)
-            assert _runs(started.pid)
+            assert runs(started.pid)
         os.kill(started.pid, signal.SIGKILL)
 
     asyncio.run(body())
@@ -330,7 +275,7 @@ def test_the_agents_death_touches_neither_supervisor_nor_task(tmp_path: Path) ->
     """The agent is a process of its own here, killed together with its process group."""
     program = (
         "import asyncio, sys, pathlib\n"
-        "from tests.integration.test_supervisor_tasks import spec\n"
+        "from tests.support.supervised import spec\n"
         "from agent.supervisor.client import SupervisorClient\n"
         "async def main():\n"
         "    base = pathlib.Path(sys.argv[1])\n"
@@ -355,7 +300,7 @@ def test_the_agents_death_touches_neither_supervisor_nor_task(tmp_path: Path) ->
 
     async def scenario(client: SupervisorClient) -> None:
         assert client.pid == supervisor_pid
-        assert _runs(task_pid)
+        assert runs(task_pid)
         (tmp_path / "fifo").write_text("go\n")
         assert (await client.wait("k")).exit_code == 2
         assert output(tmp_path) == "done\n"
