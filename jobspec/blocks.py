@@ -17,7 +17,6 @@ A name of "-" is in the API only; a `*` after a kind means that the attribute is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 _TABLE: dict[str, str] = {
@@ -630,36 +629,46 @@ _LABELS = {"port": "", "task_scaling": "name", "spread_target": "value"}
 _ZEROS: dict[str, Any] = {"null": None, "false": False, "0": 0, '""': ""}
 
 
-@dataclass(slots=True)
 class AttributeField:
-    key: str
-    kind: str
-    nullable: bool
-    required: bool
+    __slots__ = ("key", "kind", "nullable", "required")
+
+    def __init__(self, key: str, kind: str, nullable: bool, required: bool) -> None:
+        self.key = key
+        self.kind = kind
+        self.nullable = nullable
+        self.required = required
 
 
-@dataclass(slots=True)
 class BlockField:
     """`how` is one, many, keyed, map, lists or free."""
 
-    key: str
-    how: str
-    table: BlockTable | None
+    __slots__ = ("how", "key", "table")
+
+    def __init__(self, key: str, how: str, table: BlockTable | None) -> None:
+        self.key = key
+        self.how = how
+        self.table = table
 
 
-@dataclass(slots=True)
 class BlockTable:
-    """What may stand in one kind of block, and what the API shows where nothing does."""
+    """What may stand in one kind of block, and what the API shows where nothing does.
 
-    name: str
-    empty: dict[str, Any] = field(default_factory=dict)
-    attributes: dict[str, AttributeField] = field(default_factory=dict)
-    blocks: dict[str, BlockField] = field(default_factory=dict)
-    label_key: str | None = None
-    label_name: str | None = None
-    required: tuple[str, ...] = ()
-    names: dict[str, str] = field(default_factory=dict)
-    """API key to the name in the file, to find an item's place again."""
+    `names` leads from an API key back to the name in the file, to find an item's place again.
+    """
+
+    __slots__ = (
+        "attributes", "blocks", "empty", "label_key", "label_name", "name", "names", "required",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.empty: dict[str, Any] = {}
+        self.attributes: dict[str, AttributeField] = {}
+        self.blocks: dict[str, BlockField] = {}
+        self.label_key: str | None = None
+        self.label_name: str | None = None
+        self.required: tuple[str, ...] = ()
+        self.names: dict[str, str] = {}
 
     @property
     def known(self) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from jobspec.graphemes import grapheme_count
 from orchgit.errors import JobFileError
@@ -55,17 +54,28 @@ class SourceText:
         return self._line_starts
 
 
-@dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake. Line 0 means that it belongs to no place in a file."""
 
-    file: str
-    line: int
-    column: int
-    message: str
-    snippet: str = ""
-    hint: str = ""
-    end_column: int = 0
+    __slots__ = ("column", "end_column", "file", "hint", "line", "message", "snippet")
+
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        column: int,
+        message: str,
+        snippet: str = "",
+        hint: str = "",
+        end_column: int = 0,
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        self.message = message
+        self.snippet = snippet
+        self.hint = hint
+        self.end_column = end_column
 
     def __str__(self) -> str:
         text = f"{self.message} {self.hint}" if self.hint else self.message
@@ -109,13 +119,14 @@ class HclError(Exception):
         self.source = source
 
 
-@dataclass
 class Diagnostics:
     """Collects the mistakes of one file, in the order found and at most `limit` of them."""
 
-    source: SourceText
-    limit: int = 50
-    found: list[Problem] = field(default_factory=list)
+    def __init__(self, source: SourceText, limit: int = 50) -> None:
+        self.source = source
+        self.limit = limit
+        self.found: list[Problem] = []
+        self._seen: set[tuple[str, int, int, str]] = set()
 
     def add(self, error: HclError) -> None:
         if len(self.found) < self.limit:
@@ -132,7 +143,9 @@ class Diagnostics:
             raise JobFileErrors(self.source.name, self.found)
 
     def _append(self, problem: Problem) -> None:
-        if problem not in self.found:
+        key = (problem.file, problem.line, problem.column, problem.message)
+        if key not in self._seen:
+            self._seen.add(key)
             self.found.append(problem)
 
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobspec.blocks import JOB
 from jobspec.decode import Decoder
 from jobspec.errors import Diagnostics, JobFileErrors, Problem, SourceText
 from jobspec.evaluate import Scope
 from jobspec.expand import Found
-from jobspec.files import FileAccess
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
-from jobspec.hcl import json_form
 from jobspec.hcl.parser import parse_body
 from jobspec.hcl.tree import Block, Body
 from jobspec.locals import collect_locals, resolve_locals
 from jobspec.normalize import normalize_job
 from jobspec.positions import Positions
-from jobspec.shapes import FILE_SHAPE
 from jobspec.values import Value
 from jobspec.variables import Variables
+
+if TYPE_CHECKING:
+    from jobspec.files import FileAccess
 
 MAX_FILE_BYTES = 2 * 1024 * 1024
 """The longest job file that is read; a longer one is an error that names this limit."""
@@ -94,6 +94,9 @@ def _whole_file(filename: str, why: str) -> JobFileErrors:
 def read_body(source: SourceText, diagnostics: Diagnostics) -> Body:
     """HCL, or its JSON form where the text starts with a brace."""
     if source.text.lstrip("\ufeff \t\r\n").startswith("{"):
+        from jobspec.hcl import json_form  # few job files are JSON
+        from jobspec.shapes import FILE_SHAPE
+
         return json_form.parse_body(source, FILE_SHAPE, diagnostics)
     return parse_body(source, diagnostics)
 

@@ -7,7 +7,6 @@ order, `-var`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from jobspec.errors import Diagnostics, HclError, SourceText, did_you_mean
@@ -24,20 +23,20 @@ _ENV_PREFIXES = ("NOMAD_VAR_", "ORCHGIT_VAR_")
 _ATTRIBUTES = ("type", "default", "description")
 
 
-@dataclass
 class Variable:
     """One declaration and, once found, its value with where that came from."""
 
-    name: str
-    start: int
-    end: int
-    type: Type = "dynamic"
-    typed: bool = False
-    value: Value | None = None
-    origin: str = "default"
-    place: tuple[SourceText, int, int] | None = None
-    rules: list[Block] = field(default_factory=list)
-    broken: bool = False
+    def __init__(self, name: str, start: int, end: int) -> None:
+        self.name = name
+        self.start = start
+        self.end = end
+        self.type: Type = "dynamic"
+        self.typed = False
+        self.value: Value | None = None
+        self.origin = "default"
+        self.place: tuple[SourceText, int, int] | None = None
+        self.rules: list[Block] = []
+        self.broken = False
 
     @property
     def takes_text(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jobspec.errors import HclError, did_you_mean
 from jobspec.evaluate import Scope, SilentError, evaluate
-from jobspec.functions import FUNCTIONS
+from jobspec.functions import NAMES, find_function
 from jobspec.functions.signature import (
     ArgumentError,
     CallContext,
@@ -19,8 +19,6 @@ from jobspec.hcl.tree import start_of
 from jobspec.type_syntax import read_type
 from jobspec.values import ConvertError, Value, convert, elements, is_null
 
-NAMES = (*FUNCTIONS, "can", "try", "convert")
-
 
 def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
     """How a `Scope` evaluates calls, given what functions may use."""
@@ -29,7 +27,7 @@ def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
         special = _SPECIAL.get(node.name)
         if special is not None:
             return special(node, scope)
-        function = FUNCTIONS.get(node.name)
+        function = find_function(node.name)
         if function is None:
             raise HclError(
                 f'Call to unknown function: there is no function named "{node.name}".',

@@ -6,10 +6,13 @@ import base64
 import os
 import posixpath
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from jobspec.files import FileAccess
 from jobspec.functions.signature import CallContext, Function, FunctionError, text
 from jobspec.values import SetOf, Value
+
+if TYPE_CHECKING:
+    from jobspec.files import FileAccess
 
 
 def _guarded(run: Callable[..., Value]) -> Callable[..., Value]:

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from jobspec.functions import json_text
-from jobspec.functions.signature import ArgumentError, FunctionError
+from jobspec.functions.signature import (
+    ArgumentError,
+    Function,
+    FunctionError,
+    any_value,
+    text,
+)
 from jobspec.graphemes import graphemes
 from jobspec.numbers import Number, shortest_digits
 from jobspec.values import (
     ConvertError,
+    List,
     Value,
     elements,
     is_null,
@@ -219,3 +226,13 @@ def _shortest(value: Fraction, precision: int | None, letter: str) -> str:
     if exponent + 1 >= len(digits):
         return digits + "0" * (exponent + 1 - len(digits))
     return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
+
+
+def _formatlist(template: str, *args: Value) -> List:
+    return List("string", format_list(template, args))
+
+
+FUNCTIONS = {
+    "format": Function(format_values, (text("format"),), any_value("args", nullable=True)),
+    "formatlist": Function(_formatlist, (text("format"),), any_value("args", nullable=True)),
+}

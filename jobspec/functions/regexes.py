@@ -9,7 +9,7 @@ import re
 import warnings
 from functools import lru_cache
 
-from jobspec.functions.signature import FunctionError
+from jobspec.functions.signature import Function, FunctionError, text
 
 _UNSUPPORTED = re.compile(r"\(\?(?:=|!|<=|<!|>|\(|#)|\(\?P=|\(\?<[=!]")
 _POSIX = {
@@ -115,3 +115,6 @@ def _re2_message(pattern: str, error: Exception) -> str:
 
 def _position(error: Exception) -> int:
     return getattr(error, "pos", 0) or 0
+
+
+FUNCTIONS = {"regex_replace": Function(replace, (text(), text("pattern"), text("replace")))}

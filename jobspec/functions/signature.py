@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobspec.files import FileAccess
 from jobspec.values import Type, Value
+
+if TYPE_CHECKING:
+    from jobspec.files import FileAccess
 
 
 class FunctionError(Exception):
@@ -23,29 +24,45 @@ class ArgumentError(FunctionError):
         self.index = index
 
 
-@dataclass(frozen=True, slots=True)
 class Param:
-    name: str
-    type: Type = "dynamic"
-    nullable: bool = False
+    __slots__ = ("name", "nullable", "type")
+
+    def __init__(self, name: str, type_: Type = "dynamic", nullable: bool = False) -> None:
+        self.name = name
+        self.type = type_
+        self.nullable = nullable
 
 
-@dataclass(frozen=True, slots=True)
 class CallContext:
     """What a function may use beside its arguments."""
 
-    files: FileAccess | None = None
-    random_bytes: Callable[[int], bytes] = os.urandom
+    __slots__ = ("files", "random_bytes")
+
+    def __init__(
+        self,
+        files: FileAccess | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.files = files
+        self.random_bytes = random_bytes
 
 
-@dataclass(frozen=True, slots=True)
 class Function:
     """`run` gets the converted arguments, after the context where `in_context`."""
 
-    run: Callable[..., Value]
-    params: tuple[Param, ...] = ()
-    rest: Param | None = None
-    in_context: bool = False
+    __slots__ = ("in_context", "params", "rest", "run")
+
+    def __init__(
+        self,
+        run: Callable[..., Value],
+        params: tuple[Param, ...] = (),
+        rest: Param | None = None,
+        in_context: bool = False,
+    ) -> None:
+        self.run = run
+        self.params = params
+        self.rest = rest
+        self.in_context = in_context
 
 
 def text(name: str = "str") -> Param:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from jobspec.functions import formatting, regexes
 from jobspec.functions.signature import (
     ArgumentError,
     Function,
-    any_value,
     list_of,
     num,
     text,
 )
 from jobspec.graphemes import grapheme_count, graphemes
 from jobspec.numbers import Number
-from jobspec.values import List, Value
+from jobspec.values import List
 
 
 def _chomp(value: str) -> str:
@@ -90,20 +88,11 @@ def _trim(value: str, cutset: str) -> str:
     return value.strip(cutset) if cutset else value
 
 
-def _formatlist(template: str, *args: Value) -> List:
-    return List("string", formatting.format_list(template, args))
-
-
 FUNCTIONS = {
     "chomp": Function(_chomp, (text(),)),
-    "format": Function(
-        formatting.format_values, (text("format"),), rest=any_value("args", nullable=True)
-    ),
-    "formatlist": Function(_formatlist, (text("format"),), rest=any_value("args", nullable=True)),
     "indent": Function(_indent, (num("spaces"), text())),
     "join": Function(_join, (text("separator"),), rest=list_of("lists", "string")),
     "lower": Function(lower, (text(),)),
-    "regex_replace": Function(regexes.replace, (text(), text("pattern"), text("replace"))),
     "replace": Function(
         lambda value, old, new: value.replace(old, new), (text(), text("substr"), text("replace"))
     ),
