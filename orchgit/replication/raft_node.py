@@ -73,7 +73,7 @@ class RaftNode(SyncObj):  # type: ignore[misc]
         self._hand_over = hand_over
         self._has_room = has_room
         self._on_role = on_role
-        self._turns_without_wait = False
+        self._awake = False
         super().__init__(
             member, list(transport.peers), conf=_configuration(self._role), transport=transport
         )
@@ -125,11 +125,15 @@ class RaftNode(SyncObj):  # type: ignore[misc]
     # -- the raft thread -------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Everything that can be done now, until nothing is left that waits for the disk."""
-        self._onTick(0.0)
-        while self._journal.has_pending:
+        """Everything that can be done now, until nothing is left that waits for the disk.
+
+        A tick ends by polling, which may take the wake-up of a command that came during the tick.
+        """
+        self._awake = True
+        while self._awake or self._journal.has_pending:
             self._journal.sync()
             self._held.release()
+            self._awake = False
             self._onTick(0.0)
         self._held.release()
 
@@ -139,6 +143,7 @@ class RaftNode(SyncObj):  # type: ignore[misc]
 
     def _woken(self, descriptor: int, events: int) -> None:
         os.eventfd_read(self._wake_fd)
+        self._awake = True
 
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)

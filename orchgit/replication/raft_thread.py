@@ -11,7 +11,8 @@ from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.snapshotting import snapshot_index, write_snapshot
 from orchgit.state.store import Store
 
-_IDLE_WAIT_S = 1.0
+_LONE_WAIT_S = 60.0
+"""A lone member has no heartbeats to send: it sleeps until it is woken."""
 _CLUSTER_WAIT_S = 0.05
 
 
@@ -36,7 +37,7 @@ class RaftThread:
         self._on_failure = on_failure
         self._stopping = False
         self._snapshotting: threading.Thread | None = None
-        self._wait_s = _CLUSTER_WAIT_S if node.otherNodes else _IDLE_WAIT_S
+        self._wait_s = _CLUSTER_WAIT_S if node.otherNodes else _LONE_WAIT_S
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
     def start(self) -> None:

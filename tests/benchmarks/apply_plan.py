@@ -1,4 +1,4 @@
-"""How fast committed plans become rows: `python -m tests.benchmarks.apply_plan [--plans 10] [--rows 1000]`.
+"""How fast committed plans become rows: `python -m tests.benchmarks.apply_plan`.
 
 Ends with one JSON line: allocation rows per second through the log and the state, and memory.
 """

@@ -99,6 +99,21 @@ def test_many_writes_share_a_sync(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_no_wake_up_is_lost_between_many_clients(tmp_path: Path) -> None:
+    """A lone member sleeps for a minute when nobody wakes it, longer than a proposal waits."""
+
+    async def scenario() -> None:
+        async with running_state(tmp_path) as state:
+
+            async def client() -> None:
+                for _ in range(40):
+                    await state.propose(Noop(), timeout_s=20)
+
+            await asyncio.gather(*(client() for _ in range(64)))
+
+    run(scenario())
+
+
 def test_followers_get_every_batch_in_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:

@@ -15,6 +15,8 @@ from orchgit.errors import RefusedError
 from tests.support.state import running_state
 
 TRIALS = 20
+CHECKED = 5
+"""After so many kills the server is started in earnest, and everything looked at."""
 
 
 def _killed_writer(directory: Path, first: int, after_lines: int) -> list[tuple[int, int]]:
@@ -48,19 +50,23 @@ async def _check(directory: Path, acknowledged: dict[int, int]) -> int:
     return max((int(name.removeprefix("job-")) for name in jobs), default=-1) + 1
 
 
-@pytest.mark.timeout(300)
-def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
-    chance = random.Random(20_260_101)
+def killed_trials(directory: Path, trials: int, seed: int) -> dict[int, int]:
+    """Kill a writer so many times, checking now and then; number -> index of each acknowledged."""
+    chance = random.Random(seed)
     acknowledged: dict[int, int] = {}
     first = 0
-    for trial in range(TRIALS):
-        written = _killed_writer(tmp_path, first, chance.randrange(120))
-        acknowledged.update(written)
-        if trial % 5 == 4:
-            first = asyncio.run(_check(tmp_path, acknowledged))
+    for trial in range(1, trials + 1):
+        acknowledged.update(_killed_writer(directory, first, chance.randrange(120)))
+        if trial % CHECKED == 0 or trial == trials:
+            first = asyncio.run(_check(directory, acknowledged))
         else:
             first += 1000
-    assert len(acknowledged) > TRIALS
+    return acknowledged
+
+
+@pytest.mark.timeout(300)
+def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    assert len(killed_trials(tmp_path, TRIALS, seed=20_260_101)) > TRIALS
     assert (tmp_path / "state" / "snapshot.db").exists(), "kills hit the making of snapshots too"
 
 
