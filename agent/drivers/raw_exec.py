@@ -57,7 +57,7 @@ class RawExecDriver(SupervisedDriver):
         config = decode_config(self.name, task.task_name, task.config, RawExecConfig)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         user = resolve_user(task.user)
-        cwd = os.path.join(task.task_dir.task_dir, config.work_dir)
+        cwd = os.path.normpath(os.path.join(task.task_dir.task_dir, config.work_dir))
         for mount in task.mounts:
             _link_volume(task, mount)
         spec = TaskSpec(

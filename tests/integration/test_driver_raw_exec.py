@@ -1,0 +1,189 @@
+"""`raw_exec`: where commands are found, as whom they run, volumes, and commands beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.drivers import cgroups
+from agent.drivers.base import Mount, TaskConfig
+from agent.drivers.raw_exec import RawExecDriver
+from agent.supervisor.client import SupervisorClient
+from orchgit.errors import DriverError
+from orchgit.model.task import LogConfig
+from tests.support.driver_rigs import log_text, task_config
+
+_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def shell(text: str) -> dict[str, object]:
+    return {"command": "sh", "args": ["-c", text]}
+
+
+def make(directory: Path, config: dict[str, object], **fields: object) -> TaskConfig:
+    alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000005"
+    return task_config(directory, config, alloc_id=alloc_id, **fields)
+
+
+def run(directory: Path, scenario: Callable[[RawExecDriver], Awaitable[None]]) -> None:
+    async def body() -> None:
+        supervisor = SupervisorClient(directory / "supervisor")
+        try:
+            async with asyncio.timeout(30):
+                await scenario(RawExecDriver(supervisor, cgroups.detect(), enabled=True))
+        finally:
+            await supervisor.close()
+
+    asyncio.run(body())
+
+
+def run_once(directory: Path, task: TaskConfig) -> str:
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(task)
+        await driver.wait_task(handle)
+        await driver.destroy_task(handle)
+
+    run(directory, scenario)
+    return log_text(task)
+
+
+def test_a_command_is_looked_for_in_the_task_first(tmp_path: Path) -> None:
+    task = make(tmp_path, {"command": "sh", "args": ["x"]})
+    program = Path(task.task_dir.local_dir) / "sh"
+    program.write_text("#!/bin/sh\necho mine $1 in $PWD\n")
+    program.chmod(0o755)
+    assert run_once(tmp_path, task) == f"mine x in {task.task_dir.task_dir}\n"
+
+
+@pytest.mark.parametrize("command", ["no-such-command", "local/none", "/no/such"])
+def test_a_command_that_is_nowhere(tmp_path: Path, command: str) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        with pytest.raises(DriverError, match=f'command "{command}" is neither'):
+            await driver.start_task(make(tmp_path, {"command": command}))
+
+    run(tmp_path, scenario)
+
+
+def test_work_dir_is_below_the_tasks_directory(tmp_path: Path) -> None:
+    task = make(tmp_path, {**shell("pwd"), "work_dir": "local"})
+    assert run_once(tmp_path, task) == f"{task.task_dir.local_dir}\n"
+
+
+@_ROOT
+def test_it_runs_as_the_jobs_user_who_may_reopen_its_output(tmp_path: Path) -> None:
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    task = make(tmp_path, shell("id -u; id -g; echo reopened > /dev/stdout"), user="nobody")
+    assert run_once(tmp_path, task) == "65534\n65534\nreopened\n"
+
+
+def test_a_volume_is_a_link_in_the_tasks_directory(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mounts = (Mount(str(volume), "/data/deep"),)
+    task = make(tmp_path, shell("echo x > data/deep/made"), mounts=mounts)
+    run_once(tmp_path, task)
+    assert (volume / "made").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("mount", "reason"),
+    [(Mount("/x", "/y", True), "read-only"), (Mount("/x", "/../../y"), "leads out")],
+)
+def test_volumes_it_cannot_offer_are_refused(tmp_path: Path, mount: Mount, reason: str) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        with pytest.raises(DriverError, match=reason):
+            await driver.start_task(make(tmp_path, shell("true"), mounts=(mount,)))
+
+    run(tmp_path, scenario)
+
+
+def test_logs_may_be_switched_off(tmp_path: Path) -> None:
+    task = make(tmp_path, shell("echo x"), logs=LogConfig(disabled=True))
+    assert run_once(tmp_path, task) == ""
+    assert os.listdir(task.task_dir.log_dir) == []
+
+
+def test_commands_beside_it_have_its_environment_and_end_in_time(tmp_path: Path) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        env = {"PATH": "/usr/bin:/bin", "SECRET": "s3cret"}
+        handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true"), env=env))
+        said = await driver.exec_task(handle, ["sh", "-c", "echo $SECRET; pwd; exit 3"], 10)
+        assert said.output.decode() == f"s3cret\n{handle.state['cwd']}\n"
+        assert said.exit_code == 3
+        late = await driver.exec_task(handle, ["sh", "-c", "echo begun; sleep 1000; true"], 0.2)
+        assert (late.output, late.exit_code) == (b"begun\n", -1)
+        long = await driver.exec_task(handle, ["sh", "-c", "head -c 1000000 /dev/zero"], 10)
+        assert len(long.output) == 256 << 10
+        with pytest.raises(DriverError, match="no such command"):
+            await driver.exec_task(handle, ["no-such-command"], 10)
+        assert "s3cret" not in str(handle)
+        await driver.stop_task(handle, timeout_s=0)
+        with pytest.raises(DriverError, match="does not run"):
+            await driver.exec_task(handle, ["true"], 10)
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_a_terminal_session(tmp_path: Path) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
+        session = await driver.exec_stream(handle, ["sh", "-i"], tty=True)
+        session.resize(33, 44)
+        await session.write(b"stty size; exit 5\n")
+        said = b""
+        while (piece := await session.read())[1]:
+            said += piece[1]
+        assert b"33 44" in said
+        assert await session.wait() == 5
+        await session.close()
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_a_session_dies_with_its_task_or_its_closing(tmp_path: Path) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
+        closed = await driver.exec_stream(handle, ["sleep", "1000"], tty=False)
+        await closed.close()
+        assert await closed.wait() == 137
+        if cgroups.detect().mode == "none":
+            return
+        orphan = await driver.exec_stream(handle, ["sleep", "1000"], tty=False)
+        await driver.destroy_task(handle)
+        assert await orphan.wait() == 137
+        await orphan.close()
+
+    run(tmp_path, scenario)
+
+
+def test_stats_count_every_process(tmp_path: Path) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        task = make(tmp_path, shell("sleep 1000 & echo up; sleep 1000; true"))
+        handle = await driver.start_task(task)
+        while "up" not in log_text(task):
+            await asyncio.sleep(0.005)
+        stats = await driver.stats(handle)
+        assert handle.pid in stats.pids
+        assert stats.memory_bytes > 0
+        if cgroups.detect().mode != "none":
+            assert len(stats.pids) >= 2
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_it_is_refused_where_the_agents_config_does_not_enable_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        driver = RawExecDriver(SupervisorClient(tmp_path), cgroups.CgroupLayout())
+        with pytest.raises(DriverError, match="does not enable it"):
+            await driver.start_task(make(tmp_path, shell("true")))
+
+    asyncio.run(body())
