@@ -23,7 +23,7 @@ from orchgit.control.job_evals import evaluation_of
 from orchgit.control.node_ledger import NodeLedger
 from orchgit.control.plan_check import NodeChange, PlanCheck, changes_by_node, examine_plan
 from orchgit.control.plan_queue import PendingPlan, PlanQueue
-from orchgit.errors import ConflictError, OrchgitError
+from orchgit.errors import ConflictError, OrchgitError, UnavailableError
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger, Evaluation
@@ -97,6 +97,9 @@ class PlanApplier:
                 await self._apply(pending)
             except OrchgitError as exc:
                 _answer(pending, exc)
+            except BaseException:
+                _answer(pending, UnavailableError("cannot apply the plan: the applier stops"))
+                raise
 
     async def _apply(self, pending: PendingPlan) -> None:
         plan = pending.plan
@@ -151,14 +154,14 @@ class PlanApplier:
         self, pending: PendingPlan, result: PlanResult, changes: dict[str, NodeChange]
     ) -> None:
         freed = [node_id for node_id, change in changes.items() if not change.only_adds]
-        self._touched.update(changes)
+        self._touched.update(list(changes))
         self._freed.update(freed)
         task = asyncio.create_task(self._commit(pending, result))
         self._commits.add(task)
 
         def done(_: asyncio.Task[None]) -> None:
             self._commits.discard(task)
-            _take_off(self._touched, changes)
+            _take_off(self._touched, list(changes))
             _take_off(self._freed, freed)
             # Stopped allocations of accepted nodes without placements are in no usage: read anew.
             self._ledger.forget(freed)
@@ -219,7 +222,7 @@ def _is_empty(result: PlanResult) -> bool:
     )
 
 
-def _take_off(counter: Counter[str], keys: Sequence[str] | dict[str, NodeChange]) -> None:
+def _take_off(counter: Counter[str], keys: Sequence[str]) -> None:
     for key in keys:
         counter[key] -= 1
         if counter[key] <= 0:

@@ -24,8 +24,9 @@ from orchgit.ids import RandomIds
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
-from orchgit.model.node import Node
+from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, Plan
+from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands import JobUpsert, RegisterJob, RegisterNode
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer
@@ -35,7 +36,7 @@ from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from orchgit.wire.channel import LeaderChannel
-from tests.support.factories import make_evaluation, make_placements
+from tests.support.factories import make_evaluation, make_node, make_placements
 from tests.support.state import running_state
 
 TYPES = ("service", "batch", "system", "sysbatch")
@@ -56,9 +57,7 @@ class StoreViews:
             yield snapshot
 
 
-def first_node_schedule(
-    evaluation: Evaluation, snapshot: Any, now_ns: int, seed: int
-) -> Outcome:
+def first_node_schedule(evaluation: Evaluation, snapshot: Any, now_ns: int, seed: int) -> Outcome:
     """Place what is missing on the first ready node, stop what is too much."""
     assert isinstance(snapshot, Snapshot)
     job = snapshot.job(evaluation.namespace, evaluation.job_id)
@@ -100,6 +99,15 @@ def _plan(
         ]
     plan.stops = [AllocStop(alloc_id=held.id, node_id=held.node_id) for held in live[wanted:]]
     return plan
+
+
+def agent_node(**fields: Any) -> Node:
+    """A node as an agent first shows it, with the network that every group needs."""
+    made = make_node(**{"status": NodeStatus.INITIALIZING, **fields})
+    made.node_resources.networks = [
+        NetworkResource(mode="host", device="lo", ip="127.0.0.1", cidr="127.0.0.1/32")
+    ]
+    return made
 
 
 @dataclass

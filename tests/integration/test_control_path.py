@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from orchgit.model.node import Node, NodeStatus
+from orchgit.model.node import Node
 from orchgit.wire import methods
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import (
@@ -20,8 +20,8 @@ from orchgit.wire.messages import (
     ServerFrame,
     Welcome,
 )
-from tests.integration.control_rig import Rig, leader
-from tests.support.factories import make_job, make_node
+from tests.integration.control_rig import Rig, agent_node, leader
+from tests.support.factories import make_job
 
 
 class StreamAgent:
@@ -83,7 +83,7 @@ async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
 def test_a_registered_job_reaches_its_node(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
-            node = make_node(status=NodeStatus.INITIALIZING)
+            node = agent_node()
             async with connected(rig, node) as agent:
                 job = make_job(count=2)
                 evaluation = await rig.register(job)
