@@ -101,8 +101,14 @@ def failure(
     metric.constraint_filtered = dict(tally.filtered) or None
     metric.class_exhausted = dict(tally.class_exhausted) or None
     metric.dimension_exhausted = dict(tally.exhausted) or None
-    metric.resources_exhausted = _exhausted_by_task(selector.ask, tally.exhausted) or None
+    _add_exhausted(metric, selector.ask)
     return metric
+
+
+def coalesce(metric: AllocMetric, ask: Ask) -> None:
+    """One more placement of the group that found no node, for the same reasons."""
+    metric.coalesced_failures += 1
+    _add_exhausted(metric, ask)
 
 
 def _judge_row(
@@ -133,20 +139,28 @@ def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Select
     return "disk" if disk + ask.disk > columns.disk_capacity[row] else ""
 
 
-def _exhausted_by_task(ask: Ask, exhausted: Counter[str]) -> dict[str, dict[str, object]]:
-    if not exhausted:
-        return {}
-    return {
-        task.name: {
-            "CPU": task.resources.cpu * exhausted["cpu"] if not task.resources.cores else 0,
-            "MemoryMB": (task.resources.memory_mb + task.resources.secrets_mb)
-            * exhausted["memory"],
-        }
-        for task in ask.group.tasks
-    }
+def _add_exhausted(metric: AllocMetric, ask: Ask) -> None:
+    """Add up what one unplaced allocation lacked, by task."""
+    dimensions = metric.dimension_exhausted
+    if not dimensions:
+        return
+    totals: dict[str, dict[str, object]] = metric.resources_exhausted or {}
+    for task in ask.group.tasks:
+        known = totals.setdefault(task.name, {"CPU": 0, "MemoryMB": 0})
+        if "cpu" in dimensions and not task.resources.cores:
+            known["CPU"] = int(str(known["CPU"])) + task.resources.cpu
+        if "memory" in dimensions:
+            known["MemoryMB"] = int(str(known["MemoryMB"])) + task.resources.memory_mb
+    metric.resources_exhausted = totals
 
 
-def success(candidates: Candidates, selector: Selector, request: Request) -> AllocMetric:
+def success(
+    candidates: Candidates,
+    selector: Selector,
+    request: Request,
+    chosen: int,
+    preemption: float | None,
+) -> AllocMetric:
     """The metric of a placement about to be made: the best nodes with all their scores."""
     scores = selector.scores(request.penalty_rows)
     metric = candidates.metric()
@@ -154,14 +168,35 @@ def success(candidates: Candidates, selector: Selector, request: Request) -> All
     fitting = np.flatnonzero(scores > -np.inf)
     metric.nodes_exhausted = len(selector.rows) - len(fitting)
     order = fitting[np.argsort(-scores[fitting], kind="stable")[:_SCORES_KEPT]]
+    rows = [int(selector.rows[position]) for position in order]
+    if chosen not in rows:
+        rows.append(chosen)
     metric.score_meta_data = [
-        score_of_row(selector, int(selector.rows[position]), request) for position in order
+        score_of_row(selector, row, request, preemption if row == chosen else None) for row in rows
     ]
     return metric
 
 
-def score_of_row(selector: Selector, row: int, request: Request) -> ScoreMetaData:
+def success_on_row(
+    candidates: Candidates,
+    selector: Selector,
+    request: Request,
+    row: int,
+    preemption: float | None,
+) -> AllocMetric:
+    """The metric when only this one node was looked at."""
+    metric = candidates.metric()
+    metric.nodes_evaluated = 1
+    metric.score_meta_data = [score_of_row(selector, row, request, preemption)]
+    return metric
+
+
+def score_of_row(
+    selector: Selector, row: int, request: Request, preemption: float | None
+) -> ScoreMetaData:
     components = selector.score_components(row, request)
+    if preemption is not None:
+        components["preemption"] = preemption
     applying = [
         score
         for name, score in components.items()

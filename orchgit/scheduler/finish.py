@@ -75,17 +75,29 @@ def complete(
         modify_time_ns=now_ns,
     )
     outcome = Outcome(ended, followups=list(followups))
-    if not plan.is_no_op or evaluation.annotate_plan:
+    if evaluation.annotate_plan or _changes_something(plan, view):
         outcome.plan = plan
+    if eligibility is not None:
+        outcome.escaped_computed_class = eligibility.has_escaped
+        if not eligibility.has_escaped:
+            outcome.class_eligibility = eligibility.class_eligibility()
     if failed and evaluation.type in ("service", "batch"):
-        _block(outcome, evaluation, eligibility, missing_resources, ids)
+        _block(outcome, evaluation, missing_resources, ids)
     return outcome
+
+
+def _changes_something(plan: Plan, view: ClusterView) -> bool:
+    """A deployment that is in the plan as it is stored already changes nothing."""
+    if plan.is_no_op or plan.deployment is None:
+        return not plan.is_no_op
+    if plan.stops or plan.placements or plan.updates or plan.deployment_updates:
+        return True
+    return plan.deployment != view.latest_deployment(plan.namespace, plan.job_id)
 
 
 def _block(
     outcome: Outcome,
     evaluation: Evaluation,
-    eligibility: ClassEligibility | None,
     missing_resources: list[str],
     ids: IdSource,
 ) -> None:
@@ -94,11 +106,8 @@ def _block(
     blocked.status = EvalStatus.BLOCKED
     blocked.snapshot_index = outcome.evaluation.snapshot_index
     blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
-    if eligibility is not None:
-        blocked.escaped_computed_class = eligibility.has_escaped
-        blocked.class_eligibility = (
-            None if eligibility.has_escaped else eligibility.class_eligibility()
-        )
+    blocked.escaped_computed_class = outcome.escaped_computed_class
+    blocked.class_eligibility = outcome.class_eligibility
     if not was_blocked:
         blocked.create_time_ns = blocked.modify_time_ns = outcome.evaluation.modify_time_ns
         outcome.blocked = blocked

@@ -29,6 +29,9 @@ class Outcome:
     plan: Plan | None = None
     followups: list[Evaluation] = field(default_factory=list)
     blocked: Evaluation | None = None
+    class_eligibility: dict[str, bool] | None = None
+    """What was learned about classes of nodes, for a blocked evaluation made later."""
+    escaped_computed_class: bool = False
 
     @property
     def new_evaluations(self) -> list[Evaluation]:
@@ -60,13 +63,27 @@ def gave_up(evaluation: Evaluation, last: Outcome, limit: int, ids: IdSource) ->
     """The outcome when no attempt is left: failed, and for service and batch a blocked one."""
     description = f"maximum attempts reached ({limit})"
     failed = replace(
-        last.evaluation, status=EvalStatus.FAILED, status_description=description, blocked_eval=""
+        last.evaluation,
+        status=EvalStatus.FAILED,
+        status_description=description,
+        blocked_eval="",
+        queued_allocations=_with_refused(last),
     )
     blocked = None
     if evaluation.type in ("service", "batch"):
         blocked = blocked_evaluation(evaluation, ids.new(), plan_failure=True)
+        blocked.escaped_computed_class = last.escaped_computed_class
+        blocked.class_eligibility = last.class_eligibility
         failed = replace(failed, blocked_eval=blocked.id)
     return Outcome(evaluation=failed, blocked=blocked)
+
+
+def _with_refused(last: Outcome) -> dict[str, int]:
+    """What was placed only in a plan that was refused is still queued."""
+    queued = dict(last.evaluation.queued_allocations or {})
+    for columns in last.plan.placements if last.plan is not None else ():
+        queued[columns.task_group] = queued.get(columns.task_group, 0) + len(columns)
+    return queued
 
 
 def blocked_evaluation(

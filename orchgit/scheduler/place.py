@@ -13,7 +13,7 @@ from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
-from orchgit.scheduler.explain import failure, node_at, success
+from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
 from orchgit.scheduler.feasibility.volumes import host_requests, is_sticky
 from orchgit.scheduler.fit import volume_source
 from orchgit.scheduler.plan_builder import PlanBuilder
@@ -39,6 +39,8 @@ class Placer:
         group_of: GroupOf,
         ids: IdSource,
         now_ns: int,
+        *,
+        one_node_each: bool = False,
     ) -> None:
         self.failed: dict[str, AllocMetric] = {}
         self.queued: Counter[str] = Counter()
@@ -53,6 +55,7 @@ class Placer:
         self._stops: dict[str, AllocStop] = {stop.alloc_id: stop for stop in self._plan.stops}
         self._updates = {update.alloc_id: update for update in self._plan.updates}
         self._explain_each = True
+        self._one_node_each = one_node_each
         self._preempts = _preemption_enabled(stacks)
         self._preemptor = Preemptor(
             stacks.proposed, stacks.job.priority, self._priority_of, stacks.rng
@@ -81,7 +84,7 @@ class Placer:
         self.queued[name] += 0
         known_failure = self.failed.get(name)
         if known_failure is not None:
-            known_failure.coalesced_failures += 1
+            coalesce(known_failure, self._stacks.of(job, placement.group).ask)
             self._not_placed(placement)
             return
         group = job.group(name) or placement.group
@@ -202,7 +205,7 @@ class Placer:
                 continue
             score = (self._score_with(selector, row, request, eviction), -self._stacks.ties[row])
             if best is None or score > best:
-                best, found = score, (Choice(row, eviction.offer), eviction)
+                best, found = score, (eviction.choice(row), eviction)
         return found or (None, None)
 
     def evict_on(self, selector: Selector, row: int) -> Eviction | None:
@@ -238,18 +241,9 @@ class Placer:
     ) -> str:
         """Put the placement into the plan and take what it gets; the new allocation's id."""
         node = node_at(self._stacks.columns, choice.row)
-        metrics = None
-        first = not any(
-            p.task_group == placement.group.name and p.job_version == job.version
-            for p in self._plan.placements
-        )
-        if first or self._explain_each:
-            for victim in eviction.victims if eviction else ():
-                self._stacks.proposed.stop(victim)
-            metrics = success(self._stacks.candidates, selector, request)
-        elif eviction:
-            for victim in eviction.victims:
-                self._stacks.proposed.stop(victim)
+        for victim in eviction.victims if eviction else ():
+            self._stacks.proposed.stop(victim)
+        metrics = self._metrics(placement, job, selector, choice, request, eviction)
         columns, row = self._builder.add(
             job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
         )
@@ -268,6 +262,28 @@ class Placer:
         self._previous_replaced(placement)
         self._take(stack, choice, alloc_id, request.name, job)
         return alloc_id
+
+    def _metrics(
+        self,
+        placement: Placement,
+        job: Job,
+        selector: Selector,
+        choice: Choice,
+        request: Request,
+        eviction: Eviction | None,
+    ) -> AllocMetric | None:
+        """Of every placement when there are few, else of the first one of the group."""
+        explained = self._explain_each or not any(
+            p.task_group == placement.group.name and p.job_version == job.version
+            for p in self._plan.placements
+        )
+        if not explained:
+            return None
+        score = eviction.score if eviction is not None else None
+        candidates = self._stacks.candidates
+        if self._one_node_each:
+            return success_on_row(candidates, selector, request, choice.row, score)
+        return success(candidates, selector, request, choice.row, score)
 
     def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:
         proposed, ask, group = self._stacks.proposed, stack.ask, stack.group

@@ -16,6 +16,7 @@ from orchgit.scheduler.networks import ports_of
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.selector import Choice
 
 PRIORITY_GAP = 10
 _RATE, _MIDDLE = 0.0048, 2048.0
@@ -34,6 +35,9 @@ class Eviction:
     victims: list[Allocation]
     offer: Offer
     score: float
+
+    def choice(self, row: int) -> Choice:
+        return Choice(row, self.offer)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus
-from orchgit.model.evaluation import Evaluation
+from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
@@ -55,10 +55,18 @@ class JobVersions:
 class UpdateDecision:
     """Whether an allocation is up to date, can be updated in place, or must be replaced."""
 
-    def __init__(self, job: Job | None, versions: JobVersions, stacks: Stacks | None) -> None:
+    def __init__(
+        self,
+        job: Job | None,
+        versions: JobVersions,
+        stacks: Stacks | None,
+        *,
+        ended_are_updated: bool = False,
+    ) -> None:
         self._job = job
         self._versions = versions
         self._stacks = stacks
+        self._ended_are_updated = ended_are_updated
         self._by_version: dict[tuple[int, str], bool] = {}
 
     def kind(self, allocation: Allocation, group: TaskGroup) -> str:
@@ -71,7 +79,7 @@ class UpdateDecision:
         if old is None or self._differs(old, job, group):
             return DESTRUCTIVE
         if allocation.is_terminal:
-            return IGNORE
+            return IN_PLACE if self._ended_are_updated else IGNORE
         return IN_PLACE if self._may_stay(allocation, job, group, stacks) else DESTRUCTIVE
 
     def _differs(self, old: Job, job: Job, group: TaskGroup) -> bool:
@@ -130,16 +138,17 @@ def schedule_service(
     plan = new_plan(evaluation, job, view)
     plan.deployment = changes.deployment
     plan.deployment_updates = changes.deployment_updates
-    write_changes(plan, changes, job, deployments.active_id, stacks, now_ns)
-    failed, queued, missing = {}, {}, []
+    write_changes(plan, changes, job, deployments.active_id, stacks)
+    failed: dict[str, AllocMetric] = {}
+    queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
+    missing: list[str] = []
     if stacks is not None and job is not None:
         placer = _place(
             evaluation, changes, deployments, stacks, plan, versions, allocations, ids, now_ns
         )
         failed, missing = placer.failed, placer.missing_resources
-        queued = dict(placer.queued) or {group.name: 0 for group in job.task_groups}
-        if failed:
-            _look_at_all(stacks)
+        queued = dict(placer.queued) or queued
+        _look_at_all(stacks)
     annotate(plan, changes.desired, preempting_groups(plan))
     deployment = deployments.created or latest
     return complete(
@@ -182,7 +191,6 @@ def write_changes(
     job: Job | None,
     deployment_id: str,
     stacks: Stacks | None,
-    now_ns: int,
 ) -> None:
     """Stops and updates of existing allocations, into the plan."""
     for stop in changes.stops:
@@ -229,6 +237,8 @@ def write_changes(
                     followup_eval_id=eval_id,
                 )
             )
+            if stacks is not None:
+                stacks.proposed.keep_place(allocation)
     _write_in_place(plan, changes.in_place, job, deployment_id, stacks)
 
 
@@ -249,7 +259,7 @@ def _write_in_place(
                 node_id=allocation.node_id,
                 job_version=job.version,
                 deployment_id=deployment_id if changed else None,
-                clear_deployment_status=changed,
+                clear_deployment_status=changed and allocation.deployment_status is not None,
             )
         )
 
@@ -270,7 +280,14 @@ def _place(
     placer = Placer(stacks, builder, evaluation, group_of, ids, now_ns)
     deployment_id = deployments.active_id
     placer.place_all(changes.destructive, {}, deployment_id)
-    older = _older_jobs(changes.places, stacks.job, versions, allocations)
+    older: dict[int, tuple[Job, str]] = {}
+    if any(placement.downgrade for placement in changes.places):
+        job = stacks.job
+        deployment_of = {
+            deployment.job_version: deployment.id
+            for deployment in stacks.view.deployments(job.namespace, job.id)
+        }
+        older = _older_jobs(changes.places, job, versions, allocations, deployment_of)
     placer.place_all(changes.places, older, deployment_id)
     return placer
 
@@ -280,6 +297,7 @@ def _older_jobs(
     job: Job,
     versions: JobVersions,
     allocations: Sequence[Allocation],
+    deployment_of: dict[int, str],
 ) -> dict[int, tuple[Job, str]]:
     """While canaries wait, what is not a canary runs the version that ran before."""
     older: dict[int, tuple[Job, str]] = {}
@@ -288,8 +306,8 @@ def _older_jobs(
             continue
         previous = placement.previous or _newest_before(job, placement.group.name, allocations)
         old_job = versions.of(previous) if previous is not None else None
-        if previous is not None and old_job is not None and old_job.group(placement.group.name):
-            older[position] = (old_job, previous.deployment_id)
+        if old_job is not None and old_job.group(placement.group.name):
+            older[position] = (old_job, deployment_of.get(old_job.version, ""))
     return older
 
 

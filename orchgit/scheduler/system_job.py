@@ -2,14 +2,302 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
 from orchgit.ids import IdSource
-from orchgit.model.evaluation import EvalStatus, Evaluation
-from orchgit.scheduler.finish import refused
-from orchgit.scheduler.outcome import Outcome
+from orchgit.model.allocation import Allocation, ClientStatus, alloc_name
+from orchgit.model.deployment import Deployment
+from orchgit.model.evaluation import AllocMetric, DesiredUpdates, Evaluation
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job, JobType
+from orchgit.model.node import Node
+from orchgit.model.plan import Plan
+from orchgit.scheduler.explain import Candidates, coalesce, failure
+from orchgit.scheduler.feasibility.checks import place_mask
+from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.finish import annotate, complete, preempting_groups
+from orchgit.scheduler.outcome import Outcome, blocked_evaluation
+from orchgit.scheduler.place import Placer
+from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.ports import ClusterView
+from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.selector import Request
+from orchgit.scheduler.reconcile.changes import (
+    LOST,
+    NODE_TAINTED,
+    NOT_NEEDED,
+    Changes,
+    Disconnect,
+    Placement,
+    Stop,
+)
+from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
+from orchgit.scheduler.reconcile.system_deployment import SystemDeployment
+from orchgit.scheduler.service_job import (
+    JobVersions,
+    UpdateDecision,
+    new_plan,
+    tainted_nodes,
+    write_changes,
+)
+from orchgit.scheduler.stack import Stacks
 
 
 def schedule_system(
     evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int, ids: IdSource
 ) -> Outcome:
-    return refused(evaluation, "", EvalStatus.COMPLETE)
+    job = view.job(evaluation.namespace, evaluation.job_id)
+    allocations = view.allocations_by_job(evaluation.namespace, evaluation.job_id)
+    run = _SystemRun(evaluation, view, job, allocations, now_ns, seed, ids)
+    return run.outcome()
+
+
+class _SystemRun:
+    """One evaluation; the parts share too much to pass it around."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        view: ClusterView,
+        job: Job | None,
+        allocations: Sequence[Allocation],
+        now_ns: int,
+        seed: int,
+        ids: IdSource,
+    ) -> None:
+        self._evaluation = evaluation
+        self._view = view
+        self._job = job
+        self._allocations = allocations
+        self._now_ns = now_ns
+        self._ids = ids
+        self._is_sysbatch = evaluation.type == JobType.SYSBATCH
+        self._versions = JobVersions(view, job)
+        self._stacks: Stacks | None = None
+        if job is not None and not job.stop:
+            key = (evaluation.namespace, evaluation.job_id)
+            proposed = Proposed(view, key, allocations)
+            self._stacks = Stacks(view, job, proposed, allocations, seed)
+        self._deployment = SystemDeployment(job, self._latest(), evaluation, ids, now_ns)
+        self._plan: Plan = new_plan(evaluation, job, view)
+        self._changes = Changes()
+        self._queued: Counter[str] = Counter()
+        self._failed: dict[str, AllocMetric] = {}
+        self._candidates: dict[str, Node] = {}
+        self._blocked_node: tuple[Node, TaskGroup] | None = None
+
+    def _latest(self) -> Deployment | None:
+        if self._is_sysbatch:
+            return None
+        return self._view.latest_deployment(self._evaluation.namespace, self._evaluation.job_id)
+
+    def outcome(self) -> Outcome:
+        diffs = self._diff()
+        for name, diff in diffs.items():
+            self._note(name, diff)
+            if not self._candidates and self._changes.desired[name] == DesiredUpdates():
+                del self._changes.desired[name]
+        if self._job is not None and self._stacks is not None:
+            self._run(self._job, self._stacks, diffs)
+        else:
+            write_changes(self._plan, self._changes, self._job, "", None)
+        self._deployment.write(self._plan)
+        annotate(self._plan, self._changes.desired, preempting_groups(self._plan))
+        outcome = complete(
+            self._evaluation,
+            self._view,
+            self._plan,
+            followups=(),
+            failed=self._failed,
+            queued=dict(self._queued),
+            eligibility=None,
+            missing_resources=[],
+            deployment_id=self._deployment.latest_id,
+            now_ns=self._now_ns,
+            ids=self._ids,
+        )
+        if self._blocked_node is not None and self._stacks is not None:
+            self._block(outcome, *self._blocked_node, self._stacks)
+        return outcome
+
+    def _diff(self) -> dict[str, GroupDiff]:
+        job, columns = self._job, self._view.columns
+        candidates = self._candidates
+        allowed: dict[str, Node] = {}
+        if job is not None and self._stacks is not None:
+            for row in np.flatnonzero(place_mask(columns, job)).tolist():
+                node = columns.nodes[row]
+                if node is not None:
+                    allowed[node.id] = node
+                    if self._stacks.candidate_mask[row]:
+                        candidates[node.id] = node
+        decision = UpdateDecision(job, self._versions, self._stacks, ended_are_updated=True)
+        world = SystemWorld(
+            job=job,
+            is_sysbatch=self._is_sysbatch,
+            tainted=tainted_nodes(self._view, self._allocations),
+            candidates=candidates,
+            allowed=allowed,
+            group_of=self._versions.group_of,
+            update_kind=decision.kind,
+            now_ns=self._now_ns,
+        )
+        return diff_system(world, self._allocations)
+
+    def _note(self, name: str, diff: GroupDiff) -> None:
+        """What does not need a decision about nodes."""
+        changes = self._changes
+        changes.stops += [Stop(a, NOT_NEEDED) for a in diff.stop]
+        changes.stops += [Stop(a, NODE_TAINTED) for a in diff.migrate]
+        changes.stops += [Stop(a, LOST, ClientStatus.LOST) for a in diff.lost]
+        changes.disconnects += [Disconnect(a, "") for a in diff.disconnecting]
+        changes.reconnects += diff.reconnecting
+        reconnected = {a.id for a in diff.reconnecting}
+        changes.in_place += [
+            a for a in diff.in_place if not a.is_terminal and a.id not in reconnected
+        ]
+        changes.desired[name] = DesiredUpdates(
+            ignore=len(diff.ignore),
+            migrate=len(diff.migrate),
+            stop=len(diff.stop),
+            in_place_update=len(diff.in_place),
+            destructive_update=len(diff.update),
+            disconnect=len(diff.disconnecting),
+            reconnect=len(diff.reconnecting),
+        )
+
+    def _run(self, job: Job, stacks: Stacks, diffs: dict[str, GroupDiff]) -> None:
+        write_changes(self._plan, self._changes, job, self._deployment.active_id, stacks)
+        builder = PlanBuilder(self._plan, self._evaluation, self._ids)
+        placer = Placer(
+            stacks,
+            builder,
+            self._evaluation,
+            self._versions.group_of,
+            self._ids,
+            self._now_ns,
+            one_node_each=True,
+        )
+        for group in job.task_groups:
+            diff = diffs[group.name]
+            self._queued[group.name] += 0
+            self._place_group(job, group, diff, stacks, placer)
+
+    def _place_group(
+        self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks, placer: Placer
+    ) -> None:
+        desired = self._changes.desired.get(group.name) or DesiredUpdates()
+        stack = stacks.of(job, group)
+        selector = stacks.selector(stack, for_system=True)
+        feasible = stack.feasible(stacks.candidate_mask)
+        rows = stacks.columns.rows
+        wanted = [(n, p) for n, p in diff.place if feasible[rows[n.id]]]
+        staying = 0 if self._is_sysbatch else len(diff.ignore) + len(diff.in_place)
+        staying += 0 if self._is_sysbatch else len(diff.update)
+        state = self._deployment.begin(group, diff, self._allocations, staying + len(wanted))
+        placed = 0
+        for node, previous in wanted:
+            placement = Placement(group, 0, previous=previous)
+            if self._place_on(node, placement, job, stacks, placer):
+                placed += 1
+        for number, allocation in enumerate(diff.update[: state.limit]):
+            target = stacks.columns.nodes[rows[allocation.node_id]]
+            canary = number < state.canaries
+            update = Placement(group, 0, allocation, canary=canary, stops_previous=True)
+            if target is not None:
+                alloc_id = self._place_on(target, update, job, stacks, placer)
+                if alloc_id and canary:
+                    self._deployment.placed_canary(group.name, alloc_id)
+        if state.is_canarying:
+            self._queued[group.name] += len(diff.update) - state.canaries
+            desired.canary = state.desired_canaries
+        desired.place = len(wanted) if self._is_sysbatch else staying + placed
+        self._deployment.set_total(group.name, desired.place)
+        if not wanted and not staying and diff.place and group.name not in self._failed:
+            self._all_filtered(stacks, selector.ask.group, diff)
+
+    def _place_on(
+        self, node: Node, placement: Placement, job: Job, stacks: Stacks, placer: Placer
+    ) -> str:
+        """The new allocation's id; empty: the node has no room, which is noted."""
+        group = placement.group
+        stack = stacks.of(job, group)
+        selector = stacks.selector(stack, for_system=True)
+        row = stacks.columns.rows[node.id]
+        request = Request(alloc_name(job.id, group.name, placement.name_index))
+        if placement.stops_previous and placement.previous is not None:
+            stacks.stop(placement.previous)
+        choice = selector.choose_row(row, request)
+        eviction = None
+        if choice is None:
+            eviction = placer.evict_on(selector, row)
+            choice = eviction.choice(row) if eviction is not None else None
+        if choice is not None:
+            return placer.commit(
+                placement,
+                job,
+                stack,
+                selector,
+                choice,
+                request,
+                self._deployment.active_id,
+                eviction,
+            )
+        if placement.stops_previous and placement.previous is not None:
+            stacks.unstop(placement.previous, held_claim=False)
+        self._queued[group.name] += 1
+        known = self._failed.get(group.name)
+        if known is not None:
+            coalesce(known, stack.ask)
+            return ""
+        one = _only_row(stacks.candidates, row)
+        metric = failure(
+            stacks.proposed,
+            one,
+            stack.checks,
+            selector,
+            ClassEligibility(stacks.columns),
+            request,
+        )
+        metric.nodes_in_pool = len(stacks.candidates.rows)
+        self._failed[group.name] = metric
+        if self._blocked_node is None:
+            self._blocked_node = (node, group)
+        return ""
+
+    def _all_filtered(self, stacks: Stacks, group: TaskGroup, diff: GroupDiff) -> None:
+        """No node passes the checks: told as a failed placement, though nothing waits."""
+        stack = stacks.of(stacks.job, group)
+        reasons: Counter[str] = Counter()
+        for node, _ in diff.place:
+            row = stacks.columns.rows[node.id]
+            reasons[next(check.reason for check in stack.checks if not check.mask[row])] += 1
+        classes = Counter(node.node_class for node, _ in diff.place if node.node_class)
+        self._failed[group.name] = AllocMetric(
+            nodes_evaluated=len(diff.place),
+            nodes_filtered=len(diff.place),
+            constraint_filtered=dict(reasons),
+            class_filtered=dict(classes) or None,
+        )
+
+    def _block(self, outcome: Outcome, node: Node, group: TaskGroup, stacks: Stacks) -> None:
+        """Woken when the first full node changes."""
+        blocked = blocked_evaluation(self._evaluation, self._ids.new())
+        blocked.node_id = node.id
+        stack = stacks.of(stacks.job, group)
+        eligibility = stacks.eligibility
+        row = stacks.columns.rows[node.id]
+        only = ClassEligibility(stacks.columns)
+        only.filter(np.array([row]), group.name, stack.checks)
+        blocked.escaped_computed_class = eligibility.has_escaped
+        blocked.class_eligibility = None if eligibility.has_escaped else only.class_eligibility()
+        blocked.snapshot_index = outcome.evaluation.snapshot_index
+        blocked.create_time_ns = blocked.modify_time_ns = self._now_ns
+        outcome.blocked = blocked
+
+
+def _only_row(candidates: Candidates, row: int) -> Candidates:
+    return Candidates(np.array([row]), candidates.pool, candidates.available)

@@ -56,6 +56,9 @@ class SnapshotView:
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
         return self._snapshot.latest_deployment(namespace, job_id)
 
+    def deployments(self, namespace: str, job_id: str) -> list[Deployment]:
+        return self._snapshot.deployments_by_job(namespace, job_id)
+
     def host_volume(self, volume_id: str) -> HostVolume | None:
         if volume_id not in self._volumes:
             self._volumes[volume_id] = self._snapshot.host_volume(volume_id)

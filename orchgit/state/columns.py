@@ -7,7 +7,7 @@ allocations changed. Rows of the arrays never move while a refresh is not runnin
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -23,8 +23,11 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _PORTS = msgspec.msgpack.Decoder(list[AllocatedPort])
 _FIRST_ROWS = 64
-_LIVE = "client_status NOT IN ('complete', 'failed', 'lost')"
-_CHUNK = 500
+_NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
+    WHERE modify_index > ? AND create_index > ?
+    AND client_status NOT IN ('complete', 'failed', 'lost')"""
+_NODE_USAGE = """SELECT cpu_shares, memory_mb, disk_mb, ports FROM allocations
+    WHERE node_id = ? AND client_status NOT IN ('complete', 'failed', 'lost')"""
 Usage = tuple[int, int, int]
 
 
@@ -191,31 +194,20 @@ class ClusterColumns:
             )
         }
         self._recount(snapshot, touched)
-        rows = snapshot.connection.execute(
-            "SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations "
-            f"WHERE modify_index > ? AND create_index > ? AND {_LIVE}",  # noqa: S608
-            (known, known),
-        )
-        for node_id, cpu, memory, disk, ports in rows:
+        for node_id, *usage in snapshot.connection.execute(_NEW_USAGE, (known, known)):
             if node_id not in touched:
-                self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
+                self._add_row(node_id, *usage)
 
     def _recount(self, snapshot: StateReads, node_ids: Iterable[str]) -> None:
-        known = [node_id for node_id in node_ids if node_id in self.rows]
-        for start in range(0, len(known), _CHUNK):
-            self._recount_chunk(snapshot, known[start : start + _CHUNK])
-
-    def _recount_chunk(self, snapshot: StateReads, node_ids: Sequence[str]) -> None:
         for node_id in node_ids:
-            self._clear_usage(self.rows[node_id])
-        marks = ", ".join("?" * len(node_ids))
-        rows = snapshot.connection.execute(
-            "SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations "
-            f"WHERE node_id IN ({marks}) AND {_LIVE}",  # noqa: S608 (only marks)
-            node_ids,
-        )
-        for node_id, cpu, memory, disk, ports in rows:
-            self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
+            row = self.rows.get(node_id)
+            if row is not None:
+                self._clear_usage(row)
+                for usage in snapshot.connection.execute(_NODE_USAGE, (node_id,)):
+                    self._add_row(node_id, *usage)
+
+    def _add_row(self, node_id: str, cpu: int, memory: int, disk: int, ports: bytes | None) -> None:
+        self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
 
 
 def _ports_of(resources: AllocatedResources) -> list[AllocatedPort]:

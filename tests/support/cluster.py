@@ -1,4 +1,4 @@
-"""A cluster held in plain lists: the scheduler's view without a store, and what a plan does to it."""
+"""A cluster in plain dictionaries: the scheduler's view without a store; commits plans too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ListCluster:
         self.purged: set[tuple[str, str]] = set()
         self.nodes: dict[str, Node] = {}
         self.allocs: dict[str, Allocation] = {}
-        self.deployments: dict[str, Deployment] = {}
+        self.deployment_table: dict[str, Deployment] = {}
         self.volumes: dict[str, HostVolume] = {}
         self.csi: dict[tuple[str, str], dict[str, Any]] = {}
         self.claims: dict[str, TaskGroupVolumeClaim] = {}
@@ -87,9 +87,15 @@ class ListCluster:
 
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
         mine = [
-            d for d in self.deployments.values() if (d.namespace, d.job_id) == (namespace, job_id)
+            d
+            for d in self.deployment_table.values()
+            if (d.namespace, d.job_id) == (namespace, job_id)
         ]
         return max(mine, key=lambda deployment: deployment.create_index, default=None)
+
+    def deployments(self, namespace: str, job_id: str) -> list[Deployment]:
+        key = (namespace, job_id)
+        return [d for d in self.deployment_table.values() if (d.namespace, d.job_id) == key]
 
     def host_volume(self, volume_id: str) -> HostVolume | None:
         return self.volumes.get(volume_id)
@@ -110,14 +116,18 @@ class ListCluster:
         """What the state does with a committed plan, as far as the scheduler sees it."""
         self.changed()
         if result.deployment is not None:
-            kept = self.deployments.get(result.deployment.id)
-            self.deployments[result.deployment.id] = replace(
-                result.deployment, create_index=kept.create_index if kept else self.index
+            kept = self.deployment_table.get(result.deployment.id)
+            self.deployment_table[result.deployment.id] = replace(
+                result.deployment,
+                create_index=kept.create_index if kept else self.index,
+                task_groups={
+                    name: replace(state) for name, state in result.deployment.task_groups.items()
+                },
             )
         for change in result.deployment_updates:
-            if change.deployment_id in self.deployments:
-                known = self.deployments[change.deployment_id]
-                self.deployments[known.id] = replace(known, status=change.status)
+            if change.deployment_id in self.deployment_table:
+                known = self.deployment_table[change.deployment_id]
+                self.deployment_table[known.id] = replace(known, status=change.status)
         for stop in result.stops:
             known_alloc = self.allocs[stop.alloc_id]
             states = list(known_alloc.alloc_states or ())
@@ -188,7 +198,7 @@ class ListCluster:
             previous = self.allocs.get(placed.previous_allocation)
             if previous is not None:
                 self.allocs[previous.id] = replace(previous, next_allocation=placed.id)
-            deployment = self.deployments.get(placed.deployment_id)
+            deployment = self.deployment_table.get(placed.deployment_id)
             if deployment is not None and row in columns.canary_rows:
                 state = deployment.task_groups[placed.task_group]
                 state.placed_canaries = [*(state.placed_canaries or ()), placed.id]

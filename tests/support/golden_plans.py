@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from orchgit.control.plan_check import examine_plan
 from orchgit.model.allocation import Allocation
@@ -12,10 +13,6 @@ from orchgit.model.deployment import Deployment, DeploymentStatusUpdate
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, Placements, Plan, PlanResult
 from tests.support.cluster import ListCluster
 from tests.support.golden_world import load_cluster
-
-
-class _PlanState(ListCluster):
-    pass
 
 
 def plan_problems(case: dict[str, Any]) -> list[str]:
@@ -106,7 +103,7 @@ def _add(plan: Plan, node_id: str, allocation: Allocation, cluster: ListCluster)
             name_indexes=[allocation.name_index],
             node_ids=[node_id],
             node_names=[allocation.node_name],
-            resources=resources,
+            resources=replace(resources, shared=replace(resources.shared, ports=None)),
             ports=[resources.shared.ports] if resources.shared.ports else None,
         )
     )
@@ -123,7 +120,8 @@ def _report(result: PlanResult, plan: Plan) -> dict[str, Any]:
                 for node_id, alloc_id in zip(columns.node_ids, columns.alloc_ids, strict=True)
             ]
         ),
-        "node_preemptions": _by_node([(p.node_id, p.alloc_id) for p in result.preemptions]),
+        "node_preemptions": {p.node_id: [] for p in plan.preemptions}
+        | _by_node([(p.node_id, p.alloc_id) for p in result.preemptions]),
         "rejected_nodes": sorted(result.rejected_nodes),
         "refresh": result.refresh_index > 0,
         "refresh_index": result.refresh_index,

@@ -44,7 +44,10 @@ class Report:
             for columns in plan.placements:
                 for row in range(len(columns)):
                     self._new[columns.alloc_ids[row]] = allocation_at(columns, row)
-            if plan.deployment is not None and plan.deployment.id not in self._cluster.deployments:
+            if (
+                plan.deployment is not None
+                and plan.deployment.id not in self._cluster.deployment_table
+            ):
                 self._new_deployments.add(plan.deployment.id)
         followups = sorted(played.followups, key=lambda evaluation: evaluation.wait_until)
         self._followup_index = {e.id: i for i, e in enumerate(followups)}
@@ -72,7 +75,6 @@ class Report:
                 for group, desired in (
                     annotations.desired_tg_updates if annotations else {}
                 ).items()
-                if counters(desired)
             },
             "plans": len(plans),
             "followup_evals": [self._followup(e) for e in self._followups],
@@ -237,7 +239,7 @@ class Report:
             port.label: {
                 "static": port.label in static,
                 "value": port.value,
-                "to": port.to,
+                "to": "same as the port" if port.to == port.value else port.to,
                 "host_ip": port.host_ip,
             }
             for port in shared.ports or ()

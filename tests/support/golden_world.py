@@ -33,7 +33,7 @@ def load_cluster(case: dict[str, Any]) -> ListCluster:
     for allocation in msgspec.convert(case.get("allocs", []), list[Allocation]):
         cluster.allocs[allocation.id] = allocation
     for deployment in msgspec.convert(case.get("deployments", []), list[Deployment]):
-        cluster.deployments[deployment.id] = deployment
+        cluster.deployment_table[deployment.id] = deployment
     volumes = case.get("volumes") or {}
     for volume in msgspec.convert(volumes.get("host", []), list[HostVolume]):
         cluster.volumes[volume.id] = volume

@@ -78,7 +78,7 @@ job "{job_id}" {{
       check {{
         type     = "http"
         path     = "/"
-        interval = "200ms"
+        interval = "1s"
         timeout  = "1s"
       }}
     }}

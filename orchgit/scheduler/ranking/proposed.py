@@ -94,6 +94,12 @@ class Proposed:
             self._change(row, allocation, -1)
             self.stopped[row][allocation.id] = allocation
 
+    def keep_place(self, allocation: Allocation) -> None:
+        """A failed allocation will be tried again: until then its place counts as taken."""
+        row = self.columns.rows.get(allocation.node_id)
+        if row is not None and allocation.is_client_terminal:
+            self._change(row, allocation, 1)
+
     def unstop(self, allocation: Allocation) -> None:
         row = self.columns.rows.get(allocation.node_id)
         if row is not None and self.stopped[row].pop(allocation.id, None) is not None:

@@ -33,7 +33,7 @@ from orchgit.scheduler.reconcile.deployments import (
 from orchgit.scheduler.reconcile.followups import Followups
 from orchgit.scheduler.reconcile.names import NameIndex
 from orchgit.scheduler.reconcile.reconnect import reconcile_reconnecting
-from orchgit.scheduler.reconcile.reschedule import split_by_reschedule
+from orchgit.scheduler.reconcile.reschedule import had_no_placement, split_by_reschedule
 from orchgit.scheduler.reconcile.stopping import choose_stops, client_stop_ns
 
 if TYPE_CHECKING:
@@ -107,13 +107,15 @@ class GroupReconciler:
     # --- what is out of play --------------------------------------------------------------
 
     def _drop_old_batch(self, allocs: Allocs) -> Allocs:
-        """Ended batch allocations of older versions: the new version runs them again."""
+        """Batch allocations that the servers ended, and ended ones of older versions: the job
+        runs them again."""
         if not self._world.is_batch:
             return allocs
         old = {
             alloc_id: a
             for alloc_id, a in allocs.items()
-            if a.is_terminal and a.job_version < self._job.version
+            if (a.is_server_terminal and not had_no_placement(a))
+            or (a.is_terminal and a.job_version < self._job.version)
         }
         self._desired.ignore += len(old)
         return without(allocs, old)
@@ -348,7 +350,10 @@ class GroupReconciler:
         if not (self._deployments.is_paused or self._deployments.is_failed):
             missing = update.canary - len(canaries)
             self._desired.canary += missing
-            indexes = names.next_canaries(missing, canaries.values(), destructive.values())
+            now = min(missing, self._group.count)
+            if missing > now:
+                self._desired.place += now
+            indexes = names.next_canaries(now, canaries.values(), destructive.values())
             self._changes.places += [Placement(self._group, i, canary=True) for i in indexes]
         return True
 

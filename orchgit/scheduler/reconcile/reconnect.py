@@ -33,7 +33,8 @@ def reconcile_reconnecting(
                 continue
             kept[alloc_id] = original
             for replacement in replacements:
-                stops[replacement.id] = Stop(replacement, RECONNECTED)
+                direct = replacement.previous_allocation == alloc_id
+                stops[replacement.id] = Stop(replacement, RECONNECTED if direct else NOT_NEEDED)
     return kept, list(stops.values())
 
 
