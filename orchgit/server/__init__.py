@@ -1,4 +1,4 @@
 """The server: its config and the composition root that builds every part in order.
 
-Entry points: `config.ServerConfig`, `config_file.read_config`, `server.Server`.
+Entry points: `config.ServerConfig`, `server.Server`.
 """
