@@ -177,7 +177,10 @@ class Driver(Protocol):
         """
 
     async def destroy_task(self, handle: TaskHandle) -> None:
-        """Forget it and everything left of it, killing it first if it runs. May be repeated."""
+        """Forget it and everything left of it, killing it first if it runs. May be repeated.
+
+        The handle's `driver` and `key` are enough: a start that a crash cut short left no more.
+        """
 
     async def signal_task(self, handle: TaskHandle, signal: str) -> None:
         """Send one signal by name (`SIGHUP`) to its main process."""

@@ -80,16 +80,6 @@ def detect(root: Path = Path("/sys/fs/cgroup")) -> CgroupLayout:
     return CgroupLayout(unified=str(unified) if hybrid else "", controllers=controllers)
 
 
-def prepare(layout: CgroupLayout) -> None:
-    """Make the parent group; under v2 its children get their controllers from it."""
-    if layout.mode != "v2":
-        return
-    for directory in (layout.unified, f"{layout.unified}/{_PARENT}"):
-        os.makedirs(directory, exist_ok=True)
-        for controller in ("cpu", "memory", "pids", "cpuset"):
-            _write(f"{directory}/cgroup.subtree_control", f"+{controller}")
-
-
 def process_stats(pid: int, group: ControlGroup | None) -> TaskStats:
     """Counters summed over a task's processes, for groups without controllers."""
     pids = _members(group.kill) if group and group.kill else [pid]
@@ -145,11 +135,3 @@ def _text(path: str) -> str:
         return Path(path).read_text()
     except OSError:
         return ""
-
-
-def _write(path: str, text: str) -> bool:
-    try:
-        Path(path).write_text(text)
-    except OSError:
-        return False
-    return True

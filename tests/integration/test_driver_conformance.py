@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.drivers.base import Driver, TaskConfig
+from agent.drivers.base import Driver, TaskConfig, TaskHandle
 from orchgit.errors import DriverError
 from tests.support import docker_engine
 from tests.support.driver_rigs import Rig, exec_works, log_text, rig, task_config
@@ -122,6 +122,18 @@ def test_destroying_ends_and_forgets_it(name: str, tmp_path: Path) -> None:
         await driver.destroy_task(handle)
         with pytest.raises(DriverError, match=r"^cannot"):
             await driver.wait_task(handle)
+
+    run(name, tmp_path, scenario)
+
+
+def test_a_start_whose_handle_was_lost_can_be_destroyed_by_its_key(
+    name: str, tmp_path: Path
+) -> None:
+    async def scenario(driver, rig, configure):
+        task = configure(rig.runs())
+        handle = await driver.start_task(task)
+        await driver.destroy_task(TaskHandle(driver=name, key=task.key, started_ns=0))
+        assert not await driver.recover_task(handle)
 
     run(name, tmp_path, scenario)
 

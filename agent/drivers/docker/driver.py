@@ -207,8 +207,13 @@ class DockerDriver:
         end = self._ends.pop(handle.key, None)
         if end is not None:
             end.cancel()
-        await self._call(engine.remove, handle.state["container"])
+        await self._call(self._remove, engine, handle)
         (self._positions / group_name(handle.key)).unlink(missing_ok=True)
+
+    def _remove(self, engine: Engine, handle: TaskHandle) -> None:
+        """By its label: a start that a crash cut short has left no id."""
+        for container in engine.find(f"{KEY_LABEL}={handle.key}"):
+            engine.remove(container)
 
     async def signal_task(self, handle: TaskHandle, signal: str) -> None:
         engine = await self._connected()

@@ -120,6 +120,13 @@ class Engine:
         what = f"inspect container {container[:12]}"
         return _container(self._call(what, lambda: self._api.inspect_container(container)))
 
+    def find(self, label: str) -> list[str]:
+        """The ids of all containers, ended ones too, with this `name=value` label."""
+        found = self._call(
+            "list containers", lambda: self._api.containers(all=True, filters={"label": label})
+        )
+        return [str(one["Id"]) for one in found]
+
     def exists(self, container: str) -> bool:
         try:
             self.inspect(container)

@@ -89,10 +89,3 @@ def test_limits_for_a_container_runtime() -> None:
         "cpu": {"shares": 500, "cpus": "0,2"},
     }
     assert cgroups.oci_resources(TaskResources(cpu_shares=1))["cpu"] == {"shares": 2}
-
-
-def test_a_v2_parent_hands_its_controllers_down(tmp_path: Path) -> None:
-    root = tree(tmp_path / "cgroup", "v2")
-    cgroups.prepare(cgroups.detect(root))
-    assert (root / "orchgit").is_dir()
-    assert (root / "orchgit" / "cgroup.subtree_control").read_text().startswith("+")
