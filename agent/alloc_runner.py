@@ -103,7 +103,7 @@ class AllocRunner:
 
     def update(self, alloc: Allocation, job: Job) -> None:
         """What the servers want now. A stop ends the tasks; the rest is taken in place."""
-        before = self.context.alloc
+        before, served = self.context.alloc, _served(self.context)
         if alloc.modify_index and alloc.modify_index <= before.modify_index:
             return
         self.context.alloc, self.context.job = alloc, job
@@ -114,9 +114,8 @@ class AllocRunner:
         if alloc.is_server_terminal:
             self.stop(_killing(self.clock.now_ns(), alloc.desired_description))
         elif not self.local.finished:
-            for runner in self.tasks.values():
-                runner.update()
-            self._start_group_services()
+            if _served(self.context) != served:
+                self._register_again()
             self._health.begin()
 
     def stop(self, because: TaskEvent) -> None:
@@ -315,6 +314,12 @@ class AllocRunner:
             interpolate = self._group_setup().environment().interpolate
             self.services.start("", services, interpolate, self._run_in_task)
 
+    def _register_again(self) -> None:
+        """What is registered has changed in place; anything else must not disturb the checks."""
+        for runner in self.tasks.values():
+            runner.update()
+        self._start_group_services()
+
     def _group_setup(self) -> TaskSetup:
         """Group services are interpolated with the environment of the group's first task."""
         return self.tasks[self.context.group.tasks[0].name].setup()
@@ -337,6 +342,17 @@ class AllocRunner:
 
     def _changed(self) -> None:
         self._wake.set()
+
+
+def _served(context: AllocContext) -> tuple[object, ...]:
+    """All that service registrations and checks are made of."""
+    status = context.alloc.deployment_status
+    return (
+        context.group.services,
+        [task.services for task in context.group.tasks],
+        context.alloc.allocated_resources,
+        status is not None and status.canary,
+    )
 
 
 def _killing(now_ns: int, why: str) -> TaskEvent:

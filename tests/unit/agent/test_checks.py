@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -271,5 +272,22 @@ def test_check_restart_restarts_the_task_by_its_policy(tmp_path: Path) -> None:
             event.message for event in rig.state(runner).events
         ]
         assert runner.tasks["web"].record.restart_count == 1
+
+    with_rig(tmp_path, scenario)
+
+
+def test_an_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        check = ServiceCheck(name="alive", type="script", command="echo", interval_ns=S)
+        job = mock_job(mock_task(services=[Service(name="web", checks=[check])]))
+        runner = rig.deliver(job)
+        await rig.until_status(runner, "running")
+        (before,) = runner.services.checks.values()
+        rig.update(runner.context.alloc, job, desired_description="the same")
+        assert list(runner.services.checks.values()) == [before]
+        changed = mock_job(mock_task(services=[Service(name="web2", checks=[check])]))
+        rig.update(runner.context.alloc, msgspec.structs.replace(changed, version=1))
+        (entry,) = rig.services.registrations()
+        assert entry.service_name == "web2"
 
     with_rig(tmp_path, scenario)
