@@ -31,6 +31,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.replication.snapshotting import snapshot_index, write_snapshot
 from tests.support.factories import make_evaluation, make_job, make_node, make_placements
 from tests.support.state import running_state
 
@@ -184,7 +185,10 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await state.propose(register("a"))
+            await asyncio.gather(*(state.propose(Noop()) for _ in range(50)))
             index, term = state.store.watch.applied_index, state.term
+            with state.store.snapshot() as snapshot:
+                assert snapshot.index == index
         async with running_state(tmp_path) as state:
             assert await job_ids(state) == ["a"]
             assert state.store.watch.applied_index == index + 1, "one entry for the new term"
@@ -251,6 +255,20 @@ def test_the_log_is_cut_behind_snapshots_and_the_rest_replayed(tmp_path: Path) -
         (tmp_path / "state" / "state.db").unlink()
         async with running_state(tmp_path, **options) as state:
             assert len(await job_ids(state)) == 300
+
+    run(scenario())
+
+
+def test_a_snapshot_says_what_is_in_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_state(tmp_path) as state:
+            await _fill(state, 10)
+            index = write_snapshot(state.store, tmp_path / "copy.db")
+            assert index == snapshot_index(tmp_path / "copy.db") == state.store.watch.applied_index
+            await _fill(state, 20)
+        with sqlite3.connect(tmp_path / "copy.db") as copy:
+            assert copy.execute("SELECT count(*) FROM jobs").fetchone() == (10,)
+            assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
     run(scenario())
 

@@ -274,6 +274,37 @@ def test_an_updated_one_counts_for_its_new_deployment(
     assert (state.placed_allocs, state.healthy_allocs) == (1, 1)
 
 
+def test_health_known_before_counts_in_the_new_deployment_too(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
+    deployment = deploy(cluster, job, node, 1)
+    (alloc_id,) = allocs(cluster, deployment)
+    cluster.report(node, alloc_id, deployment_healthy=True)
+    later = make_deployment(job)
+    update = AllocUpdate(alloc_id, deployment_id=later.id)
+    cluster.plan(job, deployment=later, updates=[update])
+    state = cluster.deployment(later).task_groups["web"]
+    assert (state.placed_allocs, state.healthy_allocs) == (1, 1)
+
+
+def test_later_placements_do_not_move_the_deadline(cluster: Cluster, job: Job, node: Node) -> None:
+    deployment = deploy(cluster, job, node, 1)
+    placements = make_placements(job, [node], 1, deployment_id=deployment.id)
+    cluster.do(
+        ApplyPlan(
+            now_ns=NOW_NS + 60_000_000_000,
+            namespace="default",
+            job_id=job.id,
+            job_version=0,
+            eval_id="",
+            result=PlanResult(placements=[placements]),
+        )
+    )
+    state = cluster.deployment(deployment).task_groups["web"]
+    assert state.placed_allocs == 2
+    assert state.require_progress_by == datetime_of_ns(NOW_NS) + DEADLINE
+
+
 def test_a_deployment_that_a_later_plan_changes_keeps_its_counts(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
