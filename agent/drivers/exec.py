@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,21 @@ from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
 
 _DEFAULT_USER = "nobody"
+_ROOT = "root"
 _RUN_DIR = "/run/orchgit"
+
+
+class ExecOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's `exec` plugin options."""
+
+    enabled: bool = True
+    denied_users: tuple[str, ...] = (_ROOT,)
+    allow_caps: tuple[str, ...] = oci.DEFAULT_CAPABILITIES
+    chroot_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(oci.HOST_PATHS))
+    """What of the host a task sees, and where."""
+
+
+_DEFAULT_OPTIONS = ExecOptions()
 
 
 class ExecDriver(SupervisedDriver):
@@ -43,12 +56,12 @@ class ExecDriver(SupervisedDriver):
         supervisor: SupervisorClient,
         layout: CgroupLayout,
         data_dir: Path,
-        host_paths: Mapping[str, str] = oci.HOST_PATHS,
+        options: ExecOptions = _DEFAULT_OPTIONS,
     ) -> None:
         super().__init__(supervisor)
         self._layout = layout
         self._starting = StartLocks()
-        self._host_paths = host_paths
+        self._options = options
         node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
         self._run_dir = Path(_RUN_DIR, node)
         self._probe: asyncio.Task[Probe] | None = None
@@ -68,8 +81,8 @@ class ExecDriver(SupervisedDriver):
         runtime = await self._runtime()
         isolation = decode_config(self.name, task.task_name, task.config, oci.Isolation)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
-        user = resolve_user(task.user or _DEFAULT_USER)
-        assert user is not None
+        oci.check_capabilities(isolation, self._options.allow_caps)
+        user = self._user(task)
         async with self._starting.of(task.key):
             if await self._supervisor.status(task.key) is None:
                 await self._remove_container(task.key)
@@ -95,6 +108,18 @@ class ExecDriver(SupervisedDriver):
     async def stats(self, handle: TaskHandle) -> TaskStats:
         return self._layout.stats(group_name(handle.key))
 
+    def _user(self, task: TaskConfig) -> UserIds:
+        name = task.user or _DEFAULT_USER
+        user = resolve_user(name)
+        assert user is not None
+        denied = self._options.denied_users
+        if name in denied or (user.uid == 0 and _ROOT in denied):
+            raise DriverError(
+                f'cannot run task {task.task_name} as "{name}": the agent\'s config has it in '
+                "exec.denied_users"
+            )
+        return user
+
     # -- bundle --------------------------------------------------------------------------------
 
     def _bundle(self, key: str) -> Path:
@@ -105,7 +130,7 @@ class ExecDriver(SupervisedDriver):
             cgroups_path=self._layout.oci_path(group_name(task.key)),
             resources=oci_resources(task.resources),
         )
-        config = oci.bundle_config(task, isolation, user, runtime, self._host_paths)
+        config = oci.bundle_config(task, isolation, user, runtime, self._options.chroot_env)
         bundle = self._bundle(task.key)
         bundle.mkdir(parents=True, mode=0o700)
         path = bundle / "config.json"
@@ -172,6 +197,8 @@ class ExecDriver(SupervisedDriver):
         return await asyncio.shield(self._probe)
 
     async def _find(self) -> Probe:
+        if not self._options.enabled:
+            return Probe(problems=("disabled in the agent's config",))
         if os.geteuid() != 0:
             return Probe(problems=("exec needs the agent to run as root",))
         return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"))

@@ -7,12 +7,14 @@ into it read-only, and the task's `local`, `secrets`, `tmp` and the shared `allo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
 from agent.drivers.base import Mount, TaskConfig
 from agent.drivers.users import UserIds
+from orchgit.errors import DriverError
 
 HOST_PATHS: Mapping[str, str] = {
     path: path
@@ -43,8 +45,8 @@ class Isolation(msgspec.Struct, frozen=True):
     command: str
     args: list[str] = []
     work_dir: str = ""
-    pid_mode: str = "private"
-    ipc_mode: str = "private"
+    pid_mode: Literal["private", "host"] = "private"
+    ipc_mode: Literal["private", "host"] = "private"
     cap_add: list[str] = []
     cap_drop: list[str] = []
 
@@ -105,6 +107,16 @@ def _process(task: TaskConfig, isolation: Isolation, user: UserIds) -> dict[str,
         },
         "noNewPrivileges": True,
     }
+
+
+def check_capabilities(isolation: Isolation, allowed: Collection[str]) -> None:
+    """DriverError for a capability that the agent's config does not let jobs add."""
+    for name in isolation.cap_add:
+        if _plain(name) not in allowed:
+            raise DriverError(
+                f'cannot add capability "{name}": the agent\'s config does not have it in '
+                "exec.allow_caps"
+            )
 
 
 def _capabilities(isolation: Isolation) -> list[str]:

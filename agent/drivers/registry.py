@@ -18,7 +18,7 @@ from agent.drivers.base import Driver
 from agent.drivers.cgroups import CgroupLayout
 from agent.drivers.docker.container import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
-from agent.drivers.exec import ExecDriver
+from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.mock import MockDriver
 from agent.drivers.raw_exec import RawExecDriver
 from agent.supervisor.client import SupervisorClient
@@ -76,7 +76,8 @@ def _raw_exec(context: DriverContext) -> Driver:
 
 
 def _exec(context: DriverContext) -> Driver:
-    return ExecDriver(context.supervisor, context.cgroups, context.data_dir)
+    options = msgspec.convert(dict(context.options.get("exec", {})), ExecOptions)
+    return ExecDriver(context.supervisor, context.cgroups, context.data_dir, options)
 
 
 def _docker(context: DriverContext) -> Driver:

@@ -13,9 +13,10 @@ import pytest
 
 from agent.drivers import cgroups
 from agent.drivers.base import ExitResult, Mount, TaskConfig, TaskHandle, TaskResources
-from agent.drivers.exec import ExecDriver
+from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.supervised import group_name
 from agent.supervisor.client import SupervisorClient
+from orchgit.errors import DriverError
 from tests.support.driver_rigs import exec_works, log_text, task_config
 
 pytestmark = pytest.mark.skipif(not exec_works(), reason="needs root and crun or runc")
@@ -30,10 +31,12 @@ def make(directory: Path, config: dict[str, object], **fields: object) -> TaskCo
     return task_config(directory, config, alloc_id=alloc_id, **fields)
 
 
-def run(directory: Path, scenario: Callable[[ExecDriver], Awaitable[None]]) -> None:
+def run(
+    directory: Path, scenario: Callable[[ExecDriver], Awaitable[None]], **options: object
+) -> None:
     async def body() -> None:
         supervisor = SupervisorClient(directory / "supervisor")
-        driver = ExecDriver(supervisor, cgroups.detect(), directory)
+        driver = ExecDriver(supervisor, cgroups.detect(), directory, ExecOptions(**options))
         try:
             async with asyncio.timeout(60):
                 await scenario(driver)
@@ -43,7 +46,7 @@ def run(directory: Path, scenario: Callable[[ExecDriver], Awaitable[None]]) -> N
     asyncio.run(body())
 
 
-def run_once(directory: Path, task: TaskConfig) -> tuple[ExitResult, str]:
+def run_once(directory: Path, task: TaskConfig, **options: object) -> tuple[ExitResult, str]:
     """Run a task to its end; its result and its output."""
     results: list[ExitResult] = []
 
@@ -52,7 +55,7 @@ def run_once(directory: Path, task: TaskConfig) -> tuple[ExitResult, str]:
         results.append(await driver.wait_task(handle))
         await driver.destroy_task(handle)
 
-    run(directory, scenario)
+    run(directory, scenario, **options)
     return results[0], log_text(task)
 
 
@@ -68,8 +71,42 @@ def test_it_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path)
 def test_it_is_nobody_unless_the_job_says_who(tmp_path: Path) -> None:
     _, output = run_once(tmp_path, make(tmp_path, script("id -u; id -g")))
     assert output == "65534\n65534\n"
-    _, output = run_once(tmp_path, make(tmp_path, script("id -u"), user="root"))
+    _, output = run_once(tmp_path, make(tmp_path, script("id -u"), user="root"), denied_users=())
     assert output == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "config", "reason"),
+    [
+        ({"user": "root"}, {}, "exec.denied_users"),
+        ({"user": "0:65534"}, {}, "exec.denied_users"),
+        ({}, {"cap_add": ["sys_admin"]}, "exec.allow_caps"),
+        ({}, {"pid_mode": "shared"}, "pid_mode"),
+    ],
+)
+def test_what_the_node_does_not_allow_is_refused(
+    tmp_path: Path, fields: dict[str, object], config: dict[str, object], reason: str
+) -> None:
+    async def scenario(driver: ExecDriver) -> None:
+        with pytest.raises(DriverError, match=reason):
+            await driver.start_task(make(tmp_path, {**script("true"), **config}, **fields))
+
+    run(tmp_path, scenario)
+
+
+def test_the_hosts_processes_may_be_seen_if_the_job_says_so(tmp_path: Path) -> None:
+    config = {**script("test -d /proc/$PPID && echo seen"), "pid_mode": "host"}
+    _, output = run_once(tmp_path, make(tmp_path, config))
+    assert output == "seen\n"
+
+
+def test_capabilities_may_be_dropped(tmp_path: Path) -> None:
+    text = "grep CapBnd /proc/self/status"
+    _, all_of_them = run_once(tmp_path, make(tmp_path, script(text)))
+    config = {**script(text), "cap_drop": ["all"], "cap_add": ["chown"]}
+    _, one = run_once(tmp_path, make(tmp_path, config))
+    assert int(one.split()[1], 16) == 1
+    assert int(all_of_them.split()[1], 16).bit_count() == 13
 
 
 def test_its_directories_are_shared_with_the_allocation(tmp_path: Path) -> None:
