@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
-from orchgit.model.resources import AllocatedPort, AllocatedResources, NetworkResource
+from orchgit.model.resources import AllocatedPort, AllocatedResources
+from orchgit.scheduler.fit import capacity_of
+from orchgit.scheduler.networks import parse_ports, ports_of
 
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
 
@@ -37,13 +39,12 @@ def ask_of(
     if resources is None:
         return Ask()
     total = resources.total()
-    shared = [*(resources.shared.ports or ()), *(ports or ())]
     return Ask(
         total.cpu_shares,
         total.memory_mb,
         total.disk_mb,
         tuple(total.cores),
-        tuple(_port_uses(resources, shared)),
+        tuple(_port_uses(resources, ports)),
         tuple(
             (f"{device.vendor}/{device.type}/{device.name}", instance)
             for task in resources.tasks.values()
@@ -53,21 +54,14 @@ def ask_of(
     )
 
 
-def _port_uses(resources: AllocatedResources, shared: list[AllocatedPort]) -> Iterable[PortUse]:
-    for port in shared:
-        if not port.ignore_collision:
-            yield port.host_ip, port.value
-    if not shared:
-        yield from _network_ports(resources.shared.networks)
-    for task in resources.tasks.values():
-        yield from _network_ports(task.networks)
-
-
-def _network_ports(networks: list[NetworkResource] | None) -> Iterable[PortUse]:
-    for network in networks or ():
-        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ())):
-            if not port.ignore_collision:
-                yield network.ip, port.value
+def _port_uses(
+    resources: AllocatedResources, ports: Sequence[AllocatedPort] | None
+) -> Iterable[PortUse]:
+    """Ports of its own come with an allocation's placement; the networks then only repeat them."""
+    if not ports:
+        return ports_of(resources)
+    both = (*(resources.shared.ports or ()), *ports)
+    return [(port.host_ip, port.value) for port in both if not port.ignore_collision]
 
 
 @dataclass(slots=True)
@@ -95,22 +89,16 @@ class NodeUsage:
             refusal = refusal or self._add_devices(ask.devices)
         return refusal
 
-    def add_many(self, ask: Ask, count: int) -> None:
-        """`count` asks without cores, ports or devices."""
-        self.cpu_shares += ask.cpu_shares * count
-        self.memory_mb += ask.memory_mb * count
-        self.disk_mb += ask.disk_mb * count
-
     def over(self, node: Node) -> str:
         """The first dimension of the node that is exceeded, or an empty string."""
-        has, kept = node.node_resources, node.reserved_resources
-        if self.cpu_shares > has.cpu.cpu_shares - kept.cpu.cpu_shares:
+        cpu_shares, memory_mb, disk_mb = capacity_of(node)
+        if self.cpu_shares > cpu_shares:
             return "cpu"
         if not self.cores.issubset(_reservable_cores(node)):
             return "cores"
-        if self.memory_mb > has.memory.memory_mb - kept.memory.memory_mb:
+        if self.memory_mb > memory_mb:
             return "memory"
-        if self.disk_mb > has.disk.disk_mb - kept.disk.disk_mb:
+        if self.disk_mb > disk_mb:
             return "disk"
         return ""
 
@@ -168,18 +156,12 @@ def usage_of(node: Node, allocations: Iterable[Allocation]) -> NodeUsage:
     return usage
 
 
-def reserved_ports(node: Node) -> Iterable[int]:
-    yield from port_ranges(node.reserved_resources.networks.reserved_host_ports)
+def reserved_ports(node: Node) -> set[int]:
+    reserved = parse_ports(node.reserved_resources.networks.reserved_host_ports)
     for network in node.node_resources.node_networks or ():
         for address in network.addresses:
-            yield from port_ranges(address.reserved_ports)
-
-
-def port_ranges(text: str) -> Iterable[int]:
-    """The ports of `22,80,8000-8010`."""
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+            reserved |= parse_ports(address.reserved_ports)
+    return reserved
 
 
 def _reservable_cores(node: Node) -> set[int]:

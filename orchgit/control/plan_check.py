@@ -15,14 +15,14 @@ from typing import Protocol
 import msgspec
 
 from orchgit.control.node_usage import Ask, NodeUsage, ask_of, usage_of
-from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.allocation import Allocation, ClientStatus, alloc_name
 from orchgit.model.deployment import Deployment
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Eligibility, Node, NodeStatus
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, Placements, Plan, PlanResult
-
-SINGLE_WRITER = "single-node-single-writer"
+from orchgit.model.volume import VolumeRequest
+from orchgit.scheduler.fit import SINGLE_WRITER, volume_source
 
 
 class PlanView(Protocol):
@@ -80,11 +80,6 @@ class NodeChange:
         return not (self.stops or self.updates or self.preemptions)
 
 
-def check_plan(plan: Plan, view: PlanView) -> PlanResult:
-    """The committable part of `plan`; see `examine_plan` for the reasons of what is missing."""
-    return examine_plan(plan, view).result
-
-
 def examine_plan(plan: Plan, view: PlanView, source: UsageSource | None = None) -> PlanCheck:
     """Judge every node of the plan."""
     judge = _Judge(plan, view, source or ReadUsage())
@@ -138,7 +133,7 @@ class _Judge:
         self._view = view
         self._source = source
         self._asks: list[Ask | None] = [None] * len(plan.placements)
-        self._writers: dict[tuple[str, str, int, str], frozenset[str]] = {}
+        self._writers: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
         self.reasons: dict[str, str] = {}
         self.usages: dict[str, NodeUsage] = {}
 
@@ -230,37 +225,35 @@ class _Judge:
 
     def _writer_conflict(self, node: Node, change: NodeChange) -> str:
         """A host volume for a single writer has one user; most plans have no such volume."""
-        wanted: list[str] = []
-        for number, _ in change.rows:
-            placements = self._plan.placements[number]
-            wanted.extend(
-                self._written(
-                    placements.namespace,
-                    placements.job_id,
-                    placements.job_version,
-                    placements.task_group,
-                )
-            )
+        wanted = [
+            volume
+            for number, row in change.rows
+            for volume in self._written_by_row(self._plan.placements[number], row)
+        ]
         if not wanted:
             return ""
         taken = {
             volume
             for held in self._staying(node.id, change)
-            for volume in self._written(
-                held.namespace, held.job_id, held.job_version, held.task_group
-            )
+            for volume in _sources(self._written(held), held.name)
         }
         if len(wanted) != len(set(wanted)) or not taken.isdisjoint(wanted):
             return "conflicting claims for host volume with single-writer"
         return ""
 
-    def _written(self, namespace: str, job_id: str, version: int, group: str) -> frozenset[str]:
-        """Host volumes of which the group wants to be the only writer."""
-        key = (namespace, job_id, version, group)
+    def _written_by_row(self, placements: Placements, row: int) -> list[str]:
+        requests = self._written(placements)
+        if not requests:
+            return []
+        index = placements.name_indexes[row]
+        return _sources(requests, alloc_name(placements.job_id, placements.task_group, index))
+
+    def _written(self, owner: Allocation | Placements) -> list[VolumeRequest]:
+        """Host volumes of which the owner's group wants to be the only writer."""
+        key = (owner.namespace, owner.job_id, owner.job_version, owner.task_group)
         if key not in self._writers:
-            job = self._view.job_version(namespace, job_id, version)
-            found = job.group(group) if job else None
-            self._writers[key] = _single_writer_volumes(found)
+            job = self._view.job_version(*key[:3])
+            self._writers[key] = _single_writer_volumes(job.group(key[3]) if job else None)
         return self._writers[key]
 
     def _group(self, allocation: Allocation) -> TaskGroup | None:
@@ -270,16 +263,17 @@ class _Judge:
         return job.group(allocation.task_group) if job else None
 
 
-def _single_writer_volumes(group: TaskGroup | None) -> frozenset[str]:
+def _single_writer_volumes(group: TaskGroup | None) -> list[VolumeRequest]:
     requests = (group.volumes or {}).values() if group else ()
-    return frozenset(
-        request.source
+    return [
+        request
         for request in requests
-        if request.type == "host"
-        and request.access_mode == SINGLE_WRITER
-        and not request.read_only
-        and not request.per_alloc
-    )
+        if request.type == "host" and request.access_mode == SINGLE_WRITER and not request.read_only
+    ]
+
+
+def _sources(requests: list[VolumeRequest], name: str) -> list[str]:
+    return [volume_source(request, name) for request in requests]
 
 
 def _whole(plan: Plan, changes: dict[str, NodeChange], view: PlanView) -> PlanResult:

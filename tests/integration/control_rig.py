@@ -1,104 +1,50 @@
-"""A leader on a real log and store, with its RPC port, and workers and agents that talk to it.
-
-The scheduler of these tests puts every missing allocation on the first ready node: what is tested
-is the way to it and from it.
-"""
+"""A leader on a real log and store, with its RPC port, and workers and agents that talk to it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, TypeVar
 
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_port import RpcLeader
 from orchgit.control.reign import ControlConfig
+from orchgit.control.worker import StoreViews
 from orchgit.control.worker_loop import WorkerLoop
 from orchgit.ids import RandomIds
-from orchgit.model.allocation import Allocation
-from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
-from orchgit.model.plan import AllocStop, Plan
 from orchgit.model.resources import NetworkResource
-from orchgit.replication.commands import JobUpsert, RegisterJob, RegisterNode
+from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.schedule import schedule
 from orchgit.services.services import NodeServices
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
-from orchgit.wire.channel import LeaderChannel
-from tests.support.factories import make_evaluation, make_node, make_placements
+from orchgit.wire import methods
+from orchgit.wire.channel import Channel, LeaderChannel
+from orchgit.wire.messages import (
+    AgentAllocReports,
+    AgentFrame,
+    AgentHello,
+    AllocReport,
+    AllocSet,
+    ReportsAck,
+    ServerFrame,
+    Welcome,
+)
+from tests.support.factories import make_evaluation, make_node
 from tests.support.state import running_state
 
+Frame = TypeVar("Frame")
 TYPES = ("service", "batch", "system", "sysbatch")
-
-
-class StoreViews:
-    """Snapshots of the leader's own store, as the worker loop asks for views."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def reach(self, index: int, timeout_s: float) -> None:
-        (await self._store.snapshot_min_index(index, timeout_s)).close()
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[Any]:
-        with self._store.snapshot() as snapshot:
-            yield snapshot
-
-
-def first_node_schedule(evaluation: Evaluation, snapshot: Any, now_ns: int, seed: int) -> Outcome:
-    """Place what is missing on the first ready node, stop what is too much."""
-    assert isinstance(snapshot, Snapshot)
-    job = snapshot.job(evaluation.namespace, evaluation.job_id)
-    nodes = [node for node in snapshot.nodes() if node.is_ready][:1]
-    live = [
-        held
-        for held in snapshot.allocations_by_job(evaluation.namespace, evaluation.job_id)
-        if not held.is_terminal
-    ]
-    done = msgspec.structs.replace(evaluation, status=EvalStatus.COMPLETE)
-    wanted = job.task_groups[0].count if job is not None and not job.stop else 0
-    plan = _plan(evaluation, job, nodes, live, wanted)
-    if wanted > len(live) and not nodes:
-        blocked = msgspec.structs.replace(
-            evaluation,
-            id=RandomIds().new(),
-            status=EvalStatus.BLOCKED,
-            previous_eval=evaluation.id,
-            snapshot_index=snapshot.index,
-        )
-        return Outcome(msgspec.structs.replace(done, blocked_eval=blocked.id), blocked=blocked)
-    return Outcome(done, plan=None if plan.is_no_op else plan)
-
-
-def _plan(
-    evaluation: Evaluation, job: Job | None, nodes: list[Node], live: list[Allocation], wanted: int
-) -> Plan:
-    plan = Plan(
-        eval_id=evaluation.id,
-        namespace=evaluation.namespace,
-        job_id=evaluation.job_id,
-        job_version=job.version if job else 0,
-        priority=evaluation.priority,
-    )
-    if job is not None and nodes and wanted > len(live):
-        ids = [RandomIds().new() for _ in range(wanted - len(live))]
-        plan.placements = [
-            make_placements(job, nodes, len(ids), eval_id=evaluation.id, alloc_ids=ids)
-        ]
-    plan.stops = [AllocStop(alloc_id=held.id, node_id=held.node_id) for held in live[wanted:]]
-    return plan
 
 
 def agent_node(**fields: Any) -> Node:
@@ -129,8 +75,11 @@ class Rig:
         await self.state.propose(RegisterJob(upsert=JobUpsert(job), evaluation=evaluation))
         return evaluation
 
-    async def add_node(self, node: Node) -> None:
-        await self.state.propose(RegisterNode(node=node))
+    async def restart_control(self) -> None:
+        """Lose the leadership and gain it again: everything in memory is built anew."""
+        await self.control.stop()
+        await self.control.start()
+        await self.control.ready()
 
     async def until(self, *targets: str, read: Any, timeout_s: float = 10.0) -> Any:
         """The first truthy `read(snapshot)`, looked at whenever one of the tables changes."""
@@ -153,14 +102,15 @@ class Rig:
         return found
 
     @contextlib.asynccontextmanager
-    async def worker(self, schedule: Any = first_node_schedule) -> AsyncIterator[WorkerLoop]:
+    async def worker(self) -> AsyncIterator[WorkerLoop]:
         """A worker in this process that talks to the leader over its RPC port."""
         channel = LeaderChannel([self.rpc.address])
+        reader = Store.open_reader(self.store.path)
         loop = WorkerLoop(
             RpcLeader(channel, "worker"),
-            StoreViews(self.store),
+            StoreViews(reader),
             schedule,
-            self.clock,
+            SystemClock(),
             RandomIds(),
             TYPES,
         )
@@ -171,6 +121,69 @@ class Rig:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await channel.close()
+            reader.close()
+
+
+class StreamAgent:
+    """The agent's end of a node stream, by hand."""
+
+    def __init__(self, rig: Rig, node: Node) -> None:
+        self.node = node
+        self._channel = Channel(rig.rpc.address)
+        self._out: asyncio.Queue[AgentFrame | None] = asyncio.Queue()
+        self.frames: AsyncIterator[ServerFrame] = self._channel.stream(
+            methods.CONNECT_NODE, self._send()
+        )
+        self._seq = 0
+
+    async def _send(self) -> AsyncIterator[AgentFrame]:
+        while (frame := await self._out.get()) is not None:
+            yield frame
+
+    def send(self, frame: AgentFrame) -> None:
+        self._out.put_nowait(frame)
+
+    async def hello(self) -> Welcome:
+        self.send(AgentHello(node=self.node))
+        welcome = await anext(self.frames)
+        assert isinstance(welcome, Welcome)
+        return welcome
+
+    async def report(self, *reports: AllocReport) -> None:
+        """Send reports and wait until they are applied."""
+        self._seq += 1
+        self.send(AgentAllocReports(seq=self._seq, reports=list(reports)))
+        while (await self.next_of(ReportsAck)).seq != self._seq:
+            pass
+
+    async def next_of(self, kind: type[Frame]) -> Frame:
+        async with asyncio.timeout(10):
+            async for frame in self.frames:
+                if isinstance(frame, kind):
+                    return frame
+        raise AssertionError("the stream ended")
+
+    async def changes(self) -> AllocSet:
+        """The next set with changed allocations in it."""
+        while not (frame := await self.next_of(AllocSet)).changed:
+            pass
+        return frame
+
+    async def close(self) -> None:
+        self._out.put_nowait(None)
+        await self._channel.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
+    """An agent that has reported everything: its node is ready."""
+    agent = StreamAgent(rig, node)
+    try:
+        await agent.hello()
+        await agent.report()
+        yield agent
+    finally:
+        await agent.close()
 
 
 @contextlib.asynccontextmanager

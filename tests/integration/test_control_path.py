@@ -3,94 +3,207 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-from orchgit.model.node import Node
-from orchgit.wire import methods
-from orchgit.wire.channel import Channel
+import pytest
+
+from orchgit.clock import FakeClock, SystemClock
+from orchgit.control.leader import Control
+from orchgit.errors import InvalidInputError, NotLeaderError, UnavailableError
+from orchgit.ids import RandomIds
+from orchgit.model.allocation import ClientStatus, DesiredStatus
+from orchgit.model.evaluation import EvalStatus
+from orchgit.model.node import NodeStatus
+from orchgit.replication.commands import DeregisterJob, JobDeletion
+from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import (
-    AgentAllocReports,
-    AgentFrame,
-    AgentHello,
+    AgentHeartbeat,
+    AgentNodeUpdate,
     AllocReport,
-    AllocSet,
-    ReportsAck,
-    ServerFrame,
-    Welcome,
+    HeartbeatAck,
+    Refused,
 )
-from tests.integration.control_rig import Rig, agent_node, leader
-from tests.support.factories import make_job
+from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
+from tests.support.factories import make_evaluation, make_group, make_job, make_task
 
 
-class StreamAgent:
-    """The agent's end of a node stream, by hand."""
-
-    def __init__(self, rig: Rig, node: Node) -> None:
-        self.node = node
-        self._channel = Channel(rig.rpc.address)
-        self._out: asyncio.Queue[AgentFrame | None] = asyncio.Queue()
-        self.frames: AsyncIterator[ServerFrame] = self._channel.stream(
-            methods.CONNECT_NODE, self._send()
-        )
-        self._seq = 0
-
-    async def _send(self) -> AsyncIterator[AgentFrame]:
-        while (frame := await self._out.get()) is not None:
-            yield frame
-
-    async def hello(self) -> Welcome:
-        self._out.put_nowait(AgentHello(node=self.node))
-        welcome = await anext(self.frames)
-        assert isinstance(welcome, Welcome)
-        return welcome
-
-    def report(self, *reports: AllocReport) -> None:
-        self._seq += 1
-        self._out.put_nowait(AgentAllocReports(seq=self._seq, reports=list(reports)))
-
-    async def next_of(self, kind: type[ServerFrame]) -> ServerFrame:
-        async for frame in self.frames:
-            if isinstance(frame, kind):
-                return frame
-        raise AssertionError("the stream ended")
-
-    async def set_with_changes(self) -> AllocSet:
-        while True:
-            frame = await self.next_of(AllocSet)
-            assert isinstance(frame, AllocSet)
-            if frame.changed:
-                return frame
-
-    async def close(self) -> None:
-        self._out.put_nowait(None)
-        await self._channel.close()
-
-
-@contextlib.asynccontextmanager
-async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
-    agent = StreamAgent(rig, node)
-    try:
-        await agent.hello()
-        agent.report()
-        await agent.next_of(ReportsAck)
-        yield agent
-    finally:
-        await agent.close()
+def big_job(cpu: int = 3000, **fields: object) -> object:
+    """A job of which only one fits on a node of these tests."""
+    task = make_task()
+    task.resources.cpu = cpu
+    return make_job(task_groups=[make_group(tasks=[task])], **fields)
 
 
 def test_a_registered_job_reaches_its_node(tmp_path: Path) -> None:
     async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            job = make_job(count=2)
+            evaluation = await rig.register(job)
+            sent = await agent.changes()
+            assert [each.alloc.job_id for each in sent.changed] == [job.id] * 2
+            assert sent.changed[0].job.id == job.id
+            assert sorted(sent.wanted) == sorted(each.alloc.id for each in sent.changed)
+            ended = await rig.evaluation_ends(evaluation.id)
+            assert ended.status == EvalStatus.COMPLETE
+
+    asyncio.run(run())
+
+
+def test_a_stopped_job_is_stopped_at_its_node(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            job = make_job()
+            await rig.register(job)
+            await agent.changes()
+            deletion = JobDeletion(namespace=job.namespace, job_id=job.id)
+            await rig.state.propose(
+                DeregisterJob(deletion=deletion, evaluation=make_evaluation(job))
+            )
+            sent = await agent.changes()
+            assert sent.changed[0].alloc.desired_status == DesiredStatus.STOP
+
+    asyncio.run(run())
+
+
+def test_a_job_that_fits_nowhere_is_placed_when_a_node_comes(tmp_path: Path) -> None:
+    async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
+            ended = await rig.evaluation_ends((await rig.register(make_job())).id)
+            assert ended.blocked_eval
+            async with connected(rig, agent_node()) as agent:
+                await agent.changes()
+                blocked = await rig.evaluation_ends(ended.blocked_eval)
+                assert blocked.status == EvalStatus.COMPLETE
+
+    asyncio.run(run())
+
+
+def test_a_job_that_fits_nowhere_is_placed_when_another_ends(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            await rig.register(big_job(type="batch"))
+            first = (await agent.changes()).changed[0].alloc
+            second = big_job()
+            evaluation = await rig.register(second)
+            assert (await rig.evaluation_ends(evaluation.id)).failed_tg_allocs
+            await agent.report(AllocReport(alloc_id=first.id, client_status=ClientStatus.COMPLETE))
+            assert (await agent.changes()).changed[-1].alloc.job_id == second.id
+
+    asyncio.run(run())
+
+
+def test_a_new_leader_goes_on_with_what_is_pending_and_blocked(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            async with rig.worker():
+                blocked = await rig.evaluation_ends((await rig.register(make_job())).id)
+            pending = await rig.register(make_job())
+            await rig.restart_control()
+            async with rig.worker(), connected(rig, agent_node()):
+                await rig.evaluation_ends(pending.id)
+                await rig.evaluation_ends(blocked.blocked_eval)
+
+    asyncio.run(run())
+
+
+def test_a_server_that_does_not_lead_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            idle = Control(rig.state, SystemClock(), RandomIds())
+            with pytest.raises(NotLeaderError):
+                await idle.dequeue(("service",), 1.0)
+            with pytest.raises(NotLeaderError):
+                idle.heartbeat("node")
+            assert idle.broker_stats() == {}
+
+    asyncio.run(run())
+
+
+def node_status(rig: Rig, node_id: str) -> str:
+    with rig.store.snapshot() as snapshot:
+        node = snapshot.node(node_id)
+    assert node is not None
+    return node.status
+
+
+def test_a_silent_node_goes_down_and_comes_back_when_it_has_reported(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig, rig.worker():
             node = agent_node()
             async with connected(rig, node) as agent:
-                job = make_job(count=2)
-                evaluation = await rig.register(job)
-                sent = await agent.set_with_changes()
-                assert [each.alloc.job_id for each in sent.changed] == [job.id] * 2
-                assert sent.changed[0].job.id == job.id
-                assert sorted(sent.wanted) == sorted(each.alloc.id for each in sent.changed)
-                await rig.evaluation_ends(evaluation.id)
+                assert node_status(rig, node.id) == NodeStatus.READY
+                job = make_job()
+                await rig.register(job)
+                placed = (await agent.changes()).changed[0].alloc
+
+                def lost(snapshot: Snapshot) -> bool:
+                    held = snapshot.allocation(placed.id)
+                    return held is not None and held.client_status == ClientStatus.LOST
+
+                await clock.advance(60)
+                await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+                await rig.until("allocations", read=lost)
+                agent.send(AgentHeartbeat())
+                with pytest.raises(UnavailableError):
+                    await agent.next_of(HeartbeatAck)
+            again = StreamAgent(rig, node)
+            await again.hello()
+            assert node_status(rig, node.id) == NodeStatus.INITIALIZING
+            await again.report()
+            assert node_status(rig, node.id) == NodeStatus.READY
+            await again.close()
+
+    asyncio.run(run())
+
+
+def test_heartbeats_keep_a_node_ready(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig:
+            node = agent_node()
+            async with connected(rig, node) as agent:
+                for _ in range(8):
+                    await clock.advance(9)
+                    agent.send(AgentHeartbeat())
+                    assert (await agent.next_of(HeartbeatAck)).heartbeat_ttl_s >= 10
+                assert node_status(rig, node.id) == NodeStatus.READY
+
+    asyncio.run(run())
+
+
+def test_a_newer_stream_ends_the_older(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node = agent_node()
+            async with connected(rig, node) as older, connected(rig, node):
+                with pytest.raises(UnavailableError, match="newer stream"):
+                    await older.next_of(HeartbeatAck)
+                assert rig.rpc.nodes.connected == {node.id}
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_does_not_begin_with_hello_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            agent = StreamAgent(rig, agent_node())
+            agent.send(AgentHeartbeat())
+            with pytest.raises(InvalidInputError, match="hello"):
+                await agent.next_of(HeartbeatAck)
+            await agent.close()
+
+    asyncio.run(run())
+
+
+def test_an_unusable_node_update_is_refused_and_the_stream_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node = agent_node()
+            async with connected(rig, node) as agent:
+                agent.send(AgentNodeUpdate(node=agent_node(id=node.id, name="")))
+                assert "name missing" in (await agent.next_of(Refused)).message
+                agent.send(AgentHeartbeat())
+                await agent.next_of(HeartbeatAck)
 
     asyncio.run(run())
