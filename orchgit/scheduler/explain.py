@@ -12,7 +12,7 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.scheduler.feasibility.checks import Check
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
-from orchgit.scheduler.ports import NodeColumns, Numbers
+from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.offers import NotOfferedError, offer
 from orchgit.scheduler.ranking.proposed import Proposed
@@ -30,11 +30,15 @@ class Candidates:
     available: dict[str, int]
 
     @staticmethod
-    def of(columns: NodeColumns, job: Job, rows: Numbers) -> Candidates:
-        available: Counter[str] = Counter()
-        for row in rows.tolist():
-            available[node_at(columns, row).datacenter] += 1
-        return Candidates(rows, job.node_pool, dict(available))
+    def of(columns: NodeColumns, job: Job, mask: Mask) -> Candidates:
+        """Kept until a node changes: `mask` follows from the job's pool and datacenters."""
+        key = ("candidates", job.node_pool, tuple(job.datacenters))
+        known = columns.memo.get(key)
+        if known is None:
+            rows = np.flatnonzero(mask)
+            available = Counter(node_at(columns, row).datacenter for row in rows.tolist())
+            known = columns.memo[key] = Candidates(rows, job.node_pool, dict(available))
+        return known
 
     def metric(self) -> AllocMetric:
         return AllocMetric(

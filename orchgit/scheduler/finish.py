@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -15,8 +15,7 @@ from orchgit.model.evaluation import (
     PlanAnnotations,
 )
 from orchgit.model.plan import Plan
-from orchgit.scheduler.feasibility.eligibility import ClassEligibility
-from orchgit.scheduler.outcome import Outcome, blocked_evaluation
+from orchgit.scheduler.outcome import ClassLesson, Outcome, blocked_evaluation
 from orchgit.scheduler.ports import ClusterView
 
 
@@ -56,7 +55,7 @@ def complete(
     followups: Sequence[Evaluation],
     failed: dict[str, AllocMetric],
     queued: dict[str, int],
-    eligibility: ClassEligibility | None,
+    learn_classes: Callable[[], ClassLesson] | None,
     missing_resources: list[str],
     deployment_id: str,
     now_ns: int,
@@ -74,13 +73,9 @@ def complete(
         snapshot_index=view.index,
         modify_time_ns=now_ns,
     )
-    outcome = Outcome(ended, followups=list(followups))
+    outcome = Outcome(ended, followups=list(followups), learn_classes=learn_classes)
     if evaluation.annotate_plan or _changes_something(plan, view):
         outcome.plan = plan
-    if eligibility is not None:
-        outcome.escaped_computed_class = eligibility.has_escaped
-        if not eligibility.has_escaped:
-            outcome.class_eligibility = eligibility.class_eligibility()
     if failed and evaluation.type in ("service", "batch"):
         _block(outcome, evaluation, missing_resources, ids)
     return outcome
@@ -106,8 +101,8 @@ def _block(
     blocked.status = EvalStatus.BLOCKED
     blocked.snapshot_index = outcome.evaluation.snapshot_index
     blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
-    blocked.escaped_computed_class = outcome.escaped_computed_class
-    blocked.class_eligibility = outcome.class_eligibility
+    if outcome.learn_classes is not None:
+        blocked.escaped_computed_class, blocked.class_eligibility = outcome.learn_classes()
     if not was_blocked:
         blocked.create_time_ns = blocked.modify_time_ns = outcome.evaluation.modify_time_ns
         outcome.blocked = blocked

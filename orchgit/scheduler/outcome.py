@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -14,6 +15,9 @@ _ATTEMPTS = {"service": 5, "system": 5, "batch": 2, "sysbatch": 2}
 
 BLOCKED_FAILED_PLACEMENTS = "created to place remaining allocations"
 BLOCKED_MAX_PLANS = "created due to placement conflicts"
+
+ClassLesson = tuple[bool, dict[str, bool] | None]
+"""(a constraint escapes the classes, computed class -> eligible: None if one escapes)"""
 
 
 @dataclass(slots=True)
@@ -29,9 +33,8 @@ class Outcome:
     plan: Plan | None = None
     followups: list[Evaluation] = field(default_factory=list)
     blocked: Evaluation | None = None
-    class_eligibility: dict[str, bool] | None = None
-    """What was learned about classes of nodes, for a blocked evaluation made later."""
-    escaped_computed_class: bool = False
+    learn_classes: Callable[[], ClassLesson] | None = None
+    """Looks up, when asked, which classes of nodes can take the job."""
 
     @property
     def new_evaluations(self) -> list[Evaluation]:
@@ -72,8 +75,8 @@ def gave_up(evaluation: Evaluation, last: Outcome, limit: int, ids: IdSource) ->
     blocked = None
     if evaluation.type in ("service", "batch"):
         blocked = blocked_evaluation(evaluation, ids.new(), plan_failure=True)
-        blocked.escaped_computed_class = last.escaped_computed_class
-        blocked.class_eligibility = last.class_eligibility
+        if last.learn_classes is not None:
+            blocked.escaped_computed_class, blocked.class_eligibility = last.learn_classes()
         failed = replace(failed, blocked_eval=blocked.id)
     return Outcome(evaluation=failed, blocked=blocked)
 

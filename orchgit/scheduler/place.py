@@ -14,7 +14,7 @@ from orchgit.model.job import Job
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
-from orchgit.scheduler.feasibility.volumes import host_requests, is_sticky
+from orchgit.scheduler.feasibility.volumes import host_requests
 from orchgit.scheduler.fit import volume_source
 from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.preemption import Eviction, Preemptor
@@ -55,6 +55,7 @@ class Placer:
         self._stops: dict[str, AllocStop] = {stop.alloc_id: stop for stop in self._plan.stops}
         self._updates = {update.alloc_id: update for update in self._plan.updates}
         self._explain_each = True
+        self._explained: set[tuple[str, int]] = set()
         self._one_node_each = one_node_each
         self._preempts = _preemption_enabled(stacks)
         self._preemptor = Preemptor(
@@ -87,8 +88,7 @@ class Placer:
             coalesce(known_failure, self._stacks.of(job, placement.group).ask)
             self._not_placed(placement)
             return
-        group = job.group(name) or placement.group
-        stack = self._stacks.of(job, group)
+        stack = self._stacks.of(job, placement.group)
         selector = self._stacks.selector(stack)
         request = self._request(placement, job)
         held_claim = self._stop_previous(placement)
@@ -166,10 +166,7 @@ class Placer:
             AllocUpdate(alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker)
         )
 
-    def _previous_replaced(self, placement: Placement) -> None:
-        previous = placement.previous
-        if previous is None:
-            return
+    def _previous_replaced(self, placement: Placement, previous: Allocation) -> None:
         if placement.stops_previous:
             self._plan.stops.append(
                 AllocStop(
@@ -241,8 +238,9 @@ class Placer:
     ) -> str:
         """Put the placement into the plan and take what it gets; the new allocation's id."""
         node = node_at(self._stacks.columns, choice.row)
-        for victim in eviction.victims if eviction else ():
-            self._stacks.proposed.stop(victim)
+        if eviction is not None:
+            for victim in eviction.victims:
+                self._stacks.proposed.stop(victim)
         metrics = self._metrics(placement, job, selector, choice, request, eviction)
         columns, row = self._builder.add(
             job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
@@ -259,7 +257,8 @@ class Placer:
             old_group = self._group_of(previous)
             policy = old_group.reschedule_policy if old_group is not None else None
             columns.reschedule_of[row] = next_tracker(previous, policy, self._now_ns)
-        self._previous_replaced(placement)
+        if placement.previous is not None:
+            self._previous_replaced(placement, placement.previous)
         self._take(stack, choice, alloc_id, request.name, job)
         return alloc_id
 
@@ -273,12 +272,10 @@ class Placer:
         eviction: Eviction | None,
     ) -> AllocMetric | None:
         """Of every placement when there are few, else of the first one of the group."""
-        explained = self._explain_each or not any(
-            p.task_group == placement.group.name and p.job_version == job.version
-            for p in self._plan.placements
-        )
-        if not explained:
+        key = (placement.group.name, job.version)
+        if not self._explain_each and key in self._explained:
             return None
+        self._explained.add(key)
         score = eviction.score if eviction is not None else None
         candidates = self._stacks.candidates
         if self._one_node_each:
@@ -290,7 +287,7 @@ class Placer:
         proposed.place(choice.row, group.name, choice.offer.cpu, ask.memory, ask.disk)
         if choice.offer.ports:
             proposed.take_ports(choice.row, choice.offer.ports)
-        if choice.offer.resources is not None or host_requests(group):
+        if choice.offer.resources is not None or stack.has_host_volumes:
             proposed.record(
                 choice.row,
                 Allocation(
@@ -304,7 +301,7 @@ class Placer:
                 ),
             )
         self._stacks.placed(choice.row, group.name)
-        if is_sticky(group):
+        if stack.is_sticky:
             self._claim(stack, choice.row, alloc_id, name)
 
     def _claim(self, stack: GroupStack, row: int, alloc_id: str, name: str) -> None:

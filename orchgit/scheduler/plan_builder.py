@@ -32,7 +32,8 @@ class PlanBuilder:
         metrics: AllocMetric | None,
     ) -> tuple[Placements, int]:
         """The columns and the row of the new allocation."""
-        columns = self._columns_of(job, placement.group.name, deployment_id, shared)
+        key = (placement.group.name, job.version, deployment_id)
+        columns = self._columns.get(key) or self._new_columns(job, key, shared)
         row = len(columns.alloc_ids)
         columns.alloc_ids.append(self._new_id())
         columns.name_indexes.append(placement.name_index)
@@ -55,25 +56,22 @@ class PlanBuilder:
             columns.canary_rows.append(row)
         return columns, row
 
-    def _columns_of(
-        self, job: Job, group: str, deployment_id: str, shared: AllocatedResources
+    def _new_columns(
+        self, job: Job, key: tuple[str, int, str], shared: AllocatedResources
     ) -> Placements:
-        key = (group, job.version, deployment_id)
-        columns = self._columns.get(key)
-        if columns is None:
-            origin = job.origin
-            columns = Placements(
-                namespace=job.namespace,
-                job_id=job.id,
-                job_version=job.version,
-                job_type=job.type,
-                task_group=group,
-                eval_id=self._evaluation.id,
-                deployment_id=deployment_id,
-                commit_id=origin.commit_id if origin is not None else "",
-                rollout_id=origin.rollout_id if origin is not None else "",
-                resources=shared,
-            )
-            self._columns[key] = columns
-            self.plan.placements.append(columns)
+        origin = job.origin
+        columns = Placements(
+            namespace=job.namespace,
+            job_id=job.id,
+            job_version=job.version,
+            job_type=job.type,
+            task_group=key[0],
+            eval_id=self._evaluation.id,
+            deployment_id=key[2],
+            commit_id=origin.commit_id if origin is not None else "",
+            rollout_id=origin.rollout_id if origin is not None else "",
+            resources=shared,
+        )
+        self._columns[key] = columns
+        self.plan.placements.append(columns)
         return columns

@@ -148,7 +148,6 @@ def schedule_service(
         )
         failed, missing = placer.failed, placer.missing_resources
         queued = dict(placer.queued) or queued
-        _look_at_all(stacks)
     annotate(plan, changes.desired, preempting_groups(plan))
     deployment = deployments.created or latest
     return complete(
@@ -158,7 +157,7 @@ def schedule_service(
         followups=changes.followups,
         failed=failed,
         queued=queued,
-        eligibility=stacks.eligibility if stacks is not None else None,
+        learn_classes=stacks.learn_classes if stacks is not None else None,
         missing_resources=missing,
         deployment_id=deployment.id if deployment is not None else "",
         now_ns=now_ns,
@@ -314,9 +313,3 @@ def _older_jobs(
 def _newest_before(job: Job, group: str, allocations: Sequence[Allocation]) -> Allocation | None:
     before = [a for a in allocations if a.task_group == group and a.job_version < job.version]
     return max(before, key=lambda a: (a.job_version, a.create_index), default=None)
-
-
-def _look_at_all(stacks: Stacks) -> None:
-    """A blocked evaluation knows the classes of all groups that were looked at."""
-    for stack in stacks.used():
-        stacks.eligibility.filter(stacks.candidates.rows, stack.group.name, stack.checks)

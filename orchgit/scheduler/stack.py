@@ -36,7 +36,9 @@ from orchgit.scheduler.feasibility.volumes import (
     VolumeCheck,
     csi_requests,
     host_requests,
+    is_sticky,
 )
+from orchgit.scheduler.outcome import ClassLesson
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.proposed import Proposed
@@ -53,6 +55,8 @@ class GroupStack:
         self.ask = ask
         self.checks = checks
         self.selector: Selector | None = None
+        self.has_host_volumes = bool(host_requests(group))
+        self.is_sticky = is_sticky(group)
 
     def feasible(self, candidates: Mask) -> Mask:
         mask = candidates.copy()
@@ -76,22 +80,23 @@ class Stacks:
         self.job = job
         self.proposed = proposed
         self.columns: NodeColumns = view.columns
-        self.rng = random.Random(seed)
+        self.rng = random.Random(seed)  # noqa: S311 (ports, not secrets)
         self.ties: Numbers = np.random.default_rng(seed).permutation(len(self.columns.nodes))
         self.eligibility = ClassEligibility(self.columns)
         self.candidate_mask = candidate_mask(self.columns, job)
-        rows = np.flatnonzero(self.candidate_mask)
-        self.candidates = Candidates.of(self.columns, job, rows)
+        self.candidates = Candidates.of(self.columns, job, self.candidate_mask)
         self.claims = _claim_book(view, job, allocations)
         self._allocations = list(allocations)
         self._config = view.scheduler_config()
         self._stacks: dict[tuple[int, str], GroupStack] = {}
+        self._followers: list[Selector] = []
         self._requests: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
 
     def of(self, job: Job, group: TaskGroup) -> GroupStack:
         key = (job.version, group.name)
         stack = self._stacks.get(key)
         if stack is None:
+            group = job.group(group.name) or group
             checks = job_checks(self.columns, job) + group_checks(self.columns, group)
             ask = Ask(group, oversubscription=self.oversubscription(job))
             stack = self._stacks[key] = GroupStack(job, group, ask, checks)
@@ -111,10 +116,17 @@ class Stacks:
                 self.ties,
                 self.rng,
             )
+            if stack.selector.follows_placements:
+                self._followers.append(stack.selector)
         return stack.selector
 
-    def used(self) -> list[GroupStack]:
-        return list(self._stacks.values())
+    def learn_classes(self) -> ClassLesson:
+        """Which classes can take the groups that were looked at, for a blocked evaluation."""
+        if self.eligibility.has_escaped:
+            return True, None
+        for stack in self._stacks.values():
+            self.eligibility.filter(self.candidates.rows, stack.group.name, stack.checks)
+        return False, self.eligibility.class_eligibility()
 
     def oversubscription(self, job: Job) -> bool:
         pool = self.view.node_pool(job.node_pool)
@@ -212,9 +224,8 @@ class Stacks:
                 event(stack.selector, row, allocation.task_group, not allocation.is_terminal)
 
     def placed(self, row: int, group: str) -> None:
-        for stack in self._stacks.values():
-            if stack.selector is not None:
-                stack.selector.placed(row, group)
+        for selector in self._followers:
+            selector.placed(row, group)
 
 
 def _claim_book(view: ClusterView, job: Job, allocations: Iterable[Allocation]) -> ClaimBook:

@@ -113,7 +113,7 @@ class _SystemRun:
             followups=(),
             failed=self._failed,
             queued=dict(self._queued),
-            eligibility=None,
+            learn_classes=None,
             missing_resources=[],
             deployment_id=self._deployment.latest_id,
             now_ns=self._now_ns,

@@ -16,7 +16,10 @@ from orchgit.state.snapshot import Snapshot
 
 
 class SnapshotView:
-    """Implements `orchgit.scheduler.ports.ClusterView`; `columns` must be refreshed to `snapshot`."""
+    """Implements `orchgit.scheduler.ports.ClusterView`.
+
+    `columns` must have been refreshed to `snapshot`.
+    """
 
     def __init__(self, snapshot: Snapshot, columns: ClusterColumns) -> None:
         self._snapshot = snapshot

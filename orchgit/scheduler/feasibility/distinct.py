@@ -102,13 +102,16 @@ def distinct_checks(
         checks.append(DistinctHosts(proposed, group.name))
     columns = proposed.columns
     everywhere = [row for rows in rows_of.values() for row in rows]
-    for constraint in job_constraints:
-        if constraint.operand == DISTINCT_PROPERTY:
-            checks.append(DistinctProperty(columns, constraint, everywhere))
-    for constraint in own:
-        if constraint.operand == DISTINCT_PROPERTY:
-            rows = rows_of.get(group.name, [])
-            checks.append(DistinctProperty(columns, constraint, rows, group.name))
+    checks += [
+        DistinctProperty(columns, constraint, everywhere)
+        for constraint in job_constraints
+        if constraint.operand == DISTINCT_PROPERTY
+    ]
+    checks += [
+        DistinctProperty(columns, constraint, rows_of.get(group.name, []), group.name)
+        for constraint in own
+        if constraint.operand == DISTINCT_PROPERTY
+    ]
     return checks
 
 

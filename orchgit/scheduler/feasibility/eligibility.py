@@ -47,12 +47,16 @@ class ClassEligibility:
         return {names[code]: eligible for code, eligible in verdicts.items()}
 
     def _class_names(self) -> dict[int, str]:
-        codes = self._columns.class_codes
-        names: dict[int, str] = {}
-        for code, row in zip(*np.unique(codes, return_index=True), strict=True):
-            node = self._columns.nodes[row]
-            names[int(code)] = node.computed_class if node is not None else ""
-        return names
+        known: dict[int, str] | None = self._columns.memo.get("class names")
+        if known is None:
+            known = self._columns.memo["class names"] = {
+                int(code): node.computed_class
+                for code, node in zip(
+                    self._columns.class_codes.tolist(), self._columns.nodes, strict=True
+                )
+                if node is not None
+            }
+        return known
 
     def filter(
         self, rows: Numbers, group: str, checks: Iterable[Check]
@@ -79,17 +83,28 @@ class ClassEligibility:
             return Counter(checks[i].reason for i in first_fail[first_fail >= 0].tolist())
         reasons: Counter[str] = Counter()
         codes = self._columns.class_codes[rows]
-        for code in np.unique(codes).tolist():
-            failures = first_fail[codes == code]
-            failed = failures[failures >= 0]
-            if len(failed):
+        failed = first_fail >= 0
+        size = int(codes.max()) + 1 if len(codes) else 0
+        seen = np.bincount(codes, minlength=size).tolist()
+        failures = np.bincount(codes[failed], minlength=size).tolist()
+        firsts = dict(zip(*_first_of_each(codes[failed], first_fail[failed]), strict=True))
+        for code, count in enumerate(seen):
+            if not count:
+                continue
+            if failures[code]:
                 first = 0 if self._known.get((level, code)) is False else 1
                 if first:
-                    reasons[checks[int(failed[0])].reason] += 1
-                if len(failed) > first:
-                    reasons[CLASS_INELIGIBLE] += len(failed) - first
-            self._known[level, code] = len(failed) < len(failures)
+                    reasons[checks[firsts[code]].reason] += 1
+                if failures[code] > first:
+                    reasons[CLASS_INELIGIBLE] += failures[code] - first
+            self._known[level, code] = failures[code] < count
         return reasons
+
+
+def _first_of_each(codes: Numbers, values: Numbers) -> tuple[list[int], list[int]]:
+    """(each code once, the value at its first place)"""
+    unique, places = np.unique(codes, return_index=True)
+    return unique.tolist(), values[places].tolist()
 
 
 def _first_failures(rows: Numbers, checks: list[Check]) -> Numbers:

@@ -20,6 +20,7 @@ Scores = NDArray[np.float64]
 _MAX_QUEUES = 64
 _SCANS_BEFORE_SORTING = 2
 _BINPACK_BEST = 18.0
+_NO_SCORE = float("-inf")
 
 
 @dataclass(slots=True)
@@ -48,13 +49,6 @@ class Ranking:
     row_checks: list[RowCheck] = field(default_factory=list)
     scan_only: bool = False
     """A row check's answer may change without its row being touched (volumes and claims)."""
-
-
-def fit_score(free_cpu: float, free_memory: float, spread_algorithm: bool) -> float:
-    """0 to 1: how well a node is filled (bin packing), or how empty it stays (spread)."""
-    total = 10.0**free_cpu + 10.0**free_memory
-    score = total - 2.0 if spread_algorithm else 20.0 - total
-    return float(min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST)
 
 
 class Selector:
@@ -87,6 +81,8 @@ class Selector:
         self._scans = 0
         self._queues: dict[tuple[int, int], BestFirst] | None = None
         self._queue_of: dict[int, tuple[int, int]] = {}
+        self._capacities: dict[int, tuple[int, int, int]] = {}
+        self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
 
     # --- scores ---------------------------------------------------------------------------
@@ -135,7 +131,7 @@ class Selector:
                 components = None
             else:
                 components = self._components(row, offered.cpu, offered.device_score)
-        sums, parts = components or (float("-inf"), 1)
+        sums, parts = components or (_NO_SCORE, 1)
         self._sums[row] = sums
         self._parts[row] = parts
         if self._queues is not None:
@@ -163,20 +159,26 @@ class Selector:
         return total, parts
 
     def fit(self, row: int, ask_cpu: int) -> float | None:
-        columns = self._proposed.columns
+        """How well the row fits; None when it has no room."""
+        ask = self.ask
+        cpu, memory, disk = self._capacities.get(row) or self._capacity(row)
         used_cpu, used_memory, used_disk = self._proposed.usage(row)
-        cpu, memory = int(columns.cpu_capacity[row]), int(columns.memory_capacity[row])
         used_cpu += ask_cpu
-        used_memory += self.ask.memory
-        if used_cpu > cpu or used_memory > memory:
+        used_memory += ask.memory
+        if used_cpu > cpu or used_memory > memory or used_disk + ask.disk > disk:
             return None
-        if used_disk + self.ask.disk > columns.disk_capacity[row]:
-            return None
-        return fit_score(
-            1.0 - used_cpu / (cpu or 1),
-            1.0 - used_memory / (memory or 1),
-            self.ranking.spread_algorithm,
+        total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
+        score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
+        return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST  # type: ignore[no-any-return]
+
+    def _capacity(self, row: int) -> tuple[int, int, int]:
+        columns = self._proposed.columns
+        known = self._capacities[row] = (
+            int(columns.cpu_capacity[row]),
+            int(columns.memory_capacity[row]),
+            int(columns.disk_capacity[row]),
         )
+        return known
 
     def _sync(self) -> None:
         touched = self._proposed.touched
@@ -209,8 +211,12 @@ class Selector:
         )
 
     def _accept(self, row: int, request: Request) -> Choice | None:
-        if self._sums[row] == -np.inf or self._refused(row, request.name):
+        if self._sums[row] == _NO_SCORE:
             return None
+        if self.ranking.row_checks and self._refused(row, request.name):
+            return None
+        if self._same_offer is not None:
+            return Choice(row, self._same_offer)
         try:
             return Choice(row, offer(self._proposed, row, self.ask, self.rng))
         except NotOfferedError:
@@ -284,7 +290,7 @@ class Selector:
         if self.ranking.spread is None:
             return self._queues[0, 0].best()[0]
         boosts = self.ranking.spread.boosts().tolist()
-        best_row, best = NO_ROW, (float("-inf"), 0)
+        best_row, best = NO_ROW, (_NO_SCORE, 0)
         for (combination, parts), queue in self._queues.items():
             row, total = queue.best()
             if row != NO_ROW:
@@ -303,13 +309,16 @@ class Selector:
 
     def _requeue(self, row: int, total: float, parts: int) -> None:
         assert self._queues is not None, "filled before"
+        if self.ranking.spread is None:
+            if total == _NO_SCORE:
+                self._queues[0, 0].drop(row)
+            else:
+                self._queues[0, 0].push(row, total / parts, int(self._ties[row]))
+            return
         self._unqueue(row)
-        if total == float("-inf"):
+        if total == _NO_SCORE:
             return
         tie = int(self._ties[row])
-        if self.ranking.spread is None:
-            self._queues[0, 0].push(row, total / parts, tie)
-            return
         key = (int(self.ranking.spread.combination[row]), parts)
         if key not in self._queues:
             empty = np.zeros(0, dtype=np.int64)
@@ -318,6 +327,11 @@ class Selector:
         self._queue_of[row] = key
 
     # --- what the plan does ---------------------------------------------------------------
+
+    @property
+    def follows_placements(self) -> bool:
+        """Whether it must be told of placements, besides the usage that it sees by itself."""
+        return self.ranking.spread is not None or bool(self.ranking.row_checks)
 
     def placed(self, row: int, group: str) -> None:
         """The plan placed an allocation of the job on the row."""
