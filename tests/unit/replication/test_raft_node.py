@@ -1,0 +1,118 @@
+"""The same node that runs alone, with two others: elects, commits, and writes before it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchgit.errors import InvariantError
+from orchgit.replication.proposal import Proposal
+from tests.support.raft_hub import Hub
+
+NAMES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    hub = Hub(tmp_path, NAMES)
+    yield hub
+    hub.close()
+
+
+async def submit(hub: Hub, server: str, *payloads: bytes) -> list[Proposal]:
+    proposals = [Proposal() for _ in payloads]
+    for payload, proposal in zip(payloads, proposals, strict=True):
+        hub.servers[server].node.submit(payload, proposal)
+    return proposals
+
+
+def test_a_command_is_applied_by_all_in_the_same_order(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["two"].stand_for_election()
+        hub.settle()
+        assert hub.leader().name == "two"
+        await submit(hub, "two", b"a", b"b", b"c")
+        hub.settle()
+        assert [one.applied for one in hub.servers.values()] == [[b"a", b"b", b"c"]] * 3
+        assert {one.node.leader_address for one in hub.servers.values()} == {"two"}
+
+    asyncio.run(scenario())
+
+
+def test_a_majority_goes_on_without_the_leader(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        await submit(hub, "one", b"before")
+        hub.settle()
+        hub.cut_off.add("one")
+        hub.servers["three"].stand_for_election()
+        hub.settle()
+        assert hub.leader().name == "three"
+        await submit(hub, "three", b"after")
+        hub.settle()
+        assert hub.servers["two"].applied == hub.servers["three"].applied == [b"before", b"after"]
+        assert hub.servers["one"].applied == [b"before"]
+
+    asyncio.run(scenario())
+
+
+def test_an_entry_of_a_lost_leader_is_answered_as_unknown(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        hub.cut_off.update(("two", "three"))
+        (proposal,) = await submit(hub, "one", b"never")
+        hub.settle()
+        hub.cut_off = {"one"}
+        hub.servers["three"].stand_for_election()
+        hub.settle()
+        await submit(hub, "three", b"instead")
+        hub.settle()
+        hub.cut_off.clear()
+        hub.settle()
+        assert hub.servers["one"].applied == [b"instead"]
+        await asyncio.sleep(0)
+        assert proposal.future.done()
+        assert "cannot tell whether" in str(proposal.future.exception())
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_sent_or_counted_before_it_is_synced(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        leader = hub.leader()
+        await submit(hub, "one", b"x")
+        sent: list[int] = []
+        deliver = leader.transport.deliver
+
+        def watched(node: object, message: dict[str, object]) -> None:
+            entries = message.get("entries") or []
+            sent.extend(index for _, index, _ in entries)  # type: ignore[union-attr]
+            assert all(index <= leader.journal.synced_index for index in sent)
+            deliver(node, message)
+
+        leader.transport.deliver = watched  # type: ignore[method-assign]
+        hub.settle()
+        assert sent
+        assert leader.applied == [b"x"]
+
+    asyncio.run(scenario())
+
+
+def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
+    hub.servers["two"].stand_for_election()
+    hub.settle()
+    for server in hub.servers.values():
+        assert server.journal.vote.term == server.node.term > 0
+        assert server.journal.vote.voted_for == "two"
+
+
+def test_the_librarys_own_way_to_apply_is_closed(hub: Hub) -> None:
+    with pytest.raises(InvariantError, match="applier thread"):
+        hub.servers["one"].node._SyncObj__doApplyCommand(b"\0cos\nsystem\n(S'true'\ntR.")
