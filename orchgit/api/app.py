@@ -35,7 +35,7 @@ from orchgit.api.routes import (
     service_catalog,
     volumes,
 )
-from orchgit.api.routes.client import ClientRoutes
+from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
 from orchgit.api.routing import Endpoint, starlette_route
 
 _TABLES: tuple[Sequence[Endpoint], ...] = (
@@ -73,6 +73,7 @@ def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> S
     ]
     client = ClientRoutes(context)
     routes += [Route(_CLIENT, client), WebSocketRoute(_CLIENT, client)]
+    routes += [checks_of_allocation(client)]
     routes += [Route("/v1/{rest:path}", _unknown_path, methods=_ANY)]
     routes += extra_routes
     return Starlette(routes=routes)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import field
 from msgspec.structs import asdict, replace
 
 from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,
     DesiredTransition,
+    NetworkStatus,
     RescheduleTracker,
     TaskState,
 )
 from orchgit.model.base import Model
+from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import ChildrenSummary, Job, JobSummary
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
     Node,
 )
-from orchgit.model.resources import AllocatedResources
+from orchgit.model.resources import AllocatedResources, AllocatedTask, Resources
 
 
 class JobStub(Model):
@@ -107,33 +110,79 @@ class AllocStub(Model):
     create_time_ns: int
     modify_time_ns: int
 
-
-class AllocStubWithStates(AllocStub):
-    task_states: dict[str, TaskState] | None = None
+    task_states: dict[str, TaskState] | None
 
 
-class AllocStubWithResources(AllocStubWithStates):
+class AllocStubWithResources(AllocStub):
     allocated_resources: AllocatedResources | None = None
 
 
 def alloc_stub(
     allocation: Allocation, with_states: bool = True, with_resources: bool = False
 ) -> AllocStub:
-    kind: type[AllocStub] = AllocStubWithStates if with_states else AllocStub
-    if with_resources:
-        kind = AllocStubWithResources
-    return kind(*[getattr(allocation, name) for name in kind.__struct_fields__])
+    kind = AllocStubWithResources if with_resources else AllocStub
+    stub = kind(*[getattr(allocation, name) for name in kind.__struct_fields__])
+    if not with_states:
+        stub.task_states = None
+    return stub
 
 
 class AllocationWithJob(Allocation):
-    """An allocation with the version of the job it runs, as reads of one allocation show it."""
+    """An allocation with the version of the job it runs, as reads of one allocation show it.
+
+    The three kinds of resources beside `allocated_resources` are how older clients look at it.
+    """
 
     job: Job | None = None
+    resources: Resources = field(default_factory=Resources)
+    shared_resources: Resources = field(default_factory=Resources)
+    task_resources: dict[str, Resources] = {}
+    signing_key_id: str = ""
 
 
 def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
     values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
-    return AllocationWithJob(**values, job=job)
+    values["network_status"] = allocation.network_status or NetworkStatus()
+    given = allocation.allocated_resources or AllocatedResources()
+    tasks = {name: _resources(task) for name, task in given.tasks.items()}
+    shared = Resources(cpu=0, memory_mb=0, disk_mb=given.shared.disk_mb)
+    whole = Resources(
+        cpu=sum(task.cpu for task in tasks.values()),
+        memory_mb=sum(task.memory_mb for task in tasks.values()),
+        memory_max_mb=sum(task.memory_max_mb for task in tasks.values()),
+        disk_mb=given.shared.disk_mb,
+    )
+    return AllocationWithJob(
+        **values,
+        job=shown_job(job) if job is not None else None,
+        resources=whole,
+        shared_resources=shared,
+        task_resources=tasks,
+    )
+
+
+def _resources(task: AllocatedTask) -> Resources:
+    return Resources(
+        cpu=task.cpu.cpu_shares,
+        cores=len(task.cpu.reserved_cores or ()),
+        memory_mb=task.memory.memory_mb,
+        memory_max_mb=task.memory.memory_max_mb,
+    )
+
+
+NO_UPDATE = UpdateStrategy(
+    stagger_ns=0,
+    max_parallel=0,
+    health_check="",
+    min_healthy_time_ns=0,
+    healthy_deadline_ns=0,
+    progress_deadline_ns=0,
+)
+
+
+def shown_job(job: Job) -> Job:
+    """With the job's own update block, which clients expect to be there, zeros if it has none."""
+    return job if job.update is not None else replace(job, update=NO_UPDATE)
 
 
 class NodeStub(Model):
@@ -155,7 +204,23 @@ class NodeStub(Model):
     modify_index: int
 
 
+def shown_node(node: Node) -> Node:
+    """Without the secret, which is between an agent and the servers; maps are never null."""
+    drivers = {
+        name: driver if driver.attributes is not None else replace(driver, attributes={})
+        for name, driver in node.drivers.items()
+    }
+    return replace(
+        node,
+        secret_id="",
+        drivers=drivers,
+        csi_node_plugins=node.csi_node_plugins or {},
+        csi_controller_plugins=node.csi_controller_plugins or {},
+    )
+
+
 def node_stub(node: Node, with_resources: bool, with_os: bool) -> dict[str, Any] | NodeStub:
+    node = shown_node(node)
     stub = NodeStub(
         address=node.http_addr.rpartition(":")[0],
         version=node.attributes.get("nomad.version", ""),

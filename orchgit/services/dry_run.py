@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from orchgit.jobdiff.annotate import annotated
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.evaluation import AllocMetric, EvalTrigger, Evaluation, PlanAnnotations
@@ -104,18 +105,19 @@ class DryRun:
                 plan.annotations = outcome.plan.annotations
             plan.annotations = plan.annotations or outcome.evaluation.plan_annotations
             plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
-            plan.created_evals = outcome.new_evaluations
-        plan.diff = diff_jobs(old, None if new.stop else new, contextual=True)
+            plan.created_evals = [
+                replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
+                for each in outcome.new_evaluations
+            ]
+        updates = plan.annotations.desired_tg_updates if plan.annotations else None
+        plan.diff = annotated(diff_jobs(old, None if new.stop else new), updates)
         return plan
 
     def _schedule(self, view: ImaginedView, job: Job) -> Outcome:
         from orchgit.scheduler.schedule import schedule
 
-        evaluation = replace(
-            evaluation_for_job(self._world, job, EvalTrigger.JOB_REGISTER),
-            annotate_plan=True,
-            snapshot_index=view.index,
-        )
+        evaluation = evaluation_for_job(self._world, job, EvalTrigger.JOB_REGISTER)
+        evaluation.snapshot_index = view.index
         return schedule(evaluation, view, self._world.now_ns(), view.index)
 
 

@@ -117,7 +117,7 @@ def _fuzzy_candidates(
     for node in snapshot.nodes():
         yield "nodes", FuzzyMatch(node.name, (node.id,))
     for pool in snapshot.node_pools():
-        yield "node_pools", FuzzyMatch(pool.name)
+        yield "node_pools", FuzzyMatch(pool.name, (pool.name,))
     for each in snapshot.namespaces():
         yield "namespaces", FuzzyMatch(each.name)
 

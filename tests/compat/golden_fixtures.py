@@ -67,14 +67,19 @@ def small_job(job_id: str, kind: str = "batch", command: str = "true", **fields:
         "Config": {"command": "/bin/sh", "args": ["-c", command]},
         "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
         "Resources": {"CPU": 20, "MemoryMB": 16},
+        "Env": {"A": "b"},
+        "Actions": [{"Name": "hi", "Command": "/bin/echo", "Args": ["hi"]}],
+        "Templates": [{"EmbeddedTmpl": "x", "DestPath": "local/t.txt", "ChangeMode": "noop"}],
     }
     group = {
         "Name": "g",
+        "Count": 1,
         "Tasks": [task],
+        "Networks": [{"DynamicPorts": [{"Label": "http"}]}],
         "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
         "ReschedulePolicy": {"Attempts": 0, "Unlimited": False},
     }
-    return {"ID": job_id, "Type": kind, "TaskGroups": [group], **fields}
+    return {"ID": job_id, "Type": kind, "TaskGroups": [group], "Meta": {"m": "v"}, **fields}
 
 
 class Fixtures:
@@ -102,7 +107,11 @@ class Fixtures:
         submission = {"Source": "job {}", "Format": "hcl2", "VariableFlags": {"x": "y"}}
         rig.register(service_job(names["job"]), Submission=submission)
         rig.register(small_job(names["batch"], command="echo err >&2; exit 3"))
-        rig.register(small_job(names["param"], ParameterizedJob={"MetaRequired": ["m"]}))
+        rig.register(
+            small_job(
+                names["param"], ParameterizedJob={"MetaRequired": ["m"], "MetaOptional": ["o"]}
+            )
+        )
         periodic = {"Spec": "0 0 1 1 *", "SpecType": "cron", "Enabled": True}
         rig.register(small_job(names["periodic"], Periodic=periodic))
         nowhere = [{"LTarget": "${node.class}", "RTarget": "nope", "Operand": "="}]
@@ -147,7 +156,10 @@ class Fixtures:
     def own_job(self) -> str:
         """A job that one check may do anything to."""
         job_id = f"cf-own-{next(_numbers)}"
-        self.rig.register(small_job(job_id, kind="service", command="exec sleep 1000"))
+        job = small_job(job_id, kind="service", command="exec sleep 1000")
+        fast = {"MinHealthyTime": 1_000_000, "HealthCheck": "task_states"}
+        job["TaskGroups"][0]["Update"] = fast
+        self.rig.register(job)
         return job_id
 
     def own_alloc(self) -> str:

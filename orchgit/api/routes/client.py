@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 import httpx
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
@@ -90,6 +91,26 @@ class ClientRoutes:
 
 def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: value for name, value in headers if name.lower() not in _HOP_HEADERS}
+
+
+def checks_of_allocation(client: ClientRoutes) -> Route:
+    """`/v1/allocation/<id>/checks` is the agent's, under another name."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        path = f"/v1/client/allocation/{scope['path_params']['alloc_id']}/checks"
+        await client({**scope, "path": path, "raw_path": path.encode()}, receive, send)
+
+    return Route("/v1/allocation/{alloc_id}/checks", _Asgi(run), methods=["GET"])
+
+
+class _Asgi:
+    """Marks a function as an ASGI app; Starlette takes a bare function for a request handler."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:

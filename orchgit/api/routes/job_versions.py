@@ -13,6 +13,8 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
+from orchgit.api.stubs import shown_job
+from orchgit.errors import RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
 from orchgit.services.job_stability import set_job_stability
@@ -31,7 +33,7 @@ async def versions(call: Call) -> Response:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
     value = {
-        "Versions": found,
+        "Versions": [shown_job(job) for job in found],
         "Diffs": _diffs(found) if call.flag("diffs") else None,
         "Index": index,
         "LastContact": 0,
@@ -81,7 +83,13 @@ async def stable(call: Call) -> Response:
     return call.answer({"Index": index}, index=index)
 
 
+async def tag(call: Call) -> Response:
+    """Must not fall through to the path of the job itself, where DELETE means something else."""
+    raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
+
+
 ENDPOINTS = [
+    endpoint("/v1/job/{job_id:path}/versions/{tag}/tag", put=tag, delete=tag),
     endpoint("/v1/job/{job_id:path}/versions", get=versions),
     endpoint("/v1/job/{job_id:path}/submission", get=submission),
     endpoint("/v1/job/{job_id:path}/revert", put=revert),

@@ -11,7 +11,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub, job_stub, with_children
+from orchgit.api.stubs import alloc_stub, job_stub, shown_job, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
 from orchgit.state.snapshot import Snapshot
@@ -45,7 +45,7 @@ async def read_job(call: Call) -> Response:
             return snapshot.job_version(call.namespace, job_id, call.number("version"))
         return snapshot.job(call.namespace, job_id)
 
-    return await answer_object(call, ("jobs",), read, "job not found")
+    return await answer_object(call, ("jobs",), read, "job not found", shown_job)
 
 
 async def summary(call: Call) -> Response:

@@ -45,8 +45,11 @@ async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
     return registered_answer(call, done)
 
 
-def registered_answer(call: Call, done: Registered, read: bool = False) -> Response:
+def registered_answer(
+    call: Call, done: Registered, read: bool = False, more: dict[str, Any] | None = None
+) -> Response:
     value = {
+        **(more or {}),
         "EvalID": done.eval_id,
         "EvalCreateIndex": done.eval_create_index,
         "JobModifyIndex": done.job_modify_index,
@@ -75,7 +78,7 @@ async def deregister(call: Call) -> Response:
         eval_priority=call.number("eval_priority"),
     )
     done = await deregister_job(call.world, call.namespace, call.path["job_id"], options)
-    return registered_answer(call, done)
+    return registered_answer(call, done, more={"VolumeEvalID": "", "VolumeEvalIndex": 0})
 
 
 async def dispatch(call: Call) -> Response:

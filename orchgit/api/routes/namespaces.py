@@ -35,6 +35,9 @@ def shown(namespace: Namespace) -> Any:
         NodePoolConfiguration=None,
         VaultConfiguration=None,
         ConsulConfiguration=None,
+        OptionalExtraClaims=None,
+        RequiredExtraClaims=None,
+        Meta=namespace.meta or {},
     )
     return value
 

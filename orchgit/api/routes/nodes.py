@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
@@ -13,7 +12,7 @@ from orchgit.api.call import Call
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import node_stub
+from orchgit.api.stubs import node_stub, shown_node
 from orchgit.model.node import DrainStrategy, Node
 from orchgit.services.node_operations import (
     drain_node,
@@ -35,21 +34,16 @@ async def list_nodes_of(call: Call, pool: str | None) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [each for each in snapshot.nodes(prefix) if pool in (None, "all", each.node_pool)]
-        chosen, headers = page.apply(found, lambda each: each.id, without_secret)
+        chosen, headers = page.apply(found, lambda each: each.id, shown_node)
         return [node_stub(each, resources, with_os) for each in chosen], headers
 
     return await answer_list(call, ("nodes",), read)
 
 
-def without_secret(node: Node) -> Node:
-    """The secret is between an agent and the servers; nobody else ever reads or filters by it."""
-    return replace(node, secret_id="")
-
-
 async def read_node(call: Call) -> Response:
     def read(snapshot: Snapshot) -> Node | None:
         found = snapshot.node(call.path["node_id"])
-        return without_secret(found) if found else None
+        return shown_node(found) if found else None
 
     return await answer_object(call, ("nodes",), read, "node not found")
 
@@ -105,12 +99,23 @@ def _changed(call: Call, done: NodeChange, full: bool = False) -> Response:
             Features=0,
             LeaderRPCAddr=call.context.server.leader_address(),
             NumNodes=0,
-            Servers=None,
+            Servers=[_server(address, call) for address in call.context.server.peer_addresses()],
+            SchedulingEligibility="",
+            SignedIdentity=None,
             LastContact=0,
             KnownLeader=True,
             NextToken="",
         )
     return call.answer(value, index=done.index)
+
+
+def _server(address: str, call: Call) -> dict[str, Any]:
+    return {
+        "RPCAdvertiseAddr": address,
+        "RPCMajorVersion": 1,
+        "RPCMinorVersion": 1,
+        "Datacenter": call.context.server.datacenter,
+    }
 
 
 ENDPOINTS = [
