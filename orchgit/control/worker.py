@@ -1,7 +1,8 @@
 """A scheduler process: `python -m orchgit.control.worker --store PATH --server ADDR`.
 
 Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries `pause` and
-`resume` lines; when it closes, the process finishes what it can give back and ends.
+`resume` lines; when it closes, the process gives back what it holds and ends. Standard output tells
+the pool how the worker is.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ async def run(options: argparse.Namespace) -> None:
         SystemClock(),
         ids,
         options.types.split(","),
+        on_status=_tell_status,
     )
     work = asyncio.create_task(loop.run())
     control = asyncio.create_task(_obey(loop))
@@ -84,6 +86,11 @@ async def run(options: argparse.Namespace) -> None:
     await asyncio.gather(work, control, return_exceptions=True)
     await channel.close()
     store.close()
+
+
+def _tell_status(status: str) -> None:
+    """The pool reads it from this process's standard output."""
+    print(status, flush=True)
 
 
 async def _obey(loop: WorkerLoop) -> None:

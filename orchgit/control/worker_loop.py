@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orchgit.clock import Clock
+from orchgit.control.worker_status import PAUSED, STARTED
 from orchgit.errors import ConflictError, OrchgitError, TimedOutError, UnavailableError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
@@ -69,7 +70,7 @@ class WorkerLimits:
 
 
 class WorkerLoop:
-    """Runs until canceled; `set_paused` takes effect before the next dequeue."""
+    """Runs until canceled."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class WorkerLoop:
         ids: IdSource,
         types: Sequence[str],
         limits: WorkerLimits | None = None,
+        on_status: Callable[[str], None] = lambda status: None,
     ) -> None:
         self._leader = leader
         self._views = views
@@ -88,20 +90,21 @@ class WorkerLoop:
         self._ids = ids
         self._types = list(types)
         self._limits = limits or WorkerLimits()
-        self._running = asyncio.Event()
-        self._running.set()
+        self._on_status = on_status
+        self._wanted = STARTED
+        self._changed = asyncio.Event()
 
     def set_paused(self, paused: bool) -> None:
-        if paused:
-            self._running.clear()
-        else:
-            self._running.set()
+        """What is being worked on is finished first; `on_status` hears when the worker rests."""
+        self._wanted = PAUSED if paused else STARTED
+        self._changed.set()
 
     async def run(self) -> None:
+        self._on_status(STARTED)
         while True:
-            await self._running.wait()
+            await self._rest()
             try:
-                reply = await self._leader.dequeue(self._types, self._limits.dequeue_timeout_s)
+                reply = await self._dequeue()
             except UnavailableError as exc:
                 logger.debug("no evaluation from the leader: %s", exc)
                 await self._clock.sleep(self._limits.leader_retry_s)
@@ -134,6 +137,29 @@ class WorkerLoop:
         except Exception:
             logger.exception("the scheduler failed on evaluation %s", evaluation.id)
             await self._give_back(evaluation, token)
+
+    async def _rest(self) -> None:
+        """While paused, wait here."""
+        if self._wanted == STARTED:
+            return
+        self._on_status(PAUSED)
+        while self._wanted == PAUSED:
+            self._changed.clear()
+            await self._changed.wait()
+        self._on_status(STARTED)
+
+    async def _dequeue(self) -> DequeueReply:
+        """The next delivery, or none when the worker is to pause."""
+        self._changed.clear()
+        wait = asyncio.create_task(self._changed.wait())
+        ask = asyncio.create_task(self._leader.dequeue(self._types, self._limits.dequeue_timeout_s))
+        try:
+            await asyncio.wait((ask, wait), return_when=asyncio.FIRST_COMPLETED)
+            return ask.result() if ask.done() else DequeueReply()
+        finally:
+            wait.cancel()
+            ask.cancel()
+            await asyncio.gather(ask, wait, return_exceptions=True)
 
     # -- inside --------------------------------------------------------------------------------
 

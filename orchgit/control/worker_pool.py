@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchgit.clock import Clock
+from orchgit.control.worker_status import PAUSED, STARTED
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
 from orchgit.wire.tls import TlsFiles
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER_TYPES = ("service", "batch", "system", "sysbatch")
 MAX_WORKERS = 64
+CONFIRM_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class WorkerInfo:
     id: str
     enabled_schedulers: list[str]
     started: datetime
-    status: str = "Started"
+    status: str = "Starting"
     pid: int = 0
     restarts: int = 0
 
@@ -67,6 +69,8 @@ class WorkerInfo:
 class _Slot:
     info: WorkerInfo
     process: asyncio.subprocess.Process | None = None
+    listener: asyncio.Task[None] | None = None
+    told: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -120,29 +124,32 @@ class WorkerPool:
             await self._add_slot()
 
     async def pause(self) -> None:
-        """Workers finish what they hold and take nothing new."""
-        await self._set_paused(True)
+        """Workers finish what they hold and take nothing new. Returns when all of them rest, or
+        with some still `Pausing` when that takes too long."""
+        await self._set_paused(True, PAUSED)
 
     async def resume(self) -> None:
-        await self._set_paused(False)
+        await self._set_paused(False, STARTED)
 
     def info(self) -> list[WorkerInfo]:
         return [slot.info for slot in self._slots]
 
     # -- inside --------------------------------------------------------------------------------
 
-    async def _set_paused(self, paused: bool) -> None:
+    async def _set_paused(self, paused: bool, wanted: str) -> None:
         self._paused = paused
         for slot in self._slots:
-            slot.info.status = "Paused" if paused else "Started"
+            slot.info.status = "Pausing" if paused else "Resuming"
             await _tell(slot, b"pause\n" if paused else b"resume\n")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CONFIRM_S):
+                await asyncio.gather(*(_until_status(slot, wanted) for slot in self._slots))
 
     async def _add_slot(self) -> None:
         info = WorkerInfo(
             self._ids.new(),
             list(self._config.types),
             datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC),
-            "Paused" if self._paused else "Started",
         )
         slot = _Slot(info)
         await self._spawn(slot)
@@ -153,10 +160,13 @@ class WorkerPool:
         slot.process = await asyncio.create_subprocess_exec(
             *self._command(slot.info.id),
             stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
             env=_environment(),
             start_new_session=True,
         )
         slot.info.pid = slot.process.pid
+        slot.info.status = "Starting"
+        slot.listener = asyncio.create_task(_listen(slot, slot.process))
         if self._paused:
             await _tell(slot, b"pause\n")
 
@@ -197,10 +207,25 @@ class WorkerPool:
             except TimeoutError:
                 process.kill()
                 await process.wait()
-        if slot.task is not None:
-            slot.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await slot.task
+        for task in (slot.task, slot.listener):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+async def _listen(slot: _Slot, process: asyncio.subprocess.Process) -> None:
+    """Note how the worker says that it is, until it ends."""
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        slot.info.status = line.decode(errors="replace").strip()
+        slot.told.set()
+
+
+async def _until_status(slot: _Slot, wanted: str) -> None:
+    while slot.info.status != wanted:
+        slot.told.clear()
+        await slot.told.wait()
 
 
 async def _tell(slot: _Slot, line: bytes) -> None:

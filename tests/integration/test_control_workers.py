@@ -1,0 +1,102 @@
+"""The scheduler processes: real ones, started, killed, paused and resized."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from orchgit.clock import SystemClock
+from orchgit.control.worker_pool import PoolConfig, WorkerPool
+from orchgit.errors import InvalidInputError
+from orchgit.ids import RandomIds
+from orchgit.model.evaluation import EvalStatus
+from tests.integration.control_rig import Rig, agent_node, connected, leader
+from tests.support.factories import make_batch_job, make_job
+
+
+@contextlib.asynccontextmanager
+async def pool_of(rig: Rig, count: int = 1, **fields: object) -> AsyncIterator[WorkerPool]:
+    config = PoolConfig(rig.store.path, (rig.rpc.address,), count, **fields)  # type: ignore[arg-type]
+    pool = WorkerPool(config, SystemClock(), RandomIds())
+    await pool.start()
+    try:
+        yield pool
+    finally:
+        await pool.stop()
+
+
+async def schedules(rig: Rig) -> None:
+    ended = await rig.evaluation_ends((await rig.register(make_job())).id)
+    assert ended.status == EvalStatus.COMPLETE
+
+
+def test_a_worker_process_schedules_and_another_takes_over_when_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig) as pool:
+            await schedules(rig)
+            killed = pool.info()[0].pid
+            os.kill(killed, signal.SIGKILL)
+            await schedules(rig)
+            assert pool.info()[0].pid != killed
+            assert pool.info()[0].restarts == 1
+
+    asyncio.run(run())
+
+
+def test_workers_end_when_the_pool_stops(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, pool_of(rig, 2) as pool:
+            pids = [info.pid for info in pool.info()]
+            await pool.stop()
+            assert pool.info() == []
+            for pid in pids:
+                with pytest.raises(ProcessLookupError):
+                    os.kill(pid, 0)
+
+    asyncio.run(run())
+
+
+def test_a_paused_worker_takes_nothing_until_it_is_resumed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig) as pool:
+            await schedules(rig)
+            await pool.pause()
+            assert [info.status for info in pool.info()] == ["Paused"]
+            waiting = await rig.register(make_job())
+            with rig.store.snapshot() as snapshot:
+                assert snapshot.evaluation(waiting.id).status == EvalStatus.PENDING
+            assert rig.control.broker_stats()["ready"] == 1
+            await pool.resume()
+            await rig.evaluation_ends(waiting.id)
+
+    asyncio.run(run())
+
+
+def test_number_and_types_change_live(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig, 0) as pool:
+            waiting = await rig.register(make_batch_job())
+            await pool.configure(1, ["batch"])
+            await rig.evaluation_ends(waiting.id)
+            service = await rig.register(make_job())
+            await pool.configure(2, ["service", "batch"])
+            assert len(pool.info()) == 2
+            await rig.evaluation_ends(service.id)
+            await pool.configure(0, ["service"])
+            assert pool.info() == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("count", "types"), [(-1, ("batch",)), (65, ("batch",)), (1, ("cron",))])
+def test_a_pool_that_makes_no_sense_is_refused(count: int, types: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInputError):
+        PoolConfig(Path("state.db"), ("127.0.0.1:1",), count, types).validate()

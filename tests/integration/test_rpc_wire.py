@@ -1,0 +1,188 @@
+"""The internal RPC over real sockets: errors, limits, TLS, and finding the leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchgit import errors
+from orchgit.wire import codec, methods
+from orchgit.wire.channel import Channel, LeaderChannel
+from orchgit.wire.messages import (
+    AgentFrame,
+    AgentHeartbeat,
+    DequeueReply,
+    DequeueRequest,
+    HeartbeatAck,
+    ServerFrame,
+)
+from orchgit.wire.serve import GrpcServer
+from orchgit.wire.tls import TlsFiles
+from tests.support.certificates import make_tls_files
+
+Impl = Callable[[DequeueRequest], Any]
+
+
+async def answer(request: DequeueRequest) -> DequeueReply:
+    return DequeueReply(token=",".join(request.types), wait_index=7)
+
+
+async def echo(frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
+    async for frame in frames:
+        assert isinstance(frame, AgentHeartbeat)
+        yield HeartbeatAck(servers=[frame.status])
+
+
+def raising(error: Exception) -> Impl:
+    async def impl(request: DequeueRequest) -> DequeueReply:
+        raise error
+
+    return impl
+
+
+async def serve(impl: Impl, tls: TlsFiles | None = None) -> GrpcServer:
+    server = GrpcServer("127.0.0.1:0", tls)
+    server.add_unary(methods.DEQUEUE, impl)
+    server.add_stream(methods.CONNECT_NODE, echo)
+    await server.start()
+    return server
+
+
+async def call(impl: Impl, request: DequeueRequest) -> DequeueReply:
+    server = await serve(impl)
+    channel = Channel(server.address)
+    try:
+        return await channel.call(methods.DEQUEUE, request, 5.0)
+    finally:
+        await channel.close()
+        await server.stop()
+
+
+def test_a_call_brings_back_the_reply() -> None:
+    reply = asyncio.run(call(answer, DequeueRequest(types=["batch", "service"])))
+    assert (reply.token, reply.wait_index, reply.evaluation) == ("batch,service", 7, None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ConflictError("cannot do it: it changed"),
+        errors.NotFoundError("cannot find it"),
+        errors.NotAllowedError("cannot let you"),
+        errors.RefusedError("cannot do that"),
+        errors.TooLargeError("cannot take that much"),
+        errors.UnavailableError("cannot now"),
+        errors.TimedOutError("cannot wait longer"),
+        errors.ValidationError("cannot use the job", ["one", "two"]),
+        errors.NotLeaderError("cannot: not the leader", "10.0.0.1:4647"),
+        errors.DriverError("cannot start", recoverable=True),
+        errors.SourceError("cannot read", "demo"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_arrives_as_its_own_class_with_its_data(error: errors.OrchgitError) -> None:
+    with pytest.raises(type(error)) as caught:
+        asyncio.run(call(raising(error), DequeueRequest()))
+    assert type(caught.value) is type(error)
+    assert str(caught.value) == str(error)
+    assert vars(caught.value) == vars(error)
+
+
+def test_a_bug_of_the_server_says_only_its_type() -> None:
+    with pytest.raises(errors.RefusedError) as caught:
+        asyncio.run(call(raising(ZeroDivisionError("secret")), DequeueRequest()))
+    assert "ZeroDivisionError" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_message_beyond_the_limit_is_not_sent() -> None:
+    with pytest.raises(errors.TooLargeError):
+        codec.encode("x" * (codec.MAX_MESSAGE_BYTES + 1))
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(errors.InvalidInputError):
+        codec.decode(DequeueRequest, b"\xc1")
+
+
+def test_an_unreachable_server_is_unavailable() -> None:
+    async def run() -> None:
+        channel = Channel("127.0.0.1:1")
+        with pytest.raises(errors.UnavailableError):
+            await channel.call(methods.DEQUEUE, DequeueRequest(), 1.0)
+        await channel.close()
+
+    asyncio.run(run())
+
+
+def test_the_leader_is_found_by_the_hint() -> None:
+    async def run() -> None:
+        leader = await serve(answer)
+        other = await serve(raising(errors.NotLeaderError("cannot: ask it", leader.address)))
+        channel = LeaderChannel([other.address])
+        assert (await channel.call(methods.DEQUEUE, DequeueRequest())).wait_index == 7
+        await channel.close()
+        await leader.stop()
+        await other.stop()
+
+    asyncio.run(run())
+
+
+def test_the_next_server_is_asked_after_an_unreachable_one() -> None:
+    async def run() -> None:
+        leader = await serve(answer)
+        channel = LeaderChannel(["127.0.0.1:1", leader.address])
+        with pytest.raises(errors.UnavailableError):
+            await channel.call(methods.DEQUEUE, DequeueRequest(), 1.0)
+        assert (await channel.call(methods.DEQUEUE, DequeueRequest())).wait_index == 7
+        await channel.close()
+        await leader.stop()
+
+    asyncio.run(run())
+
+
+async def _beats(count: int) -> AsyncIterator[AgentFrame]:
+    for number in range(count):
+        yield AgentHeartbeat(status=str(number))
+
+
+def test_a_stream_answers_frame_by_frame_and_ends_with_its_sender() -> None:
+    async def run() -> list[str]:
+        server = await serve(answer)
+        channel = Channel(server.address)
+        frames = channel.stream(methods.CONNECT_NODE, _beats(3))
+        said = [frame.servers[0] async for frame in frames if isinstance(frame, HeartbeatAck)]
+        await channel.close()
+        await server.stop()
+        return said
+
+    assert asyncio.run(run()) == ["0", "1", "2"]
+
+
+def test_with_tls_only_certificates_of_the_authority_are_served(tmp_path: Path) -> None:
+    async def run() -> None:
+        ours, strangers = make_tls_files(tmp_path / "a"), make_tls_files(tmp_path / "b")
+        server = await serve(answer, ours)
+        good, bad, plain = (
+            Channel(server.address, ours),
+            Channel(server.address, strangers),
+            Channel(server.address),
+        )
+        assert (await good.call(methods.DEQUEUE, DequeueRequest(), 5.0)).wait_index == 7
+        for channel in (bad, plain):
+            with pytest.raises(errors.UnavailableError):
+                await channel.call(methods.DEQUEUE, DequeueRequest(), 1.0)
+        for channel in (good, bad, plain):
+            await channel.close()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_without_tls_only_loopback_is_served() -> None:
+    with pytest.raises(errors.InvalidInputError, match="TLS"):
+        GrpcServer("0.0.0.0:0")
