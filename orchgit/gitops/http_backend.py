@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from orchgit.gitops.git_process import GitProcess, kill
@@ -14,13 +15,18 @@ from orchgit.gitops.log import LOG
 from orchgit.gitops.mirrors import Mirror
 
 _MAX_HEADER_BYTES = 16_384
+_MAX_WANTS_BYTES = 32 * 1024 * 1024
 _PASSED_ON = ("content-type", "expires", "pragma", "cache-control", "www-authenticate")
 
 
 async def serve_upload_pack(git: GitProcess, mirror: Mirror, request: Request) -> Response:
     """Answers `info/refs?service=git-upload-pack` and `POST git-upload-pack`."""
+    wants = await _read_wants(request)
+    if wants is None:
+        text = f"cannot answer a fetch that asks with more than {_MAX_WANTS_BYTES} bytes\n"
+        return PlainTextResponse(text, 413)
     process = await git.start(["http-backend"], env=_cgi_environment(mirror, request))
-    feeding = asyncio.create_task(_feed(process, request))
+    feeding = asyncio.create_task(_feed(process, wants))
     try:
         async with asyncio.timeout(git.limits.pack_timeout_s):
             status, headers = await _read_headers(process)
@@ -48,16 +54,25 @@ def _cgi_environment(mirror: Mirror, request: Request) -> dict[str, str]:
     }
 
 
-async def _feed(process: Process, request: Request) -> None:
+async def _read_wants(request: Request) -> bytes | None:
+    """The whole request, or None if it is too large.
+
+    It is read before the answer begins: git begins to answer before it has read everything, and
+    from then on the answer itself listens for the client's leaving, and would swallow the rest.
+    """
+    wants = bytearray()
+    async for chunk in request.stream():
+        wants += chunk
+        if len(wants) > _MAX_WANTS_BYTES:
+            return None
+    return bytes(wants)
+
+
+async def _feed(process: Process, wants: bytes) -> None:
     assert process.stdin is not None
-    try:
-        async for chunk in request.stream():
-            process.stdin.write(chunk)
-            await process.stdin.drain()
-        process.stdin.close()
-    except (BrokenPipeError, ConnectionResetError):
-        return  # it has read what it wanted
-    except ClientDisconnect:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has read what it wanted
+        process.stdin.write(wants)
+        await process.stdin.drain()
         process.stdin.close()
 
 
