@@ -123,6 +123,8 @@ def _traversal(node: tree.Traversal, scope: Scope) -> Value:
                 node.root_end,
             )
         return runtime_text.source_of(scope.text, node.start, node.end)
+    if not node.steps and type(value) is dict and POISON in value.values():
+        raise SilentError("", node.start, node.end)
     return _walk(value, node.steps)
 
 

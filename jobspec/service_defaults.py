@@ -25,6 +25,8 @@ def canonicalize_service(service: Spec, default_name: str) -> None:
         _check_restart(own)
     for check in service["Checks"] or ():
         check["OnUpdate"] = check["OnUpdate"] or service["OnUpdate"]
+        for key in ("SuccessBeforePassing", "FailuresBeforeCritical", "FailuresBeforeWarning"):
+            check[key] = max(0, check[key])
         check["CheckRestart"] = _merged_restart(check["CheckRestart"], own)
     if service["Connect"] is not None:
         _connect(service["Connect"])
@@ -51,6 +53,11 @@ def _connect(connect: Spec) -> None:
     sidecar = connect["SidecarService"]
     if sidecar is not None:
         sidecar["Tags"] = sidecar["Tags"] or None
+        proxy = sidecar["Proxy"]
+        if proxy is not None:
+            proxy["Config"] = proxy["Config"] or None
+            for upstream in proxy["Upstreams"] or ():
+                upstream["Config"] = upstream["Config"] or None
     task = connect["SidecarTask"]
     if task is not None:
         task["Resources"] = canonical_resources(task["Resources"])
@@ -62,5 +69,8 @@ def _connect(connect: Spec) -> None:
         if task["ShutdownDelay"] is None:
             task["ShutdownDelay"] = 0
     gateway = connect["Gateway"]
+    if gateway is not None and gateway["Ingress"] is not None:
+        for listener in gateway["Ingress"]["Listeners"] or ():
+            listener["Protocol"] = listener["Protocol"] or "tcp"
     if gateway is not None and gateway["Proxy"] is not None:
         fill(gateway["Proxy"], {"ConnectTimeout": 5 * _SECOND_NS})

@@ -81,7 +81,7 @@ def _artifact(artifact: Spec) -> None:
     artifact["GetterOptions"] = artifact["GetterOptions"] or None
     artifact["GetterHeaders"] = artifact["GetterHeaders"] or None
     if artifact["RelativeDest"] is None:
-        name = posixpath.basename(artifact["GetterSource"])
+        name = posixpath.basename(artifact["GetterSource"].rstrip("/"))
         artifact["RelativeDest"] = f"local/{name}" if artifact["GetterMode"] == "file" else "local/"
 
 

@@ -9,12 +9,15 @@ from jobspec.values import PRIMITIVES, Type
 _COLLECTIONS = ("list", "set", "map")
 
 
-def read_type(node: tree.Node) -> Type:
-    """The type an expression names; raises HclError at what is wrong with it."""
+def read_type(node: tree.Node, exact: bool = True) -> Type:
+    """The type an expression names; raises HclError at what is wrong with it.
+
+    Not `exact`: `any` may stand for a type that the value decides.
+    """
     if isinstance(node, tree.Traversal) and not node.steps:
-        return _keyword(node)
+        return "dynamic" if node.root == "any" and not exact else _keyword(node)
     if isinstance(node, tree.Call):
-        return _constructor(node)
+        return _constructor(node, exact)
     raise _invalid("a type keyword or a type constructor call is required", node)
 
 
@@ -42,7 +45,7 @@ def _keyword(node: tree.Traversal) -> Type:
     raise _invalid(f'the keyword "{name}" is not a valid type', node)
 
 
-def _constructor(node: tree.Call) -> Type:
+def _constructor(node: tree.Call, exact: bool) -> Type:
     name = node.name
     if name == "optional":
         raise _invalid(
@@ -58,20 +61,20 @@ def _constructor(node: tree.Call) -> Type:
         raise _invalid(f"the {name} type constructor requires exactly one argument", node)
     arg = node.args[0]
     if name == "object":
-        return _object(arg)
+        return _object(arg, exact)
     if name == "tuple":
         if not isinstance(arg, tree.Tuple):
             raise _invalid("the tuple type constructor requires a list of types", arg)
-        return ("tuple", tuple(read_type(item) for item in arg.items))
-    return (name, read_type(arg))
+        return ("tuple", tuple(read_type(item, exact) for item in arg.items))
+    return (name, read_type(arg, exact))
 
 
-def _object(arg: tree.Node) -> Type:
+def _object(arg: tree.Node, exact: bool) -> Type:
     if not isinstance(arg, tree.Object):
         raise _invalid("the object type constructor requires a map of attribute types", arg)
     attributes = {}
     for key, value in arg.items:
         if not isinstance(key, tree.Literal) or not isinstance(key.value, str):
             raise _invalid("object constructor map keys must be attribute names", key)
-        attributes[key.value] = read_type(value)
+        attributes[key.value] = read_type(value, exact)
     return ("object", tuple(sorted(attributes.items())))

@@ -39,6 +39,7 @@ def typed_job(canonical: Spec) -> Job:
     """The model of a canonical tree; the tree is used up."""
     if not canonical["Datacenters"]:
         canonical["Datacenters"] = ["*"]
+    canonical["Priority"] = canonical["Priority"] or 50
     canonical["NodePool"] = canonical["NodePool"] or "default"
     if canonical["ParameterizedJob"] is not None:
         parameterized = canonical["ParameterizedJob"]

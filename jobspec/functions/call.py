@@ -177,7 +177,7 @@ def _convert(node: tree.Call, scope: Scope) -> Value:
     if len(node.args) != 2:
         raise _count_error(node, 2)
     value_node, type_node = node.args
-    type_ = read_type(type_node)
+    type_ = read_type(type_node, exact=False)
     try:
         return convert(evaluate(value_node, scope), type_)
     except ConvertError as error:

@@ -32,7 +32,10 @@ def _base64encode(value: str) -> str:
 def _csvdecode(value: str) -> Value:
     import csv  # few job files use it; not on the start path
 
-    rows = [row for row in csv.reader(value.splitlines(keepends=True), strict=True) if row]
+    try:
+        rows = [row for row in csv.reader(value.splitlines(keepends=True), strict=True) if row]
+    except csv.Error as error:
+        raise FunctionError(str(error)) from None
     if not rows:
         raise FunctionError("missing header line")
     header = rows[0]

@@ -213,7 +213,7 @@ def _shortest(value: Fraction, precision: int | None, letter: str) -> str:
         return "0"
     if precision is None:
         digits, point = shortest_digits(value)
-        exponent, limit = point - 1, 21
+        exponent, limit = point - 1, 6
     else:
         count = precision or 1
         digits, exponent = _digits(value, count)

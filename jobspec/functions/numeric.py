@@ -21,7 +21,8 @@ def _floor(value: Number) -> Number:
 
 
 def from_float(value: float) -> Number:
-    return value if math.isinf(value) else normalize(Fraction(value))
+    """A double as the number its shortest decimal form says, which is what is printed of it."""
+    return value if math.isinf(value) else normalize(Fraction(repr(value)))
 
 
 def _log(value: Number, base: Number) -> Number:

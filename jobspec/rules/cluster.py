@@ -48,7 +48,7 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
             "NodePool",
         )
     findings.check(
-        not (job.priority <= cluster.max_priority),
+        not 1 <= job.priority <= cluster.max_priority,
         f"job priority must be between [1, {cluster.max_priority}]",
         "Priority",
     )

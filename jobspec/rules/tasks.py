@@ -37,6 +37,12 @@ def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) 
     resources = findings.at("Resources")
     _resources(resources, task.resources)
     findings.nest("", resources)
+    findings.check(
+        task.resources.disk_mb > 0,
+        "Task can't ask for disk resources, they have to be specified at the task group level.",
+        "Resources",
+        "DiskMB",
+    )
     logs = findings.at("LogConfig")
     _logs(logs, task.log_config, group.ephemeral_disk.size_mb)
     findings.nest("", logs)
@@ -78,6 +84,11 @@ def _resources(findings: Findings, resources: Resources) -> None:
         inner.check(device.count < 1, "invalid device count: must be at least 1", "Count")
         check_targets(inner, device.constraints, device.affinities)
         findings.nest(f"device {index + 1} failed validation", inner)
+    findings.check(
+        resources.cores > 0 and resources.cpu > 0,
+        "Task can only ask for 'cpu' or 'cores' resource, not both.",
+        "Cores",
+    )
     if resources.numa is not None:
         findings.check(
             resources.numa.affinity not in ("none", "prefer", "require"),
