@@ -117,6 +117,7 @@ class DryRun:
         from orchgit.scheduler.schedule import schedule
 
         evaluation = evaluation_for_job(self._world, job, EvalTrigger.JOB_REGISTER)
+        evaluation.annotate_plan = True
         evaluation.snapshot_index = view.index
         return schedule(evaluation, view, self._world.now_ns(), view.index)
 

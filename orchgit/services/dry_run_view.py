@@ -155,9 +155,6 @@ class ImaginedView:
     def deployments(self, namespace: str, job_id: str) -> Sequence[Deployment]:
         return self._base.deployments(namespace, job_id)
 
-    def deployments(self, namespace: str, job_id: str) -> Sequence[Deployment]:
-        return self._base.deployments(namespace, job_id)
-
     def host_volume(self, volume_id: str) -> HostVolume | None:
         return self._base.host_volume(volume_id)
 

@@ -36,7 +36,6 @@ def evaluation_for_job(
         deployment_id=deployment_id,
         rollout_id=rollout_id,
         status=EvalStatus.PENDING,
-        annotate_plan=True,
         create_time_ns=now_ns,
         modify_time_ns=now_ns,
     )

@@ -14,7 +14,7 @@ from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub
 from orchgit.errors import RefusedError
-from orchgit.model.evaluation import Evaluation
+from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.commands import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
 
@@ -23,9 +23,18 @@ async def list_evaluations(call: Call) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        return page.apply(_chosen(call, snapshot), by_index)
+        chosen, headers = page.apply(_chosen(call, snapshot), by_index)
+        return [explained(snapshot, each) for each in chosen], headers
 
     return await answer_list(call, ("evaluations",), read)
+
+
+def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
+    """A blocked evaluation waits for what the one before it could not place: it shows why."""
+    if each.status != EvalStatus.BLOCKED or each.failed_tg_allocs:
+        return each
+    before = snapshot.evaluation(each.previous_eval)
+    return replace(each, failed_tg_allocs=before.failed_tg_allocs) if before else each
 
 
 def _chosen(call: Call, snapshot: Snapshot) -> list[Evaluation]:
@@ -50,9 +59,10 @@ async def read_evaluation(call: Call) -> Response:
 
     def read(snapshot: Snapshot) -> Evaluation | None:
         found = snapshot.evaluation(call.path["eval_id"])
-        if found is None or not related:
-            return found
-        return replace(found, related_evals=_related(snapshot, found))
+        if found is None:
+            return None
+        found = explained(snapshot, found)
+        return replace(found, related_evals=_related(snapshot, found)) if related else found
 
     return await answer_object(call, ("evaluations",), read, "eval not found")
 

@@ -10,6 +10,7 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
+from orchgit.api.routes.evaluations import explained
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub, job_stub, shown_job, with_children
 from orchgit.model.job import Job
@@ -74,13 +75,11 @@ async def allocations(call: Call) -> Response:
 
 
 async def evaluations(call: Call) -> Response:
-    return await answer_list(
-        call,
-        ("evaluations",),
-        lambda snapshot: in_order_of_creation(
-            snapshot.evaluations_by_job(call.namespace, call.path["job_id"])
-        )[::-1],
-    )
+    def read(snapshot: Snapshot) -> Any:
+        found = snapshot.evaluations_by_job(call.namespace, call.path["job_id"])
+        return [explained(snapshot, each) for each in in_order_of_creation(found)[::-1]]
+
+    return await answer_list(call, ("evaluations",), read)
 
 
 async def services(call: Call) -> Response:
