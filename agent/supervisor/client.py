@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -17,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
+from agent.supervisor.daemon import PROTOCOL_VERSION, SOCKET_NAME
 from agent.supervisor.protocol import Answer, TaskReport, TaskSpec
 from orchgit.errors import DriverError, UnavailableError
 
 _MAIN = str(Path(__file__).with_name("main.py"))
-_SOCKET_NAME = "supervisor.sock"
 _READY_TIMEOUT_S = 10.0
 _CONNECT_ATTEMPTS = 5
 _RETRY_DELAY_S = 1.0
@@ -69,12 +70,12 @@ class SupervisorClient:
         answer = await self._ask("start", spec=msgspec.to_builtins(spec))
         return _one(answer, spec.key)
 
-    async def stop(self, key: str, signal: int, grace_s: float) -> None:
+    async def stop(self, key: str, number: int, grace_s: float) -> None:
         """Signal it, and kill it when the grace is over; returns at once."""
-        await self._ask("stop", key=key, signal=signal, grace_ms=round(grace_s * 1000))
+        await self._ask("stop", key=key, signal=number, grace_ms=round(grace_s * 1000))
 
-    async def signal(self, key: str, signal: int) -> None:
-        await self._ask("signal", key=key, signal=signal)
+    async def signal(self, key: str, number: int) -> None:
+        await self._ask("signal", key=key, signal=number)
 
     async def status(self, key: str) -> TaskReport | None:
         """None: the supervisor never started it, or it was acknowledged."""
@@ -135,7 +136,14 @@ class SupervisorClient:
                 await self._spawn()
                 continue
             self._reading = asyncio.create_task(self._read(reader), name="supervisor-link")
-            await self._greet()
+            try:
+                async with asyncio.timeout(_READY_TIMEOUT_S):
+                    await self._greet()
+            except TimeoutError:
+                self._drop_connection()
+                raise UnavailableError(
+                    f"cannot use the supervisor in {self._directory}: it does not answer"
+                ) from None
             return
         raise UnavailableError(
             f"cannot start the supervisor in {self._directory}; see supervisor.log there"
@@ -146,7 +154,7 @@ class SupervisorClient:
         directory_fd = os.open(self._directory, os.O_PATH)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.connect(f"/proc/self/fd/{directory_fd}/{_SOCKET_NAME}")
+            sock.connect(f"/proc/self/fd/{directory_fd}/{SOCKET_NAME}")
             return await asyncio.open_unix_connection(sock=sock)
         except BaseException:
             sock.close()
@@ -156,7 +164,10 @@ class SupervisorClient:
 
     async def _greet(self) -> None:
         """Ask who is there, and to be told of exits; the answer has the exits missed."""
-        self.pid = _checked(await self._ask_once("hello", {})).pid
+        hello = _checked(await self._ask_once("hello", {}))
+        self.pid = hello.pid
+        if hello.protocol != PROTOCOL_VERSION:
+            await self._replace_supervisor()
         known = {report.key: report for report in (await self._ask_once("watch", {})).tasks}
         for key, waiting in list(self._exits.items()):
             report = known.get(key)
@@ -164,6 +175,13 @@ class SupervisorClient:
                 waiting.set_exception(_unknown(key))
             elif report is not None and report.ended:
                 self._settle(report)
+
+    async def _replace_supervisor(self) -> None:
+        """One of another version of this program: its tasks go on under a new one."""
+        os.kill(self.pid, signal.SIGTERM)
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        raise ConnectionResetError
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         decoder = msgspec.msgpack.Decoder(Answer)
