@@ -57,3 +57,10 @@ def queue_full() -> UnavailableError:
 
 def stopped() -> UnavailableError:
     return UnavailableError("cannot write: this server is stopping")
+
+
+def stopped_meanwhile() -> UnavailableError:
+    return UnavailableError(
+        "cannot tell whether the write was made: this server is stopping; read the state from "
+        "another one, or when it is back"
+    )

@@ -27,7 +27,7 @@ from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import SEGMENT_BYTES, Journal
 from orchgit.replication.leadership import Leadership
-from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped
+from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped, stopped_meanwhile
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_thread import RaftThread
 from orchgit.replication.recovery import StateFiles
@@ -149,7 +149,7 @@ class ReplicatedState:
         await asyncio.to_thread(self._raft.stop)
         await asyncio.to_thread(self._applier.stop)
         for proposal in list(self._waiting):
-            proposal.fail(stopped())
+            proposal.answer(0, stopped_meanwhile())
         self._feeds.close()
         self._node.close()
         if self._failure is None:
@@ -283,8 +283,8 @@ class ReplicatedState:
 
     def _unavailable(self) -> UnavailableError:
         return UnavailableError(
-            f"cannot write: the log or the state of this server failed ({self._failure}); look "
-            "at the disk, then restart the server"
+            f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
+            "look at the disk, then restart the server"
         )
 
 
