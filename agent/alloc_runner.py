@@ -18,7 +18,7 @@ from agent import lifecycle, task_state
 from agent.context import AllocContext, NodeServices
 from agent.health_watch import HealthWatch
 from agent.hooks import alloc_dir, previous_alloc, volumes
-from agent.hooks.base import TaskSetup
+from agent.hooks.base import SetupError, TaskSetup
 from agent.local_state import AllocRecord, TaskRecord
 from agent.loops import spawn
 from agent.paths import AllocPaths
@@ -204,13 +204,22 @@ class AllocRunner:
             alloc_dir.create(context.paths)
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
-        if context.alloc.is_server_terminal:
-            self.stop(_killing(self.clock.now_ns(), context.alloc.desired_description))
-        if self._stop is not None:
-            return
-        context.volume_sources = volumes.find_sources(
-            context.group, context.alloc, self._node.node()
-        )
+        if context.alloc.is_server_terminal or self.local.killed:
+            why = self.local.killed or context.alloc.desired_description
+            self.stop(_killing(self.clock.now_ns(), why))
+        if self._stop is None:
+            self._find_volumes()
+
+    def _find_volumes(self) -> None:
+        context = self.context
+        try:
+            context.volume_sources = volumes.find_sources(
+                context.group, context.alloc, self._node.node()
+            )
+        except SetupError:
+            if not self._any_running():
+                raise
+            # found again after a restart of the agent: what runs has its volumes mounted already
 
     async def _wait_for_others(self) -> AllocPaths | None:
         """Until the allocations that this one replaces have ended here, or it is to stop itself.

@@ -222,6 +222,8 @@ class TaskRunner:
             if config is None:
                 return
             handle = await self._start(config)
+            if handle is None:
+                return
         except OrchgitError as problem:
             await self._abandon_start()
             self._fail_start(problem)
@@ -240,13 +242,24 @@ class TaskRunner:
                 return None
         return self._config(setup)
 
-    async def _start(self, config: TaskConfig) -> TaskHandle:
+    async def _start(self, config: TaskConfig) -> TaskHandle | None:
+        """None when the task was ended meanwhile: a start may take as long as an image's pull."""
         record = msgspec.structs.replace(
             self.record, attempt=config.attempt, starting=True, handle=None, next_start_ns=0
         )
         await self._node.local.start_task(self._context.alloc.id, self.name, record)
         self.record = record
-        return await self._driver().start_task(config)
+        starting = asyncio.ensure_future(self._driver().start_task(config))
+        interrupt = asyncio.ensure_future(self._interrupt.wait())
+        try:
+            await asyncio.wait({starting, interrupt}, return_when=asyncio.FIRST_COMPLETED)
+            if self._kill is not None and not starting.done():
+                return None
+            return await starting
+        finally:
+            for future in (starting, interrupt):
+                future.cancel()
+            await asyncio.gather(starting, interrupt, return_exceptions=True)
 
     async def _abandon_start(self) -> None:
         """A start that was decided may have happened: nothing of it may be left behind."""

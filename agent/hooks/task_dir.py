@@ -1,20 +1,47 @@
-"""The task's own directories: `local`, `secrets` (its owner's only) and `tmp`."""
+"""The task's own directories: `local`, `secrets`, `tmp`, and `private` of the agent.
+
+Who may read the secrets depends on what the task sees of the node. A task of an isolated driver
+gets the directory mounted, and may run as any user of its image: the directory is open, and what
+keeps the node's other users out is the closed one around it. A task that sees the node's files
+reaches it by its path: it is its user's alone.
+"""
 
 from __future__ import annotations
 
+import os
+
+from agent.drivers.users import resolve_user
 from agent.hooks.base import SetupError, TaskSetup
 
-_MODES = {"local": 0o777, "tmp": 0o1777, "secrets": 0o700, "private": 0o700}
+_MODES = {"local": 0o777, "tmp": 0o1777, "private": 0o700}
 
 
 async def prepare(setup: TaskSetup) -> None:
     base = setup.paths.task_dir
+    isolated = setup.isolation != "none"
     try:
-        base.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not base.is_dir():
+            base.mkdir(parents=True, exist_ok=True)
+            base.chmod(0o700 if isolated else 0o755)
         for name, mode in _MODES.items():
-            directory = base / name
-            if not directory.is_dir():
-                directory.mkdir(exist_ok=True)
-                directory.chmod(mode)
+            _make(str(base / name), mode)
+        _make(str(setup.paths.secrets), 0o777 if isolated else 0o700)
+        if not isolated:
+            _give_to_user(setup)
     except OSError as problem:
         raise SetupError(f"cannot make the directories of the task: {problem}") from None
+
+
+def _make(path: str, mode: int) -> None:
+    """The directory, unless it is there: then it is the task's, and stays as it is."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    os.chmod(path, mode)
+
+
+def _give_to_user(setup: TaskSetup) -> None:
+    user = resolve_user(setup.environment().interpolate.text(setup.task.user))
+    if user is not None:
+        os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)
