@@ -16,7 +16,7 @@ import structlog
 
 from agent.drivers.base import Driver
 from agent.drivers.cgroups import CgroupLayout
-from agent.drivers.docker.container import DockerOptions
+from agent.drivers.docker.config import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.mock import MockDriver

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
-from agent.drivers.docker.container import DockerOptions
+from agent.drivers.docker.config import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError

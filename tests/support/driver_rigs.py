@@ -13,7 +13,7 @@ import msgspec
 
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, TaskConfig, TaskDir
-from agent.drivers.docker.container import DockerOptions
+from agent.drivers.docker.config import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.exec import ExecDriver
 from agent.drivers.mock import MockDriver

@@ -1,87 +1,24 @@
-"""What a job may set for a container, and the engine's request made from it. Pure."""
+"""The engine's request made from a docker task's config. Pure."""
 
 from __future__ import annotations
 
 import os
 
-import msgspec
-
 from agent.drivers.base import Mount, TaskConfig
 from agent.drivers.config import labelled
+from agent.drivers.docker.config import (
+    DeviceConfig,
+    DockerConfig,
+    DockerOptions,
+    LoggingConfig,
+    MountConfig,
+    first,
+)
 from orchgit.errors import DriverError
 
 _MIB = 1 << 20
 _LABEL = "org.orchgit."
 KEY_LABEL = f"{_LABEL}key"
-
-Labels = dict[str, str] | list[dict[str, str]]
-
-
-class MountConfig(msgspec.Struct, frozen=True):
-    target: str
-    source: str = ""
-    type: str = "volume"
-    readonly: bool = False
-
-
-class LoggingConfig(msgspec.Struct, frozen=True):
-    type: str = ""
-    driver: str = ""
-    config: Labels = {}
-
-
-class DockerConfig(msgspec.Struct, frozen=True):
-    image: str
-    command: str = ""
-    args: list[str] = []
-    entrypoint: list[str] | None = None
-    ports: list[str] = []
-    network_mode: str = ""
-    volumes: list[str] = []
-    mount: list[MountConfig] | MountConfig = []
-    mounts: list[MountConfig] = []
-    labels: Labels = {}
-    force_pull: bool = False
-    image_pull_timeout: str = "5m"
-    work_dir: str = ""
-    hostname: str = ""
-    init: bool = False
-    interactive: bool = False
-    tty: bool = False
-    privileged: bool = False
-    readonly_rootfs: bool = False
-    cap_add: list[str] = []
-    cap_drop: list[str] = []
-    group_add: list[str] = []
-    dns_servers: list[str] = []
-    dns_search_domains: list[str] = []
-    dns_options: list[str] = []
-    extra_hosts: list[str] = []
-    security_opt: list[str] = []
-    sysctl: Labels = {}
-    storage_opt: Labels = {}
-    pid_mode: str = ""
-    ipc_mode: str = ""
-    userns_mode: str = ""
-    uts_mode: str = ""
-    shm_size: int = 0
-    pids_limit: int = 0
-    memory_hard_limit: int = 0
-    cpu_hard_limit: bool = False
-    cpu_cfs_period: int = 100_000
-    oom_score_adj: int = 0
-    runtime: str = ""
-    logging: LoggingConfig | list[LoggingConfig] = LoggingConfig()
-
-
-class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's `docker` plugin options."""
-
-    endpoint: str = ""
-    """"" means DOCKER_HOST, or the usual socket."""
-    allow_privileged: bool = False
-    volumes_enabled: bool = False
-    """Whether a job may mount any path of the host; its own directory it always may."""
 
 
 def container_request(
@@ -106,7 +43,28 @@ def container_request(
         request["Cmd"] = command
     if config.entrypoint is not None:
         request["Entrypoint"] = config.entrypoint
-    return request
+    checks = first(config.healthchecks)
+    if checks is not None and checks.disable:
+        request["Healthcheck"] = {"Test": ["NONE"]}
+    return {**request, **_network(config)}
+
+
+def _network(config: DockerConfig) -> dict[str, object]:
+    """Addresses and names in a network of the engine's own."""
+    addresses = {"IPv4Address": config.ipv4_address, "IPv6Address": config.ipv6_address}
+    given = {name: address for name, address in addresses.items() if address}
+    endpoint: dict[str, object] = {}
+    if given:
+        endpoint["IPAMConfig"] = given
+    if config.network_aliases:
+        endpoint["Aliases"] = config.network_aliases
+    network: dict[str, object] = {}
+    if config.mac_address:
+        network["MacAddress"] = config.mac_address
+    if endpoint:
+        name = config.network_mode or "default"
+        network["NetworkingConfig"] = {"EndpointsConfig": {name: endpoint}}
+    return network
 
 
 def container_name(task: TaskConfig) -> str:
@@ -128,6 +86,7 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
         "userns_mode": config.userns_mode == "host",
         "security_opt": bool(config.security_opt),
         "cap_add": bool(config.cap_add),
+        "devices": bool(config.devices),
     }
     for name, asked in asks.items():
         if asked:
@@ -176,10 +135,30 @@ def _host_config(
         "IpcMode": config.ipc_mode,
         "UsernsMode": config.userns_mode,
         "UTSMode": config.uts_mode,
+        "Devices": [_device(device) for device in config.devices],
+        "Ulimits": [_ulimit(name, text) for name, text in labelled(config.ulimit).items()],
     }
     if config.runtime:
         host["Runtime"] = config.runtime
     return host
+
+
+def _device(device: DeviceConfig) -> dict[str, object]:
+    return {
+        "PathOnHost": device.host_path,
+        "PathInContainer": device.container_path or device.host_path,
+        "CgroupPermissions": device.cgroup_permissions,
+    }
+
+
+def _ulimit(name: str, text: str) -> dict[str, object]:
+    soft, _, hard = text.partition(":")
+    try:
+        return {"Name": name, "Soft": int(soft), "Hard": int(hard or soft)}
+    except ValueError:
+        raise DriverError(
+            f'cannot set ulimit {name} to "{text}": write "soft:hard" or one number'
+        ) from None
 
 
 def _limits(task: TaskConfig, config: DockerConfig, cores: int) -> dict[str, object]:
@@ -298,8 +277,7 @@ def _volumes_refusal(source: str) -> str:
 
 def _log_config(config: DockerConfig) -> dict[str, object]:
     """Small files: the agent copies them into the allocation's logs at once."""
-    logging = config.logging
-    one = logging if isinstance(logging, LoggingConfig) else (logging or [LoggingConfig()])[0]
+    one = first(config.logging) or LoggingConfig()
     kind = one.type or one.driver or "json-file"
     settings = labelled(one.config)
     if kind == "json-file" and not settings:

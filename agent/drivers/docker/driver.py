@@ -18,13 +18,8 @@ from agent.drivers.base import (
     TaskStats,
 )
 from agent.drivers.config import decode_config
-from agent.drivers.docker.container import (
-    KEY_LABEL,
-    DockerConfig,
-    DockerOptions,
-    container_name,
-    container_request,
-)
+from agent.drivers.docker.config import DockerConfig, DockerOptions
+from agent.drivers.docker.container import KEY_LABEL, container_name, container_request
 from agent.drivers.docker.follower import Follower
 from agent.drivers.docker.session import DockerSession
 from agent.drivers.durations import duration_s
@@ -133,7 +128,7 @@ class DockerDriver:
     ) -> Container:
         """A container that is there already was started by us before a crash: it is kept as is."""
         if config.force_pull or not engine.has_image(config.image):
-            engine.pull(config.image, duration_s(config.image_pull_timeout))
+            engine.pull(config.image, duration_s(config.image_pull_timeout), _login(config))
         container = engine.inspect(engine.create(container_name(task), request))
         if container.labels.get(KEY_LABEL) != task.key:
             raise DriverError(f"cannot start: another container is named {container_name(task)}")
@@ -263,6 +258,11 @@ class DockerDriver:
             end.cancel()
         if self._engine is not None:
             self._engine.close()
+
+
+def _login(config: DockerConfig) -> dict[str, str] | None:
+    given = config.credentials
+    return {"username": given.username, "password": given.password} if given else None
 
 
 def _settle(end: asyncio.Future[ExitResult], result: ExitResult) -> None:

@@ -82,12 +82,12 @@ class Engine:
             )
         return False
 
-    def pull(self, image: str, timeout_s: float) -> None:
+    def pull(self, image: str, timeout_s: float, auth: dict[str, str] | None = None) -> None:
         """A failed pull may succeed later: the registry or the way to it may be down."""
         name, tag = _name_and_tag(image)
         try:
             with contextlib.closing(_connect_like(self._api, timeout_s)) as api:
-                api.pull(name, tag=tag)
+                api.pull(name, tag=tag, auth_config=auth)
         except (DockerException, requests.RequestException) as problem:
             raise DriverError(
                 f"cannot pull image {image}: {_explain(problem)}", recoverable=True

@@ -8,12 +8,8 @@ import pytest
 
 from agent.drivers.base import TaskPort, TaskResources
 from agent.drivers.config import decode_config
-from agent.drivers.docker.container import (
-    DockerConfig,
-    DockerOptions,
-    container_name,
-    container_request,
-)
+from agent.drivers.docker.config import DockerConfig, DockerOptions
+from agent.drivers.docker.container import container_name, container_request
 from orchgit.errors import DriverError
 from tests.support.driver_rigs import task_config
 
@@ -69,6 +65,30 @@ def test_limits(
 ) -> None:
     host = request(tmp_path, _resources=resources, **config)["HostConfig"]
     assert {name: host[name] for name in expected} == expected
+
+
+def test_blocks_come_as_maps_or_as_lists_of_maps(tmp_path: Path) -> None:
+    for ulimit in ({"nofile": "10:20", "core": "0"}, [{"nofile": "10:20"}, {"core": "0"}]):
+        assert request(tmp_path, ulimit=ulimit)["HostConfig"]["Ulimits"] == [
+            {"Name": "nofile", "Soft": 10, "Hard": 20},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ]
+    with pytest.raises(DriverError, match="cannot set ulimit nofile"):
+        request(tmp_path, ulimit={"nofile": "many"})
+    for block in ({"disable": True}, [{"disable": True}]):
+        assert request(tmp_path, healthchecks=block)["Healthcheck"] == {"Test": ["NONE"]}
+    logging = [{"type": "journald", "config": [{"tag": "x"}]}]
+    expected = {"Type": "journald", "Config": {"tag": "x"}}
+    assert request(tmp_path, logging=logging)["HostConfig"]["LogConfig"] == expected
+
+
+def test_addresses_and_names_in_a_network(tmp_path: Path) -> None:
+    made = request(tmp_path, network_mode="front", ipv4_address="10.1.2.3", network_aliases=["web"])
+    assert made["NetworkingConfig"] == {
+        "EndpointsConfig": {
+            "front": {"IPAMConfig": {"IPv4Address": "10.1.2.3"}, "Aliases": ["web"]}
+        }
+    }
 
 
 def test_the_nodes_options_open_what_is_closed(tmp_path: Path) -> None:
