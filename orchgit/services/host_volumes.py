@@ -18,6 +18,7 @@ from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 _NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
+EVERY_POOL = "all"
 _WRITER = VolumeCapability("single-node-writer", "file-system")
 
 
@@ -120,12 +121,16 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
         return node
     if volume.host_path:
         raise RefusedError("volume validation failed: a registered volume needs a node id")
-    pools = (volume.node_pool, "default") if volume.node_pool == "all" else (volume.node_pool,)
-    ready = (node for node in snapshot.nodes() if node.is_ready and node.node_pool in pools)
+    pool = volume.node_pool or "default"
+    ready = (
+        node
+        for node in snapshot.nodes()
+        if node.is_ready and pool in (node.node_pool, EVERY_POOL)
+    )
     node = next(ready, None)
     if node is None:
         raise RefusedError(
-            f'could not place volume "{volume.name}": no ready node in pool "{volume.node_pool}"'
+            f'could not place volume "{volume.name}": no ready node in pool "{pool}"'
         )
     return node
 

@@ -58,7 +58,7 @@ def test_clone_edit_push_as_the_readme_says(demo: DevServer, tmp_path: Path) -> 
     (clone / "web.nomad.hcl").write_text(text.replace("Hello from orchgit", "Good morning"))
     git(clone, "commit", "-am", "Say good morning")
     pushed = git(clone, "push").text
-    assert "update web" in pushed
-    assert "healthy" in pushed
+    assert "~ web: update 1" in pushed
+    assert "Healthy after" in pushed
     found = demo.cli("status")
     assert "web" in found.out

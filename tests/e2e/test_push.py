@@ -21,9 +21,8 @@ def test_push_runs_the_job_and_an_edit_is_served_on_its_port(repository: Reposit
     repository.write("site.nomad.hcl", web(repository.name, "first"))
     repository.commit("Begin")
     seen = repository.push()
-    assert f"create {repository.name}" in seen
-    assert "1 create" in seen
-    assert "healthy" in seen
+    assert f"+ {repository.name}: place 1" in seen
+    assert "Healthy after" in seen
 
     [alloc] = repository.server.running_allocations(repository.name)
     assert page(port_of(alloc, repository)) == "first"
@@ -31,8 +30,8 @@ def test_push_runs_the_job_and_an_edit_is_served_on_its_port(repository: Reposit
     repository.write("site.nomad.hcl", web(repository.name, "second"))
     repository.commit("Change the page")
     seen = repository.push()
-    assert f"update {repository.name}" in seen
-    assert "healthy" in seen
+    assert f"~ {repository.name}: update 1" in seen
+    assert "Healthy after" in seen
     [alloc] = repository.server.running_allocations(repository.name)
     assert page(port_of(alloc, repository)) == "second"
 
@@ -44,7 +43,7 @@ def test_detached_push_returns_before_the_rollout_ends(repository: Repository) -
     repository.write("slow.nomad.hcl", slow)
     commit = repository.commit("Slow to be healthy")
     seen = repository.push("-o", "detach")
-    assert "is healthy" not in seen
+    assert "Healthy after" not in seen
     rollout = repository.server.get(f"/v1/gitops/rollout/{commit}")
     assert rollout["Status"] in ("applied", "progressing")
     done = repository.server.wait_for(
@@ -57,7 +56,7 @@ def test_dry_run_push_shows_the_plan_and_moves_nothing(repository: Repository) -
     repository.write("one.nomad.hcl", sleeper(repository.name))
     repository.commit("Never applied")
     seen = repository.refused_push("-o", "dry-run")
-    assert f"create {repository.name}" in seen
+    assert f"+ {repository.name}: place 1" in seen
     source = repository.server.get(f"/v1/gitops/source/{repository.name}")
     assert source["Status"]["AppliedCommit"] == ""
     assert repository.server.cli("job", "status", repository.name).code == 1
@@ -106,7 +105,7 @@ def test_deleted_file_stops_its_job_after_the_others_run(repository: Repository)
     (repository.path / "drop.nomad.hcl").unlink()
     repository.commit("Drop one")
     seen = repository.push()
-    assert f"delete {repository.name}-drop" in seen
+    assert f"- {repository.name}-drop: stop" in seen
     job = repository.server.wait_for(
         f"/v1/job/{repository.name}-drop", lambda found: found["Status"] == "dead"
     )
@@ -122,7 +121,7 @@ def test_moved_file_changes_nothing(repository: Repository) -> None:
     (repository.path / "there").mkdir()
     (repository.path / "here.nomad.hcl").rename(repository.path / "there/it.nomad.hcl")
     repository.commit("There")
-    assert "healthy" in repository.push()
+    assert "Healthy after" in repository.push()
     [after] = repository.server.running_allocations(repository.name)
     assert after["ID"] == before["ID"]
 

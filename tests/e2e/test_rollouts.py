@@ -28,7 +28,7 @@ def test_rolling_update_replaces_every_instance(repository: Repository) -> None:
     repository.push()
     repository.write("r.nomad.hcl", sleeper(repository.name, count=3, version="2"))
     repository.commit("Version 2")
-    assert "healthy" in repository.push()
+    assert "Healthy after" in repository.push()
     assert versions_running(repository, 3) == ["2", "2", "2"]
     [deployment, *_] = repository.server.get(f"/v1/job/{repository.name}/deployments")
     assert deployment["Status"] == "successful"
@@ -44,7 +44,7 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
     repository.write("r.nomad.hcl", bad)
     commit = repository.commit("Bad")
     seen = repository.push()
-    assert "failed" in seen or "reverted" in seen
+    assert "Failed after" in seen or "Reverted after" in seen
     rollout = finished(repository, commit)
     assert rollout["Status"] in ("failed", "reverted")
     assert versions_running(repository, 1) == ["1"]
@@ -53,7 +53,7 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
 def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
     repository.write("r.nomad.hcl", sleeper(repository.name, command="exit 7"))
     commit = repository.commit("Never healthy")
-    assert "failed" in repository.push()
+    assert "Failed after" in repository.push()
     assert finished(repository, commit)["Status"] == "failed"
 
 
@@ -100,10 +100,10 @@ def test_sticky_volume_keeps_its_claim_across_updates(repository: Repository) ->
     volume = f"{repository.name}-data"
     repository.write("s.nomad.hcl", sticky(repository.name, volume))
     first = repository.commit("Claim it")
-    assert "healthy" in repository.push()
+    assert "Healthy after" in repository.push()
     repository.write("s.nomad.hcl", sticky(repository.name, volume, version="2"))
     repository.commit("Second version")
-    assert "healthy" in repository.push()
+    assert "Healthy after" in repository.push()
     claims = [
         each
         for each in repository.server.get("/v1/volumes/claims")

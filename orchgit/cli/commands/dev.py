@@ -15,6 +15,10 @@ from orchgit.cli.options import option
 
 STARTED = time.monotonic()
 
+LOOPBACK = frozenset(("127.0.0.1", "localhost"))
+DEV_DRIVERS = {"raw_exec": {"enabled": True}}
+"""Off elsewhere, as it isolates nothing; on one's own machine it is what one tries first."""
+
 
 @click.command("dev")
 @option("data-dir", default="./orchgit-data", help="Where state is kept; a restart goes on.")
@@ -72,11 +76,15 @@ def dev(
         dev_mode=True,
         **(given.server if given else {}),
     )
+    agent_settings = dict(given.agent) if given else {}
+    if bind in LOOPBACK and not agent_settings.get("network_interface"):
+        agent_settings["network_interface"] = "lo"
+    agent_settings["drivers"] = {**DEV_DRIVERS, **agent_settings.get("drivers", {})}
     agent_config = AgentConfig(
         data_dir=directory,
         servers=("127.0.0.1:4647",),
         node_name=node_name,
-        **(given.agent if given else {}),
+        **agent_settings,
     )
     asyncio.run(run_until_stopped(server_config, agent_config, started))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
