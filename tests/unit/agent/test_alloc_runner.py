@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchgit.model.allocation import DesiredTransition
 from orchgit.model.task import RestartPolicy, TaskLifecycle
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
 
@@ -236,3 +237,71 @@ def test_a_task_lost_while_the_agent_was_away_is_restarted(tmp_path: Path) -> No
         await second.close()
 
     asyncio.run(whole())
+
+
+def test_a_start_that_takes_long_can_be_ended(run: Callable[[Scenario], None]) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        runner = rig.deliver(mock_job(mock_task(config={"start_block_for": "1h"})))
+        await rig.until_event(runner, "Task Setup")
+        while not runner.tasks["web"].record.starting:
+            await asyncio.sleep(0.001)
+        rig.stop(runner)
+        await rig.until_status(runner, "complete")
+        assert "Started" not in rig.events(runner)
+
+    run(scenario)
+
+
+def test_shutdown_delays_are_waited_for_unless_told_otherwise(
+    run: Callable[[Scenario], None],
+) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        task = mock_task(shutdown_delay_ns=5 * 10**9)
+        slow, fast = (rig.deliver(mock_job(task, shutdown_delay_ns=10 * 10**9)) for _ in "ab")
+        for runner in (slow, fast):
+            await rig.until_status(runner, "running")
+        hurry = DesiredTransition(no_shutdown_delay=True)
+        alloc, job = fast.context.alloc, fast.context.job
+        rig.update(alloc, job, desired_status="stop", desired_transition=hurry)
+        await rig.until_status(fast, "complete")
+        rig.stop(slow)
+        await rig.clock.advance(9.9)
+        assert "Killing" not in rig.events(slow)
+        await rig.clock.advance(0.2)
+        await rig.until_event(slow, "Waiting for shutdown delay")
+        assert rig.state(slow).state == "running"
+        await rig.clock.advance(5.1)
+        await rig.until_status(slow, "complete")
+
+    run(scenario)
+
+
+def test_a_replacement_waits_for_the_one_before(run: Callable[[Scenario], None]) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        first = rig.deliver(mock_job(mock_task(config={"kill_after": "3s"})))
+        await rig.until_status(first, "running")
+        second = rig.deliver(mock_job(), previous_allocation=first.id)
+        rig.stop(first)
+        await rig.until_event(first, "Killing")
+        await rig.clock.advance(2)
+        assert rig.events(second) == ["Received"]
+        await rig.clock.advance(2)
+        await rig.until_status(first, "complete")
+        await rig.until_status(second, "running")
+
+    run(scenario)
+
+
+def test_all_tasks_may_be_restarted_those_that_ended_too(run: Callable[[Scenario], None]) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        short = mock_task("init", config={"run_for": "1s"}, lifecycle=TaskLifecycle("prestart"))
+        runner = rig.deliver(mock_job(short, mock_task()))
+        await rig.until(lambda: rig.state(runner, "init").state == "running")
+        await rig.clock.advance(1.5)
+        await rig.until(lambda: rig.state(runner).state == "running")
+        assert rig.state(runner, "init").state == "dead"
+        runner.restart(all_tasks=True)
+        await rig.until(lambda: rig.events(runner, "init").count("Started") == 2)
+        await rig.until(lambda: rig.events(runner).count("Started") == 2)
+
+    run(scenario)

@@ -1,0 +1,165 @@
+"""What the node does on its own: garbage, volumes, ending what lost its servers, its config."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
+from agent.fingerprint.node import Fingerprint
+from agent.garbage import Ended, GarbageCollector, to_remove
+from agent.host_volumes import HostVolumes
+from agent.local_state import LocalState
+from agent.node_build import build_node
+from agent.offline import OfflineStopper
+from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.model.group import DisconnectStrategy
+from orchgit.model.node import DriverInfo, NodeResources
+from orchgit.model.volume import HostVolume
+from tests.support.agent_rig import AgentRig, mock_job, mock_task
+
+# -- garbage -----------------------------------------------------------------------------------
+
+
+def test_the_oldest_beyond_the_count_are_removed() -> None:
+    ended = [Ended("c", 3), Ended("a", 1), Ended("b", 2)]
+    assert to_remove(ended, GarbageConfig(max_allocs=1), 10) == ["a", "b"]
+    assert to_remove(ended, GarbageConfig(max_allocs=3), 10) == []
+    assert to_remove(ended, GarbageConfig(max_allocs=3), 81) == ["a"]
+    assert to_remove([], GarbageConfig(max_allocs=0), 99) == []
+
+
+def test_files_go_and_facts_stay(tmp_path: Path) -> None:
+    async def whole() -> None:
+        rig = AgentRig(tmp_path)
+        done = rig.deliver(mock_job(mock_task(config={"run_for": "1s"}), type="batch"))
+        lives = rig.deliver(mock_job())
+        await rig.until_status(lives, "running")
+        await rig.until_status(done, "running")
+        await rig.clock.advance(2)
+        await rig.until_status(done, "complete")
+        config = GarbageConfig(max_allocs=0, disk_usage_percent=101)
+        collector = GarbageCollector(rig.allocs, config, tmp_path / "alloc", rig.clock)
+        await collector.collect()
+        assert not done.context.paths.root.exists()
+        assert lives.context.paths.root.exists()
+        assert rig.allocs.get(done.id).report().client_status == "complete"
+        assert not await collector.collect_one(lives)
+        await rig.close()
+
+    asyncio.run(whole())
+
+
+# -- without servers ---------------------------------------------------------------------------
+
+
+def test_only_what_asked_for_it_is_stopped_and_only_in_time(tmp_path: Path) -> None:
+    async def whole() -> None:
+        rig = AgentRig(tmp_path)
+        strategy = DisconnectStrategy(stop_on_client_after_ns=30 * 10**9)
+        mortal, other = rig.deliver(mock_job(disconnect=strategy)), rig.deliver(mock_job())
+        for runner in (mortal, other):
+            await rig.until_status(runner, "running")
+        stopper = OfflineStopper(rig.allocs, rig.clock)
+        stopper.contact_changed(connected=False)
+        await rig.clock.advance(29)
+        stopper.contact_changed(connected=True)
+        await rig.clock.advance(100)
+        assert rig.last(mortal).client_status == "running"
+        stopper.contact_changed(connected=False)
+        await rig.clock.advance(31)
+        await rig.until_status(mortal, "complete")
+        assert "no server was reachable" in rig.last(mortal).client_description
+        assert rig.last(other).client_status == "running"
+        await stopper.stop()
+        await rig.close()
+
+    asyncio.run(whole())
+
+
+# -- volumes -----------------------------------------------------------------------------------
+
+
+def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
+    async def whole() -> None:
+        changes: list[int] = []
+        local = LocalState(tmp_path / "state.db")
+        volumes = HostVolumes(tmp_path / "volumes", local, lambda: changes.append(1))
+        made = await volumes.create(HostVolume(id="1-a", name="data"))
+        assert Path(made.host_path).is_dir()
+        with pytest.raises(ConflictError, match="another of that name"):
+            await volumes.create(HostVolume(id="2-b", name="data"))
+        with pytest.raises(InvalidInputError, match="no plugin"):
+            await volumes.create(HostVolume(id="3", name="x", plugin_id="fancy"))
+        with pytest.raises(InvalidInputError, match="id of a volume"):
+            await volumes.create(HostVolume(id="../x", name="y"))
+        again = HostVolumes(tmp_path / "volumes", local, lambda: None)
+        assert [volume.name for volume in again] == ["data"]
+        await volumes.delete("1-a")
+        await volumes.delete("1-a")
+        assert not Path(made.host_path).exists()
+        assert len(changes) == 2
+        local.close()
+
+    asyncio.run(whole())
+
+
+def test_what_the_servers_name_is_what_there_is(tmp_path: Path) -> None:
+    async def whole() -> None:
+        local = LocalState(tmp_path / "state.db")
+        volumes = HostVolumes(tmp_path / "volumes", local, lambda: None)
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        registered = HostVolume(id="r", name="reg", host_path=str(theirs))
+        await volumes.take([HostVolume(id="a", name="data"), registered])
+        assert {volume.name for volume in volumes} == {"data", "reg"}
+        await volumes.take([])
+        assert list(volumes) == []
+        assert theirs.is_dir()
+        local.close()
+
+    asyncio.run(whole())
+
+
+# -- config and node ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"servers": ()}, "name at least one"),
+        ({"servers": ("nowhere",)}, '"nowhere" is not host:port'),
+        ({"servers": ("h:99999",)}, "is not host:port"),
+        ({"host_volumes": {"v": HostVolumeConfig(path="rel")}}, "needs an absolute path"),
+        ({"garbage": GarbageConfig(max_allocs=-1)}, "must not be negative"),
+    ],
+)
+def test_a_wrong_config_is_refused_at_once(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        AgentConfig(**{"data_dir": tmp_path, "servers": ("127.0.0.1:1",), **fields})
+
+
+def test_the_node_is_put_together(tmp_path: Path) -> None:
+    config = AgentConfig(
+        data_dir=tmp_path,
+        servers=("127.0.0.1:1",),
+        node_name="n",
+        meta={"a": "b"},
+        host_volumes={"data": HostVolumeConfig(path=str(tmp_path), read_only=True)},
+    )
+    node = build_node(
+        config,
+        ("id", "secret"),
+        Fingerprint(attributes={"cpu.arch": "x"}, resources=NodeResources()),
+        {"docker": DriverInfo(detected=True, healthy=True, attributes={"driver.docker": "1"})},
+        [HostVolume(id="1", name="made", host_path="/m"), HostVolume(id="2", name="data")],
+    )
+    assert (node.id, node.name, node.meta) == ("id", "n", {"a": "b"})
+    assert node.attributes == {"cpu.arch": "x", "driver.docker": "1"}
+    assert node.host_volumes["made"].id == "1"
+    assert (node.host_volumes["data"].path, node.host_volumes["data"].id) == (str(tmp_path), "")
