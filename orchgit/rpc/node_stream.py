@@ -108,7 +108,11 @@ class NodeStream:
         try:
             while True:
                 frame = asyncio.create_task(self._frames.get())
-                await asyncio.wait({frame, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    await asyncio.wait({frame, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    frame.cancel()
+                    raise
                 if frame.done():
                     yield frame.result()
                     continue
