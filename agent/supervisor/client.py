@@ -136,15 +136,8 @@ class SupervisorClient:
                 await self._spawn()
                 continue
             self._reading = asyncio.create_task(self._read(reader), name="supervisor-link")
-            try:
-                async with asyncio.timeout(_READY_TIMEOUT_S):
-                    await self._greet()
-            except TimeoutError:
-                self._drop_connection()
-                raise UnavailableError(
-                    f"cannot use the supervisor in {self._directory}: it does not answer"
-                ) from None
-            return
+            if await self._greeted():
+                return
         raise UnavailableError(
             f"cannot start the supervisor in {self._directory}; see supervisor.log there"
         )
@@ -161,6 +154,20 @@ class SupervisorClient:
             raise
         finally:
             os.close(directory_fd)
+
+    async def _greeted(self) -> bool:
+        """Whether it answered as we expect; False when another one must be started."""
+        try:
+            async with asyncio.timeout(_READY_TIMEOUT_S):
+                await self._greet()
+        except TimeoutError:
+            self._drop_connection()
+            raise UnavailableError(
+                f"cannot use the supervisor in {self._directory}: it does not answer"
+            ) from None
+        except ConnectionError:
+            return False
+        return True
 
     async def _greet(self) -> None:
         """Ask who is there, and to be told of exits; the answer has the exits missed."""
