@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import settings
@@ -47,7 +49,7 @@ def test_types_with_equally_urgent_work_take_turns() -> None:
         broker.enqueue(evaluation(f"s{number}", number), NOW)
         broker.enqueue(evaluation(f"b{number}", number, type="batch"), NOW)
     served = [take(broker, types=("service", "batch")).evaluation.type for _ in range(8)]
-    assert all(first != second for first, second in zip(served, served[1:], strict=False))
+    assert all(first != second for first, second in itertools.pairwise(served))
 
 
 def test_a_job_has_one_evaluation_out_at_a_time() -> None:

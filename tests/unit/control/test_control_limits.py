@@ -1,0 +1,145 @@
+"""Heartbeat timers, rejected nodes, and what garbage is: small rules about time and age."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.control import garbage_rules as rules
+from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
+from orchgit.control.heartbeats import may_wait
+from orchgit.control.node_rejections import NodeRejections, RejectionLimits
+from orchgit.model.allocation import Allocation, AllocState, ClientStatus, DesiredStatus
+from orchgit.model.base import NS_PER_S, datetime_of_ns
+from orchgit.model.deployment import DeploymentStatus
+from orchgit.model.evaluation import EvalStatus
+from orchgit.model.group import DisconnectStrategy
+from orchgit.model.job import JobStatus, PeriodicConfig
+from orchgit.model.node import NodeStatus
+from tests.support.factories import (
+    NOW_NS,
+    make_allocation,
+    make_batch_job,
+    make_deployment,
+    make_evaluation,
+    make_group,
+    make_job,
+    make_node,
+)
+
+LIMITS = HeartbeatLimits(min_ttl_s=10, grace_s=5, max_per_s=2, failover_s=60)
+
+
+def test_a_node_is_overdue_once_after_ttl_and_grace() -> None:
+    timers = HeartbeatTimers(LIMITS)
+    assert timers.beat("n", 0.0, jitter=0.5) == 15.0
+    assert timers.overdue(19.9) == []
+    assert timers.overdue(20.0) == ["n"]
+    assert timers.overdue(100.0) == []
+
+
+def test_each_heartbeat_starts_the_time_anew() -> None:
+    timers = HeartbeatTimers(LIMITS)
+    for now_s in (0.0, 10.0, 20.0):
+        timers.beat("n", now_s, 0.0)
+    assert timers.overdue(34.9) == []
+    assert timers.next_s() == 35.0
+
+
+def test_many_nodes_report_less_often() -> None:
+    timers = HeartbeatTimers(LIMITS)
+    ttls = [timers.beat(f"n{number}", 0.0, 0.0) for number in range(100)]
+    assert ttls[0] == 10.0
+    assert ttls[-1] == 50.0
+
+
+def test_a_new_leader_gives_all_nodes_time_and_forgets_those_that_left() -> None:
+    timers = HeartbeatTimers(LIMITS)
+    timers.expect("a", 0.0)
+    timers.expect("b", 0.0)
+    timers.forget("b")
+    assert timers.overdue(60.0) == ["a"]
+    assert len(timers) == 0
+
+
+@pytest.mark.parametrize(
+    ("since_s", "waits"), [(None, True), (59, True), (60, False)], ids=["new", "within", "over"]
+)
+def test_an_allocation_waits_for_its_node_as_long_as_its_group_says(
+    since_s: int | None, waits: bool
+) -> None:
+    group = make_group(disconnect=DisconnectStrategy(lost_after_ns=60 * NS_PER_S))
+    states = None
+    if since_s is not None:
+        at = datetime_of_ns(NOW_NS - since_s * NS_PER_S)
+        states = [AllocState(value="running", time=at), AllocState(value="unknown", time=at)]
+    held = make_allocation(alloc_states=states)
+    assert may_wait(held, group, NOW_NS) is waits
+    assert not may_wait(held, make_group(), NOW_NS)
+    assert not may_wait(make_allocation(desired_status="stop"), group, NOW_NS)
+
+
+def test_a_node_rejected_often_is_marked_and_not_too_many_at_once() -> None:
+    limits = RejectionLimits(enabled=True, threshold=3, window_s=10, marks_per_window=1)
+    rejections = NodeRejections(limits)
+    assert [rejections.add("a", now_s) for now_s in (0.0, 1.0, 2.0)] == [False, False, True]
+    assert [rejections.add("b", now_s) for now_s in (3.0, 4.0, 5.0)] == [False, False, False]
+    assert [rejections.add("c", now_s) for now_s in (20.0, 31.0, 42.0)] == [False] * 3
+    disabled = NodeRejections(RejectionLimits(threshold=1))
+    assert not disabled.add("a", 0.0)
+
+
+def ended(**fields: object) -> Allocation:
+    return make_allocation(
+        desired_status=DesiredStatus.STOP, client_status=ClientStatus.COMPLETE, **fields
+    )
+
+
+def test_an_old_evaluation_goes_with_its_allocations_when_all_are_over() -> None:
+    old = make_evaluation(status=EvalStatus.COMPLETE)
+    assert rules.evaluation_is_over(old, [ended()], make_job(), NOW_NS)
+    assert not rules.evaluation_is_over(old, [ended()], make_job(), NOW_NS - 1)
+    assert not rules.evaluation_is_over(old, [make_allocation()], make_job(), NOW_NS)
+    assert not rules.evaluation_is_over(make_evaluation(), [], None, NOW_NS)
+
+
+def test_a_registered_batch_job_keeps_what_it_has_run() -> None:
+    job = make_batch_job()
+    old = make_evaluation(job, status=EvalStatus.COMPLETE)
+    assert not rules.evaluation_is_over(old, [ended()], job, NOW_NS)
+    assert rules.evaluation_is_over(old, [], job, NOW_NS)
+    stopped = make_batch_job(stop=True)
+    assert rules.evaluation_is_over(old, [ended()], stopped, NOW_NS)
+
+
+def test_a_failed_allocation_stays_until_it_is_replaced() -> None:
+    job = make_job()
+    failed = make_allocation(job, client_status=ClientStatus.FAILED)
+    assert not rules.allocation_is_over(failed, job, NOW_NS)
+    failed.next_allocation = "next"
+    assert rules.allocation_is_over(failed, job, NOW_NS)
+
+
+def test_a_stopped_allocation_stays_until_its_agent_says_that_it_ended() -> None:
+    stopping = make_allocation(desired_status=DesiredStatus.STOP)
+    assert not rules.allocation_is_over(stopping, None, NOW_NS)
+
+
+def test_jobs_are_over_when_stopped_or_run_to_their_end() -> None:
+    dead = {"status": JobStatus.DEAD}
+    assert rules.job_is_over(make_job(stop=True, **dead))
+    assert rules.job_is_over(make_batch_job(**dead))
+    assert not rules.job_is_over(make_job(**dead))
+    assert not rules.job_is_over(make_batch_job(periodic=PeriodicConfig(), **dead))
+    assert not rules.job_is_over(make_batch_job(status=JobStatus.RUNNING))
+
+
+def test_deployments_and_nodes_go_when_nothing_refers_to_them() -> None:
+    done = make_deployment(status=DeploymentStatus.SUCCESSFUL)
+    assert rules.deployment_is_over(done, [ended()], NOW_NS)
+    assert not rules.deployment_is_over(done, [make_allocation()], NOW_NS)
+    assert not rules.deployment_is_over(make_deployment(), [], NOW_NS)
+    down = make_node(status=NodeStatus.DOWN, status_updated_at=NOW_NS // NS_PER_S)
+    assert rules.node_is_over(down, 0, NOW_NS)
+    assert not rules.node_is_over(down, 1, NOW_NS)
+    assert not rules.node_is_over(down, 0, NOW_NS - NS_PER_S)
+    assert not rules.node_is_over(make_node(), 0, NOW_NS)

@@ -1,0 +1,79 @@
+"""How nodes are emptied: pace, deadline, and what goes last."""
+
+from __future__ import annotations
+
+from orchgit.control.drain_rules import leave_now, next_of_group, node_drain
+from orchgit.model.allocation import Allocation, AllocDeploymentStatus, ClientStatus
+from orchgit.model.base import NS_PER_S, datetime_of_ns
+from orchgit.model.group import MigrateStrategy
+from orchgit.model.node import DrainStrategy
+from tests.support.factories import (
+    NOW_NS,
+    make_allocation,
+    make_batch_job,
+    make_group,
+    make_job,
+    make_system_job,
+)
+
+
+def running(job: object = None, healthy: bool | None = True, **fields: object) -> Allocation:
+    return make_allocation(
+        job,  # type: ignore[arg-type]
+        client_status=ClientStatus.RUNNING,
+        deployment_status=AllocDeploymentStatus(healthy=healthy),
+        **fields,
+    )
+
+
+def test_as_many_leave_as_may_be_missing() -> None:
+    group = make_group(count=4, migrate=MigrateStrategy(max_parallel=2))
+    held = [running(node_id=node) for node in ("d", "d", "d", "other")]
+    leaving = next_of_group(group, held, frozenset({"d"}))
+    assert len(leaving) == 2
+    assert {each.node_id for each in leaving} == {"d"}
+
+
+def test_those_that_left_already_count_as_missing_until_they_are_replaced() -> None:
+    group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
+    moving, staying = running(node_id="d"), running(node_id="d")
+    moving.desired_transition.migrate = True
+    assert next_of_group(group, [moving, staying], frozenset({"d"})) == []
+    starting = running(node_id="other", healthy=None, deployment_id="x")
+    assert next_of_group(group, [staying, starting], frozenset({"d"})) == []
+    replaced = running(node_id="other")
+    assert next_of_group(group, [staying, replaced], frozenset({"d"})) == [staying]
+
+
+def test_at_the_deadline_everything_leaves() -> None:
+    strategy = DrainStrategy(deadline_ns=NS_PER_S, force_deadline=datetime_of_ns(NOW_NS))
+    held = [running(make_system_job()), running(make_batch_job()), running()]
+    before = node_drain(strategy, held, NOW_NS - 1)
+    assert before.deadline_ns == NOW_NS
+    assert leave_now(before) == []
+    assert leave_now(node_drain(strategy, held, NOW_NS)) == held
+    assert leave_now(node_drain(DrainStrategy(deadline_ns=-1), held, NOW_NS)) == held
+
+
+def test_system_jobs_leave_last_and_may_stay() -> None:
+    system, service = running(make_system_job()), running()
+    both = node_drain(DrainStrategy(), [system, service], NOW_NS)
+    assert leave_now(both) == []
+    alone = node_drain(DrainStrategy(), [system], NOW_NS)
+    assert leave_now(alone) == [system]
+    ignoring = node_drain(DrainStrategy(ignore_system_jobs=True), [system], NOW_NS)
+    assert ignoring.is_done
+
+
+def test_a_drain_is_done_when_the_agent_says_that_all_has_ended() -> None:
+    stopping = running(desired_status="stop")
+    assert not node_drain(DrainStrategy(), [stopping], NOW_NS).is_done
+    ended = running(desired_status="stop")
+    ended.client_status = ClientStatus.COMPLETE
+    assert node_drain(DrainStrategy(), [ended], NOW_NS).is_done
+
+
+def test_without_a_judge_of_health_running_counts() -> None:
+    group = make_group(count=1)
+    held = [running(make_job(), healthy=None, node_id="d")]
+    assert next_of_group(group, held, frozenset({"d"})) == held
