@@ -31,7 +31,8 @@ class HttpServer:
         """Take the port; raises InvalidInputError if another program has it."""
         host, _, port = self._bind.rpartition(":")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((host.strip("[]"), int(port)))
