@@ -74,8 +74,8 @@ def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> S
     client = ClientRoutes(context)
     routes += [Route(_CLIENT, client), WebSocketRoute(_CLIENT, client)]
     routes += [checks_of_allocation(client)]
-    routes += [Route("/v1/{rest:path}", _unknown_path, methods=_ANY)]
     routes += extra_routes
+    routes += [Route("/v1/{rest:path}", _unknown_path, methods=_ANY)]
     return Starlette(routes=routes)
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from orchgit.model.source import Source
+
 
 class GitopsPort(Protocol):
+    def check_source(self, source: Source) -> None:
+        """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used."""
+        ...
+
     def wake(self, source: str) -> None:
         """Look for new commits of a source now."""
         ...

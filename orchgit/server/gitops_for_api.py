@@ -8,8 +8,14 @@ from typing import Any
 
 import msgspec
 
+from orchgit.errors import InvalidInputError
+from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.globs import compile_globs
+from orchgit.gitops.refs import check_ref_name
+from orchgit.gitops.urls import parse_url
 from orchgit.model.rollout import JobAction, Rollout
+from orchgit.model.source import Source, SourceKind
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -17,8 +23,24 @@ _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 class GitopsForApi:
     """`GitopsPort` of the API."""
 
-    def __init__(self, gitops: Gitops) -> None:
+    def __init__(self, gitops: Gitops, config: GitopsConfig) -> None:
         self._gitops = gitops
+        self._config = config
+
+    def check_source(self, source: Source) -> None:
+        check_ref_name(source.ref)
+        if source.kind == SourceKind.REMOTE:
+            parse_url(source.url)
+        compile_globs(tuple(source.paths))
+        self._check_named("credential", source.credential, self._config.credentials)
+        self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
+
+    @staticmethod
+    def _check_named(kind: str, name: str, known: Mapping[str, object]) -> None:
+        if name and name not in known:
+            raise InvalidInputError(
+                f'cannot use {kind} "{name}": the server\'s configuration has none of that name'
+            )
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)

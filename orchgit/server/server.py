@@ -79,7 +79,7 @@ class Server:
             server=self.facts,
             dry_run=self.dry_run,
             events=self.events,
-            gitops=GitopsForApi(self.gitops),
+            gitops=GitopsForApi(self.gitops, config.gitops),
             scrape=self._gauges,
         )
         app = create_app(self._api, [*self.gitops.routes, *extra_routes])

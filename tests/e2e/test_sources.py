@@ -83,8 +83,9 @@ def test_github_webhook_wakes_the_source(
     assert added.code == 0, added.text
     healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
     commit = write_job(upstream, name, "2")
-    body = json.dumps({"ref": "refs/heads/main", "after": commit}).encode()
-    answer = deliver(server, name, body, signature=signed(body))
+    body = push_event(upstream, commit)
+    answer = deliver(server, body, signed(body), "wakes")
+    assert answer.json() == {"Woken": [name]}
     assert answer.status_code in (200, 202), answer.text
     healthy(server, commit)
 
@@ -93,9 +94,15 @@ def signed(body: bytes, secret: str = SECRET) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
+def push_event(upstream: Path, commit: str = "0" * 40) -> bytes:
+    """The part of GitHub's push payload that counts."""
+    repository = {"clone_url": f"file://{upstream}"}
+    event = {"ref": "refs/heads/main", "after": commit, "repository": repository}
+    return json.dumps(event).encode()
+
+
 def deliver(
     server: DevServer,
-    name: str,
     body: bytes,
     signature: str | None,
     delivery: str = "d-1",
@@ -105,7 +112,7 @@ def deliver(
     if signature is not None:
         headers["X-Hub-Signature-256"] = signature
     return httpx.post(
-        f"{server.address}/v1/gitops/webhook/{name}",
+        f"{server.address}/v1/gitops/webhooks/github",
         content=body,
         headers=headers,
         trust_env=False,
@@ -123,32 +130,27 @@ def hooked(server: DevServer, upstream: Path, request: pytest.FixtureRequest) ->
     return name
 
 
-def test_unsigned_wrong_and_empty_signatures_are_refused(server: DevServer, hooked: str) -> None:
-    body = b'{"ref": "refs/heads/main"}'
+@pytest.mark.usefixtures("hooked")
+def test_unsigned_wrong_and_empty_signatures_are_refused(server: DevServer, upstream: Path) -> None:
+    body = push_event(upstream)
     for signature in (None, "", "sha256=", signed(body, "wrong"), signed(body, ""), "sha1=00"):
-        answer = deliver(server, hooked, body, signature)
+        answer = deliver(server, body, signature)
         assert answer.status_code in (401, 403), (signature, answer.text)
         assert "cannot" in answer.text
 
 
-def test_malformed_huge_and_replayed_deliveries_are_refused(server: DevServer, hooked: str) -> None:
+@pytest.mark.usefixtures("hooked")
+def test_malformed_huge_and_replayed_deliveries_are_refused(
+    server: DevServer, upstream: Path
+) -> None:
     for number, body in enumerate((b"", b"[]", b"{", b"null", b'{"ref": 7}', b"[" * 100_000)):
-        answer = deliver(server, hooked, body, signed(body), f"malformed-{number}")
+        answer = deliver(server, body, signed(body), f"malformed-{number}")
         assert answer.status_code == 400, (body[:20], answer.status_code, answer.text)
     huge = b'{"ref": "' + b"x" * (2 * 1024 * 1024) + b'"}'
-    assert deliver(server, hooked, huge, signed(huge), "huge").status_code == 413
-    good = b'{"ref": "refs/heads/main", "after": "0"}'
-    assert deliver(server, hooked, good, signed(good), "twice").status_code in (200, 202)
-    assert deliver(server, hooked, good, signed(good), "twice").status_code in (403, 409)
-
-
-def test_source_without_a_webhook_secret_takes_no_webhook(
-    server: DevServer, upstream: Path, request: pytest.FixtureRequest
-) -> None:
-    name = name_of(request)
-    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
-    body = b'{"ref": "refs/heads/main"}'
-    assert deliver(server, name, body, signed(body, "")).status_code in (401, 403)
+    assert deliver(server, huge, signed(huge), "huge").status_code == 413
+    good = push_event(upstream)
+    assert deliver(server, good, signed(good), "twice").status_code in (200, 202)
+    assert deliver(server, good, signed(good), "twice").status_code == 409
 
 
 def test_an_outage_is_told_and_deletes_nothing(

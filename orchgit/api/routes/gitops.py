@@ -47,6 +47,8 @@ async def put(call: Call) -> Response:
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
+    if call.context.gitops is not None:
+        call.context.gitops.check_source(wanted)
     index = await put_source(call.world, wanted)
     call.context.wake_source(name)
     return call.answer({"Index": index}, index=index)
