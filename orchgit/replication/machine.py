@@ -16,22 +16,30 @@ from orchgit.state.transaction import WriteTxn
 _LOG = logging.getLogger(__name__)
 
 
+class _Kind(msgspec.Struct):
+    kind: str = msgspec.field(default="", name="Kind")
+
+
+_KNOWN = {command.__struct_config__.tag for command in HANDLERS}
+
+
 def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> object:
     """What the handler returns, or the error (returned, not raised) that refused the entry.
 
-    A refused entry has been applied: it changes nothing, here and on every other server. Only an
-    error of the database itself is raised; it says nothing about the entry.
+    A refused entry has been applied: it changes nothing, here and on every other server. Raised is
+    only what says nothing about the entry: an error of the database, or an entry of a kind that
+    this version does not know, which must not be passed over.
     """
     own = Effects()
     try:
         command = commands.decode(payload)
     except msgspec.MsgspecError as error:
-        return InvariantError(f"cannot read log entry {index}: {error}; upgrade this server")
+        return _unreadable(index, payload, error)
     txn.begin_entry(index, command.now_ns)
     try:
         result = HANDLERS[type(command)](txn, command, own)
         txn.end_entry()
-    except sqlite3.OperationalError:
+    except (sqlite3.OperationalError, MemoryError):
         raise
     except OrchgitError as error:
         txn.undo_entry()
@@ -44,3 +52,14 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
         return InvariantError(f"cannot apply {type(command).__name__} at index {index}: {error!r}")
     effects.merge(own)
     return result
+
+
+def _unreadable(index: int, payload: bytes, error: msgspec.MsgspecError) -> InvariantError:
+    """A known kind with wrong values is refused by every server of this version alike."""
+    kind = msgspec.msgpack.decode(payload, type=_Kind).kind
+    if kind not in _KNOWN:
+        raise InvariantError(
+            f"cannot apply log entry {index}: this version does not know {kind!r}; upgrade this "
+            "server"
+        ) from error
+    return InvariantError(f"cannot apply {kind} at index {index}: {error}")
