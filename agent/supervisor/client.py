@@ -12,6 +12,7 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,7 +33,7 @@ class SupervisorClient:
     """Requests to the supervisor of one directory, and the exits it reports."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory = directory.absolute()
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Answer]] = {}
         self._exits: dict[str, asyncio.Future[TaskReport]] = {}
@@ -242,16 +243,20 @@ class SupervisorClient:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory.chmod(0o700)
         async with _pipe() as (read_fd, write_fd):
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", _MAIN, "launch"),
-                *(str(self._directory.resolve()), str(write_fd)),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(write_fd,),
-                env=_plain_environment(),
-            )
-            os.close(write_fd)
+            await asyncio.to_thread(self._launch, write_fd)
             await _first_bytes(read_fd)
-            await process.wait()
+
+    def _launch(self, ready_fd: int) -> None:
+        """Returns once it has detached. On a thread: asyncio's own way of starting a process hangs
+        when the loop ends in that moment (seen with Python 3.11)."""
+        subprocess.run(
+            [sys.executable, "-I", "-S", _MAIN, "launch", str(self._directory), str(ready_fd)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(ready_fd,),
+            env=_plain_environment(),
+            check=False,
+        )
+        os.close(ready_fd)
 
 
 @contextlib.asynccontextmanager
