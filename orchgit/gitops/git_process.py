@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import signal
 from asyncio.subprocess import PIPE, Process
@@ -56,6 +57,7 @@ _CONFIG = """\
 \tdirectory = *
 """
 _STDERR_KEPT = 8_192
+_TELLING = re.compile(r"^(fatal|error|ssh|remote):|denied|verification failed|not resolve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class GitProcess:
 def last_words(stderr: str) -> str:
     """The lines of git's stderr that say what went wrong, on one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))] or lines
+    telling = [line for line in lines if _TELLING.search(line)] or lines
     return "; ".join(telling[-3:])[:600] or "it said nothing"
 
 

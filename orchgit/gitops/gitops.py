@@ -111,8 +111,10 @@ class Gitops:
         self._loops.wake(source, trigger, force)
 
     async def sync(self, source: str) -> None:
-        """Look at the source now, and return when that is done."""
-        await self._loops.reconciler(source).round_after_now()
+        """Look at the source now, and return when that is done. Raises NotFoundError."""
+        self._applier.source(source)
+        reconciler = await self._loops.reconciler(source)
+        await reconciler.round_after_now()
 
     async def preview_files(
         self,

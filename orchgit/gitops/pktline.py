@@ -46,11 +46,17 @@ class ByteReader:
             chunk = await anext(self._chunks)
         except StopAsyncIteration:
             return False
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise TooLargeError(f"cannot receive this push: it is too large, {self._limit}")
         self._buffer += chunk
         return True
+
+    def _take(self, size: int) -> bytes:
+        """Counted when handed out: what waits here is at most one chunk of the transport."""
+        self._left -= size
+        if self._left < 0:
+            raise TooLargeError(f"cannot receive this push: it is too large, {self._limit}")
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
 
     def allow(self, max_bytes: int) -> None:
         """Count anew, for reading on after a refusal."""
@@ -60,15 +66,7 @@ class ByteReader:
         while len(self._buffer) < size:
             if not await self._more():
                 raise InvalidInputError("cannot read the push: it ends in the middle")
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
-
-    async def at_end(self) -> bool:
-        while not self._buffer:
-            if not await self._more():
-                return True
-        return False
+        return self._take(size)
 
     async def pkt(self) -> bytes | None:
         """The next pkt-line's data, or None for a flush."""
@@ -95,8 +93,6 @@ class ByteReader:
     async def rest(self) -> AsyncIterator[bytes]:
         while True:
             if self._buffer:
-                data = bytes(self._buffer)
-                self._buffer.clear()
-                yield data
+                yield self._take(len(self._buffer))
             elif not await self._more():
                 return

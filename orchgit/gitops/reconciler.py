@@ -33,6 +33,7 @@ from orchgit.services.world import World
 APPLIED_REF = "refs/orchgit/applied"
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
+_NEVER_AGAIN = 1 << 62
 
 
 def full_ref(ref: str) -> str:
@@ -71,13 +72,20 @@ class SourceReconciler:
         self._ports = ports
         self._wakeups = Wakeups(ports.world.clock)
         self._failures = 0
-        self._rounds = 0
+        self._finished = 0
         self._round_done = asyncio.Condition()
 
     def wake(self, trigger: str, force: bool = False) -> None:
         self._wakeups.request(Wake(trigger, force))
 
     async def run(self) -> None:
+        """Until cancelled; then nobody waits for a round any longer."""
+        try:
+            await self._follow()
+        finally:
+            await self._round_ended(_NEVER_AGAIN)
+
+    async def _follow(self) -> None:
         self.wake("poll")
         while True:
             wake = await self._wakeups.next(self._pause_s())
@@ -87,16 +95,22 @@ class SourceReconciler:
             except OrchgitError as error:
                 self._failures += 1
                 await self._note_error(error)
-            async with self._round_done:
-                self._rounds += 1
-                self._round_done.notify_all()
+            except Exception:  # noqa: BLE001 - one bad round must not end the following of a source
+                self._failures += 1
+                LOG.exception("a round of a source broke", source=self.name)
+            await self._round_ended(self._wakeups.handled)
+
+    async def _round_ended(self, number: int) -> None:
+        async with self._round_done:
+            self._finished = number
+            self._round_done.notify_all()
 
     async def round_after_now(self) -> None:
-        """Wait until a round that started after this call has ended; for `sync -wait` and tests."""
-        target = self._rounds + 1
+        """Wait until a round that started after this call has ended."""
         self.wake("api", force=True)
+        asked = self._wakeups.requested
         async with self._round_done:
-            await self._round_done.wait_for(lambda: self._rounds >= target)
+            await self._round_done.wait_for(lambda: self._finished >= asked)
 
     def _pause_s(self) -> float:
         """The poll interval with jitter; longer after each failure in a row, up to a bound."""

@@ -27,13 +27,10 @@ def is_commit_id(text: str) -> bool:
 
 def check_ref_name(ref: str) -> str:
     """The same ref, if git would accept it as a name and it cannot be read as an option."""
-    if ref.startswith("-"):
-        raise InvalidInputError(f"cannot use ref {ref!r}: a ref must not start with '-'")
-    stem = ref.rpartition("/")[2]
+    if any(part.startswith("-") for part in ref.split("/")):
+        raise InvalidInputError(f"cannot use ref {ref!r}: a part of a ref must not start with '-'")
     if not ref or _BAD.search(ref) or ref.endswith(("/", ".")) or ref.startswith(("/", ".")):
         raise InvalidInputError(f"cannot use ref {ref!r}: it is not a valid ref name")
-    if stem.startswith("-"):
-        raise InvalidInputError(f"cannot use ref {ref!r}: a branch must not start with '-'")
     return ref
 
 

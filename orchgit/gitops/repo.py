@@ -18,7 +18,7 @@ from pygit2.enums import FileMode, ObjectType
 from orchgit.errors import NotFoundError, SourceError, TooLargeError
 from orchgit.gitops.globs import compile_globs
 from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.refs import check_ref_name
+from orchgit.gitops.refs import check_ref_name, is_commit_id
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Commit
 
@@ -130,13 +130,15 @@ class Repository:
             return None
 
     def _peel(self, object_id: pygit2.Oid | str) -> str | None:
-        found = self._git.get(object_id)
         try:
+            found = self._git.get(object_id)
             return str(found.peel(pygit2.Commit).id) if found is not None else None
         except (pygit2.GitError, ValueError):
             return None
 
     def has_commit(self, commit_id: str) -> bool:
+        if not is_commit_id(commit_id):
+            return False
         found = self._git.get(commit_id)
         return found is not None and found.type == ObjectType.COMMIT
 
@@ -164,7 +166,7 @@ class Repository:
         )
 
     def _commit(self, commit_id: str) -> pygit2.Commit:
-        found = self._git.get(commit_id)
+        found = self._git.get(commit_id) if is_commit_id(commit_id) else None
         if not isinstance(found, pygit2.Commit):
             raise NotFoundError(f"cannot find commit {commit_id[:12]} in this repository")
         return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchgit.errors import NotFoundError, OrchgitError
+from orchgit.errors import OrchgitError
 from orchgit.gitops.log import LOG
 from orchgit.gitops.mirrors import Mirrors
 from orchgit.gitops.reconciler import ReconcilerPorts, SourceReconciler
@@ -25,7 +25,8 @@ _WATCH_RETRY_S = 5.0
 class _Followed:
     settings: Source
     reconciler: SourceReconciler
-    tasks: list[asyncio.Task[None]]
+    loop: asyncio.Task[None]
+    watch: asyncio.Task[None] | None
 
 
 class SourceLoops:
@@ -38,6 +39,7 @@ class SourceLoops:
         self._ports = ports
         self._forget = forget
         self._followed: dict[str, _Followed] = {}
+        self._matched = asyncio.Condition()
 
     async def run(self) -> None:
         """Until cancelled; then every loop has ended."""
@@ -47,6 +49,8 @@ class SourceLoops:
                     index = snapshot.index
                     sources = {source.name: source for source in snapshot.sources()}
                 await self._match(sources)
+                async with self._matched:
+                    self._matched.notify_all()
                 await self._ports.world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
             for name in list(self._followed):
@@ -66,22 +70,25 @@ class SourceLoops:
 
     async def _changed(self, followed: _Followed, source: Source) -> None:
         """Other settings may make a refused commit right, so that one is tried again too."""
-        if followed.settings.url != source.url or followed.settings.kind != source.kind:
-            await self._stop(source.name)
-            self._start(source)
-        else:
-            followed.settings = _settings(source)
-        self._followed[source.name].reconciler.wake("api", force=True)
+        before, followed.settings = followed.settings, _settings(source)
+        if (before.kind, before.url) != (source.kind, source.url):
+            await _end(followed.watch)
+            followed.watch = self._start_watch(source, followed.reconciler)
+        followed.reconciler.wake("api", force=True)
 
     def _start(self, source: Source) -> None:
-        mirror = self._mirrors.get(source.name)
-        reconciler = SourceReconciler(source.name, mirror, self._ports)
-        tasks = [asyncio.create_task(reconciler.run(), name=f"source {source.name}")]
-        if source.kind == SourceKind.LOCAL:
-            tasks.append(
-                asyncio.create_task(self._watch(source, reconciler), name=f"watch {source.name}")
-            )
-        self._followed[source.name] = _Followed(_settings(source), reconciler, tasks)
+        reconciler = SourceReconciler(source.name, self._mirrors.get(source.name), self._ports)
+        loop = asyncio.create_task(reconciler.run(), name=f"source {source.name}")
+        watch = self._start_watch(source, reconciler)
+        self._followed[source.name] = _Followed(_settings(source), reconciler, loop, watch)
+
+    def _start_watch(
+        self, source: Source, reconciler: SourceReconciler
+    ) -> asyncio.Task[None] | None:
+        if source.kind != SourceKind.LOCAL:
+            return None
+        watch = self._watch(source, reconciler)
+        return asyncio.create_task(watch, name=f"watch {source.name}")
 
     async def _watch(self, source: Source, reconciler: SourceReconciler) -> None:
         """The path may not be there yet, or go and come back; polling goes on meanwhile."""
@@ -95,9 +102,8 @@ class SourceLoops:
 
     async def _stop(self, name: str) -> None:
         followed = self._followed.pop(name)
-        for task in followed.tasks:
-            task.cancel()
-        await asyncio.gather(*followed.tasks, return_exceptions=True)
+        await _end(followed.loop)
+        await _end(followed.watch)
 
     def wake(self, name: str, trigger: str, force: bool = False) -> None:
         """A source that is not followed yet needs no waking: its loop begins with a round."""
@@ -105,11 +111,17 @@ class SourceLoops:
         if followed is not None:
             followed.reconciler.wake(trigger, force)
 
-    def reconciler(self, name: str) -> SourceReconciler:
-        followed = self._followed.get(name)
-        if followed is None:
-            raise NotFoundError(f"cannot find source {name!r}; `orchgit source list` shows them")
-        return followed.reconciler
+    async def reconciler(self, name: str) -> SourceReconciler:
+        """The loop of a source that is stored, once it has been started."""
+        async with self._matched:
+            await self._matched.wait_for(lambda: name in self._followed)
+        return self._followed[name].reconciler
+
+
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _settings(source: Source) -> Source:

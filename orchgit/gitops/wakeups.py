@@ -17,28 +17,29 @@ class Wake:
 
 
 class Wakeups:
-    """Requests are numbered; a round handles all that were made before it *started*."""
+    """Requests are numbered; a round handles all that were made before it *started*: `requested`
+    is the number of the newest, `handled` that of the newest whose round has been started."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._requested = 0
-        self._handled = 0
+        self.requested = 0
+        self.handled = 0
         self._reasons: list[Wake] = []
         self._event = asyncio.Event()
 
     def request(self, wake: Wake) -> None:
         """May be called at any time from the loop's thread; many before a round are one round."""
-        self._requested += 1
+        self.requested += 1
         if wake not in self._reasons:
             self._reasons.append(wake)
         self._event.set()
 
     async def next(self, timeout_s: float) -> Wake:
         """Wait for a request, or for `timeout_s` to pass (a poll); call before each round."""
-        if self._requested == self._handled:
+        if self.requested == self.handled:
             await self._wait(timeout_s)
         self._event.clear()
-        self._handled = self._requested
+        self.handled = self.requested
         reasons, self._reasons = self._reasons, []
         if not reasons:
             return Wake("poll")

@@ -1,0 +1,402 @@
+"""git push to the built-in remote: real git, real HTTP, real log and state."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.limits import GitLimits
+from tests.support.git_repos import WorkTree, batch_job
+from tests.support.gitops_rig import GitopsRig, gitops_rig
+
+Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
+
+
+def with_rig(
+    directory: Path, body: Body, config: GitopsConfig | None = None, evaluate: bool = True
+) -> None:
+    """A built-in source `demo` and a work tree of its own."""
+
+    async def run() -> None:
+        async with gitops_rig(directory / "data", config, evaluate) as rig:
+            await rig.add_source()
+            await body(rig, WorkTree(directory / "work"))
+
+    asyncio.run(run())
+
+
+def lines(output: str) -> list[str]:
+    return [
+        line.removeprefix("remote: ").rstrip()
+        for line in output.splitlines()
+        if line.startswith("remote: ")
+    ]
+
+
+def test_a_push_deploys_shows_its_plan_and_its_rollout(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        commit = work.commit({"web.hcl": batch_job("web"), "d/b.hcl": batch_job("b")}, "Say hello")
+        answer = await work.push(rig.url("demo"))
+        assert answer.returncode == 0, answer.output
+        said = lines(answer.output)
+        assert said[0] == f'Plan for {commit[:8]} "Say hello"'
+        assert said[1:3] == ["  + b: place 0", "  + web: place 0"]
+        assert said[-1].startswith("Healthy after 0.")
+        job = rig.job("web")
+        assert job is not None
+        assert job.origin is not None
+        origin = job.origin
+        assert (origin.commit_id, origin.author, origin.subject) == (commit, "Ada", "Say hello")
+        assert (origin.file, origin.line, origin.source) == ("web.hcl", 1, "demo")
+        assert rig.source().status.applied_commit == commit
+        (rollout,) = rig.rollouts()
+        assert (rollout.status, rollout.trigger, rollout.commit.id) == ("healthy", "push", commit)
+
+    with_rig(tmp_path, body)
+
+
+def test_only_changed_files_are_parsed_and_touched(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({f"j{n}.hcl": batch_job(f"j{n}") for n in range(12)})
+        await work.push(rig.url("demo"))
+        before = {n: rig.job(f"j{n}") for n in range(12)}
+        rig.parser.parsed.clear()
+        work.commit({"j3.hcl": batch_job("j3", text="new")})
+        answer = await work.push(rig.url("demo"))
+        assert "  = 11 unchanged" in lines(answer.output)
+        assert rig.parser.parsed == ["j3.hcl"]
+        changed = [n for n in range(12) if rig.job(f"j{n}") != before[n]]
+        assert changed == [3]
+        job = rig.job("j3")
+        assert job is not None
+        assert job.version == 1
+
+    with_rig(tmp_path, body)
+
+
+def test_a_broken_push_changes_nothing_and_tells_everything(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        good = work.commit({"web.hcl": batch_job("web")})
+        await work.push(rig.url("demo"))
+        bad = {
+            "web.hcl": batch_job("web", text="new"),
+            "x/a.hcl": batch_job("a").replace("count", "cuont"),
+            "y.hcl": batch_job("y") + "}",
+        }
+        work.commit(bad, "Break it")
+        answer = await work.push(rig.url("demo"))
+        assert answer.returncode != 0
+        said = lines(answer.output)
+        assert any(line.startswith("x/a.hcl:4:") for line in said), answer.output
+        assert any(line.startswith("y.hcl:") for line in said), answer.output
+        assert "nothing was changed" in answer.output
+        assert rig.source().status.applied_commit == good
+        assert rig.job("a") is None
+        refused, applied = rig.rollouts()
+        assert (refused.status, refused.jobs) == ("failed", [])
+        assert len(refused.problems) == len([line for line in said if ".hcl:" in line])
+        assert applied.commit.id == good
+        assert rig.gitops.mirrors.get("demo").open().resolve("refs/heads/main") == good
+        assert (await work.push(rig.url("demo"))).returncode != 0
+
+    with_rig(tmp_path, body)
+
+
+def test_two_files_with_one_job(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"a.hcl": batch_job("web"), "b.hcl": batch_job("web")})
+        answer = await work.push(rig.url("demo"))
+        assert "b.hcl:1:1: job 'web' is also defined in a.hcl:1" in answer.output
+        assert rig.job("web") is None
+
+    with_rig(tmp_path, body)
+
+
+def test_dry_run_shows_the_plan_and_refuses_the_ref(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        answer = await work.push(rig.url("demo"), "dry-run")
+        assert answer.returncode != 0
+        assert "  + web: place 0" in lines(answer.output)
+        assert "dry run: nothing was changed" in answer.output
+        assert rig.job("web") is None
+        assert rig.rollouts() == []
+        assert (await work.push(rig.url("demo"))).returncode == 0
+
+    with_rig(tmp_path, body)
+
+
+def test_detach_returns_while_the_rollout_goes_on(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        answer = await work.push(rig.url("demo"), "detach")
+        assert answer.returncode == 0
+        assert "goes on without you" in answer.output
+        (rollout,) = rig.rollouts()
+        assert not rollout.is_terminal
+        rig.tasks.append(asyncio.create_task(rig.evaluate_everything()))
+        await rig.until(lambda: rig.rollouts()[0].status == "healthy")
+
+    with_rig(tmp_path, body, evaluate=False)
+
+
+def test_removing_a_file_stops_its_job_after_the_others_are_there(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
+        await work.push(rig.url("demo"))
+        work.commit({"a.hcl": None, "c.hcl": batch_job("c")})
+        answer = await work.push(rig.url("demo"))
+        assert answer.returncode == 0, answer.output
+        assert lines(answer.output)[1:3] == ["  + c: place 0", "  - a: stop"]
+        gone = rig.job("a")
+        assert gone is not None
+        assert gone.stop
+        work.commit({"b.hcl": None, "c.hcl": None})
+        answer = await work.push(rig.url("demo"))
+        assert "an empty tree deletes nothing" in answer.output
+        work.commit({}, "Really\n\nOrchgit-Delete: b\nOrchgit-Delete: c\n")
+        assert (await work.push(rig.url("demo"))).returncode == 0
+
+    with_rig(tmp_path, body)
+
+
+def test_clone_fetch_branches_and_tags(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        commit = work.commit({"web.hcl": batch_job("web")})
+        await work.push(rig.url("demo"))
+        assert (await work.push(rig.url("demo"), ref="HEAD:refs/heads/idea")).returncode == 0
+        assert (await work.push(rig.url("demo"), ref="HEAD:refs/tags/v1")).returncode == 0
+        clone = await work.run("clone", "--quiet", rig.url("demo"), str(tmp_path / "clone"))
+        assert clone.returncode == 0, clone.output
+        other = WorkTree(tmp_path / "clone")
+        assert other.head() == commit
+        refs = (await work.run("ls-remote", rig.url("demo"))).output
+        assert {line.split("\t")[1] for line in refs.splitlines()} == {
+            "HEAD",
+            "refs/heads/idea",
+            "refs/heads/main",
+            "refs/tags/v1",
+        }
+        assert (await work.push(rig.url("demo"), ref=":refs/heads/idea")).returncode == 0
+        refused = await work.push(rig.url("demo"), ref=":refs/heads/main")
+        assert "source demo follows it" in refused.output
+        hidden = await work.push(rig.url("demo"), ref="HEAD:refs/orchgit/applied")
+        assert "only refs/heads/" in hidden.output
+        assert len(rig.rollouts()) == 1
+
+    with_rig(tmp_path, body)
+
+
+def test_history_that_was_rewritten_is_refused_unless_allowed(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        await work.push(rig.url("demo"))
+        applied = rig.source().status.applied_commit
+        work.git("commit", "--amend", "--quiet", "--message", "Rewritten")
+        forced = await work.push(rig.url("demo"), ref="+HEAD:refs/heads/main")
+        assert f"does not descend from the applied commit {applied[:8]}" in forced.output
+        await rig.add_source("demo", allow_rewind=True)
+        assert (await work.push(rig.url("demo"), ref="+HEAD:refs/heads/main")).returncode == 0
+        assert rig.source().status.applied_commit == work.head()
+
+    with_rig(tmp_path, body)
+
+
+def test_two_pushes_at_once_one_wins(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        await work.push(rig.url("demo"))
+        await work.run("clone", "--quiet", rig.url("demo"), str(tmp_path / "other"))
+        other = WorkTree(tmp_path / "other")
+        work.commit({"a.hcl": batch_job("a")})
+        other.commit({"b.hcl": batch_job("b")})
+        answers = await asyncio.gather(work.push(rig.url("demo")), other.push(rig.url("demo")))
+        assert sorted(answer.returncode == 0 for answer in answers) == [False, True]
+        assert [rig.job("a") is None, rig.job("b") is None].count(True) == 1
+
+    with_rig(tmp_path, body)
+
+
+def test_limits_are_named(tmp_path: Path) -> None:
+    limits = GitLimits(max_push_bytes=100_000, max_file_bytes=50_000)
+
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web"), "noise.bin": os.urandom(200_000)}, "Too much")
+        answer = await work.push(rig.url("demo"))
+        assert answer.returncode != 0
+        assert "max_push_bytes" in answer.output
+        objects = rig.gitops.mirrors.get("demo").path / "objects"
+        assert not list(objects.glob("tmp_objdir*"))
+        work.git("checkout", "--quiet", "--orphan", "fresh")
+        work.commit({"noise.bin": None, "web.hcl": "#" * 60_000 + "\n" + batch_job("web")}, "Long")
+        answer = await work.push(rig.url("demo"))
+        assert "web.hcl:1:1: cannot read web.hcl: it has" in answer.output
+        assert "max_file_bytes is 50000" in answer.output
+        assert rig.rollouts()[0].status == "failed"
+
+    with_rig(tmp_path, body, GitopsConfig(limits=limits))
+
+
+def test_a_hundred_megabyte_file(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"big.hcl": b"\x00" * 100_000_000, "web.hcl": batch_job("web")})
+        answer = await work.push(rig.url("demo"))
+        assert "big.hcl:1:1: cannot read big.hcl: it has 100000000 bytes" in answer.output
+        assert rig.job("web") is None
+
+    with_rig(tmp_path, body)
+
+
+def test_links_and_submodules_are_not_followed(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"ok.hcl": batch_job("ok")})
+        os.symlink("/etc/passwd", work.path / "web.hcl")
+        head = work.head()
+        work.git("update-index", "--add", "--cacheinfo", f"160000,{head},sub.hcl")
+        work.git("add", "web.hcl")
+        work.git("commit", "--quiet", "--message", "Links")
+        answer = await work.push(rig.url("demo"))
+        assert "web.hcl:1:1: cannot read a symbolic link" in answer.output
+        assert "root:" not in answer.output
+        assert "sub.hcl" not in answer.output
+
+    with_rig(tmp_path, body)
+
+
+def test_what_is_no_push(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await rig.add_source("mirror", kind="remote", url="file:///nowhere")
+        async with httpx.AsyncClient(base_url=rig.http) as client:
+            for path in ("/git/nope.git/info/refs", "/git/mirror.git/info/refs"):
+                answer = await client.get(path, params={"service": "git-upload-pack"})
+                assert answer.status_code == 404
+            assert (await client.get("/git/demo.git/info/refs")).status_code == 403
+            bad = [b"", b"zzzz", b"0003", b"ffff", b"0010not a push\n", b"0000"]
+            codes = [
+                (await client.post("/git/demo.git/git-receive-pack", content=body)).status_code
+                for body in bad
+            ]
+            assert codes == [400, 400, 400, 400, 400, 200]
+            command = b"0" * 40 + b" " + b"a" * 40 + b" refs/heads/main"
+            broken = b"%04x" % (len(command) + 4 + 29) + command
+            broken += b"\0report-status side-band-64k" + b"0000PACKgarbage"
+            answer = await client.post("/git/demo.git/git-receive-pack", content=broken)
+            assert answer.status_code in (200, 400)
+        assert rig.rollouts() == []
+
+    with_rig(tmp_path, body)
+
+
+def test_a_paused_source_takes_the_commit_and_applies_it_when_resumed(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await rig.add_source("demo", paused=True)
+        work.commit({"web.hcl": batch_job("web")})
+        answer = await work.push(rig.url("demo"))
+        assert "is paused" in answer.output
+        assert rig.job("web") is None
+        await rig.add_source("demo", paused=False)
+        await rig.until(lambda: rig.job("web") is not None)
+
+    with_rig(tmp_path, body)
+
+
+def test_a_crash_between_the_log_entry_and_the_ref_is_repaired(tmp_path: Path) -> None:
+    async def run() -> None:
+        work = WorkTree(tmp_path / "work")
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.add_source()
+            first = work.commit({"web.hcl": batch_job("web")})
+            await work.push(rig.url("demo"))
+            second = work.commit({"web.hcl": batch_job("web", text="two")})
+            await work.push(rig.url("demo"))
+            rig.gitops.mirrors.get("demo").open().set_ref("refs/heads/main", first)
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.gitops.sync("demo")
+            mirror = rig.gitops.mirrors.get("demo")
+            assert mirror.open().resolve("refs/heads/main") == second
+            assert rig.source().status.applied_commit == second
+            assert len(rig.rollouts()) == 2
+
+    asyncio.run(run())
+
+
+def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def run() -> None:
+        work = WorkTree(tmp_path / "work")
+        async with gitops_rig(tmp_path / "data", evaluate=False) as rig:
+            await rig.add_source()
+            work.commit({"web.hcl": batch_job("web")})
+            await work.push(rig.url("demo"), "detach")
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.until(lambda: rig.rollouts()[0].status == "healthy")
+            assert rig.parser.parsed == []
+
+    asyncio.run(run())
+
+
+def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        first = work.commit({"web.hcl": batch_job("web", text="one")}, "One")
+        await work.push(rig.url("demo"))
+        bad = work.commit({"web.hcl": batch_job("web", text="two"), "x.hcl": batch_job("x")}, "Two")
+        await work.push(rig.url("demo"))
+        rollout = await rig.gitops.revert(rig.rollouts()[0].id)
+        assert rollout.reverts == rig.rollouts()[1].id
+        await rig.until(lambda: rig.rollouts()[0].is_terminal)
+        assert [each.status for each in rig.rollouts()] == ["healthy", "reverted", "healthy"]
+        job, extra = rig.job("web"), rig.job("x")
+        assert job is not None
+        assert "one" in str(job.task_groups[0].tasks[0].config)
+        assert extra is not None
+        assert extra.stop
+        assert rig.source().status.quarantined == [bad]
+        pulled = await work.run("pull", "--quiet", "--ff-only", rig.url("demo"), "main")
+        assert pulled.returncode == 0, pulled.output
+        assert work.git("log", "-1", "--format=%s") == 'Revert "Two"'
+        assert work.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
+        work.commit({"web.hcl": batch_job("web", text="three")}, "Three")
+        assert (await work.push(rig.url("demo"))).returncode == 0
+
+    with_rig(tmp_path, body)
+
+
+def test_seeding_happens_once(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        files = {"hello.nomad.hcl": batch_job("hello").encode()}
+        assert await rig.gitops.seed("demo", files, "Examples") is not None
+        assert await rig.gitops.seed("demo", files, "Examples") is None
+        assert rig.job("hello") is not None
+        await work.run("clone", "--quiet", rig.url("demo"), str(tmp_path / "clone"))
+        assert (tmp_path / "clone" / "hello.nomad.hcl").exists()
+
+    with_rig(tmp_path, body)
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_previews_of_files(tmp_path: Path, base: bool) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
+        await work.push(rig.url("demo"))
+        old = {"a.hcl": batch_job("a").encode(), "b.hcl": batch_job("b").encode()}
+        new = {"a.hcl": batch_job("a", text="x").encode(), "c.hcl": batch_job("c").encode()}
+        preview = await rig.gitops.preview_files("demo", new, old if base else None)
+        assert {job.job_id: job.action for job in preview.jobs} == {
+            "a": "update",
+            "b": "delete",
+            "c": "create",
+        }
+        by_id = {job.job_id: job for job in preview.jobs}
+        assert by_id["a"].diff is not None
+        assert by_id["a"].diff.type == "Edited"
+        assert not preview.problems
+        same = await rig.gitops.preview_files("demo", old, old if base else None)
+        assert not same.has_changes
+        assert same.unchanged == 2
+        broken = await rig.gitops.preview_files("demo", {"a.hcl": b"job {"})
+        assert broken.problems
+
+    with_rig(tmp_path, body)
