@@ -42,7 +42,7 @@ async def deregister_job(
     )
     return Registered(
         index=applied.index,
-        job_modify_index=job_modify_index(world, job) or applied.index,
+        job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
         eval_create_index=applied.index if evaluation else 0,
     )

@@ -123,9 +123,7 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
         raise RefusedError("volume validation failed: a registered volume needs a node id")
     pool = volume.node_pool or "default"
     ready = (
-        node
-        for node in snapshot.nodes()
-        if node.is_ready and pool in (node.node_pool, EVERY_POOL)
+        node for node in snapshot.nodes() if node.is_ready and pool in (node.node_pool, EVERY_POOL)
     )
     node = next(ready, None)
     if node is None:

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from orchgit.errors import RefusedError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobSubmission
+from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.proposal import Applied
 from orchgit.services.admission import admit
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.world import World
@@ -61,18 +63,17 @@ async def register_job(
     applied = await world.propose_or_refuse(command, refusal)
     return Registered(
         index=applied.index,
-        job_modify_index=job_modify_index(world, job),
+        job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
         eval_create_index=applied.index if evaluation else 0,
         warnings=admitted.warnings,
     )
 
 
-def job_modify_index(world: World, job: Job) -> int:
-    """The committed JobModifyIndex of `job`; 0 when it is gone again."""
-    with world.snapshot() as snapshot:
-        stored = snapshot.job(job.namespace, job.id)
-    return stored.job_modify_index if stored else 0
+def job_modify_index(applied: Applied) -> int:
+    """The committed JobModifyIndex of the job that an entry registered or stopped."""
+    assert isinstance(applied.result, JobResult)
+    return applied.result.job_modify_index
 
 
 def check_enforced_index(expected: int | None, registered: Job | None) -> None:

@@ -78,12 +78,8 @@ async def _register(world: World, job: Job, group: TaskGroup, count: int) -> Reg
     )
     upsert = JobUpsert(changed, expected_modify_index=job.job_modify_index)
     command = RegisterJob(now_ns=world.now_ns(), upsert=upsert, evaluation=evaluation)
-    applied = await _commit(world, command)
-    eval_id = evaluation.id if evaluation else ""
-    return Registered(applied, job_modify_index(world, job), eval_id, applied if eval_id else 0)
-
-
-async def _commit(world: World, command: RegisterJob) -> int:
     refusal = "cannot scale the job: it was changed meanwhile; read it again"
     applied = await world.propose_or_refuse(command, refusal)
-    return applied.index
+    eval_id = evaluation.id if evaluation else ""
+    index = applied.index
+    return Registered(index, job_modify_index(applied), eval_id, index if eval_id else 0)
