@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.drivers.base import TaskConfig, TaskHandle
@@ -20,10 +20,14 @@ STEPS = ("restart", "stop", "signal", "second", "minute", "agent", "crash", "set
 
 
 class Witness(MockDriver):
-    """Outlives the agent, as a supervisor does, and notes every task it has begun or forgotten."""
+    """Outlives the agent, as a supervisor does, and notes every task it has begun or forgotten.
 
-    def __init__(self, clock: Clock) -> None:
+    It answers a start some time after the task has begun: the agent may be gone by then.
+    """
+
+    def __init__(self, clock: Clock, answers_after_s: float) -> None:
         super().__init__(clock)
+        self._answers_after_s = answers_after_s
         self.live: set[str] = set()
         self.begun: list[str] = []
 
@@ -36,6 +40,7 @@ class Witness(MockDriver):
         owner = task.key.rpartition("/")[0]
         mine = [key for key in self.live if key.rpartition("/")[0] == owner]
         assert mine == [task.key], f"two attempts at once: {mine}"
+        await self._clock.sleep(self._answers_after_s)
         return handle
 
     async def destroy_task(self, handle: TaskHandle) -> None:
@@ -43,16 +48,25 @@ class Witness(MockDriver):
         self.live.discard(handle.key)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(st.sampled_from(STEPS), max_size=12),
     run_for=st.sampled_from(["", "1s", "30s"]),
     block=st.sampled_from(["0s", "2s"]),
+    answer_s=st.sampled_from([0.0, 2.0]),
     exit_code=st.sampled_from([0, 1]),
     tasks=st.integers(1, 2),
 )
+@example(
+    steps=["settle", "crash", "settle"],
+    run_for="",
+    block="0s",
+    answer_s=2.0,
+    exit_code=0,
+    tasks=1,
+)
 def test_no_task_is_begun_twice_or_forgotten(
-    steps: list[str], run_for: str, block: str, exit_code: int, tasks: int
+    steps: list[str], run_for: str, block: str, answer_s: float, exit_code: int, tasks: int
 ) -> None:
     config: dict[str, object] = {
         "run_for": run_for, "exit_code": exit_code, "start_block_for": block,
@@ -63,16 +77,17 @@ def test_no_task_is_begun_twice_or_forgotten(
     async def whole() -> None:
         with tempfile.TemporaryDirectory() as directory:
             clock = FakeClock()
-            driver = Witness(clock)
+            driver = Witness(clock, answer_s)
             rig = AgentRig(Path(directory), clock, {"mock_driver": driver})
             rig.deliver(mock_job(*made))
             for step in steps:
                 rig = await take(step, rig, driver)
             (runner,) = list(rig.allocs)
             rig.stop(runner)
-            while not runner.ended.is_set():
-                await clock.advance(1)
-                await asyncio.sleep(0)
+            async with asyncio.timeout(10):
+                while not runner.ended.is_set():
+                    await clock.advance(1)
+                    await asyncio.sleep(0)
             assert driver.live == set()
             assert all(state.state == "dead" for state in runner.states.values())
             await rig.close()
@@ -95,7 +110,8 @@ async def take(step: str, rig: AgentRig, driver: Witness) -> AgentRig:
             case "minute":
                 await rig.clock.advance(60)
             case "settle":
-                await rig.local.flush()
+                for _ in range(5):  # a start needs a few turns of the writer
+                    await rig.local.flush()
             case "agent" | "crash":
                 if step == "agent":
                     await rig.local.flush()
