@@ -54,8 +54,11 @@ class SourceText:
         return self._line_starts
 
 
+_SNIPPET_WIDTH = 80
+
+
 class Problem:
-    """One mistake. Line 0 means that it belongs to no place in a file."""
+    """One mistake; one that belongs to no single place is shown at the file's start."""
 
     __slots__ = ("column", "end_column", "file", "hint", "line", "message", "snippet")
 
@@ -79,17 +82,19 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.message} {self.hint}" if self.hint else self.message
-        place = f":{self.line}:{self.column}" if self.line else ""
-        return f"{self.file}{place}: {text}"
+        return f"{self.file}:{self.line}:{self.column}: {text}"
 
     def pretty(self) -> str:
         """The problem with its line and a caret below the place."""
-        if not self.line or not self.snippet:
+        if not self.snippet:
             return str(self)
         width = max(1, self.end_column - self.column)
         gutter = f"{self.line:>5} | "
-        lead = "".join("\t" if c == "\t" else " " for c in self.snippet[: self.column - 1])
-        return f"{self}\n{gutter}{self.snippet}\n{' ' * (len(gutter) - 2)}| {lead}{'^' * width}"
+        start = max(0, self.column - _SNIPPET_WIDTH)
+        shown = self.snippet[start : start + 2 * _SNIPPET_WIDTH]
+        lead = "".join("\t" if c == "\t" else " " for c in shown[: self.column - 1 - start])
+        carets = "^" * min(width, max(1, len(shown) - len(lead)))
+        return f"{self}\n{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {lead}{carets}"
 
 
 class JobFileErrors(JobFileError):
@@ -136,7 +141,7 @@ class Diagnostics:
         self.add(HclError(message, start, end, hint))
 
     def report_nowhere(self, message: str, hint: str = "") -> None:
-        self._append(Problem(self.source.name, 0, 0, message, hint=hint))
+        self._append(Problem(self.source.name, 1, 1, message, hint=hint))
 
     def raise_if_any(self) -> None:
         if self.found:

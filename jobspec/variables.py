@@ -1,6 +1,6 @@
 """Input variables: declarations, where their values come from, types and validation rules.
 
-Precedence, lowest first: default, environment (`NOMAD_VAR_x`, `ORCHGIT_VAR_x`), var-files in
+Precedence, lowest first: default, environment (`NOMAD_VAR_x`, then `ORCHGIT_VAR_x`), var-files in
 order, `-var`.
 """
 
@@ -178,7 +178,7 @@ class Variables:
     # -- values -----------------------------------------------------------------------------
 
     def set_from_env(self, env: Mapping[str, str]) -> None:
-        for prefix in reversed(_ENV_PREFIXES):
+        for prefix in _ENV_PREFIXES:
             for key in sorted(env):
                 variable = self.declared.get(key.removeprefix(prefix))
                 if key.startswith(prefix) and variable is not None:
