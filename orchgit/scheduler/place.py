@@ -11,6 +11,7 @@ from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus, RescheduleTracker, alloc_name
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
@@ -162,9 +163,16 @@ class Placer:
         tracker = replace(
             previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
         )
-        self._plan.updates.append(
-            AllocUpdate(alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker)
-        )
+        update = self._updates.get(previous.id)
+        node = self._stacks.view.node(previous.node_id)
+        if update is not None:
+            update.reschedule_tracker = tracker
+        elif node is not None and node.status == NodeStatus.READY:
+            self._plan.updates.append(
+                AllocUpdate(
+                    alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker
+                )
+            )
 
     def _previous_replaced(self, placement: Placement, previous: Allocation) -> None:
         if placement.stops_previous:

@@ -15,7 +15,7 @@ from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.deployment import Deployment
 from orchgit.model.group import ReschedulePolicy
 from orchgit.scheduler.reconcile.changes import Allocs
-from orchgit.scheduler.reconcile.classify import GroupOf
+from orchgit.scheduler.reconcile.classify import GroupOf, unknown_since_ns
 
 RESCHEDULED_OK = "ok"
 NO_PLACEMENT = "no placement"
@@ -79,12 +79,12 @@ def _has_attempts_left(
 
 
 def next_attempt_ns(
-    allocation: Allocation, policy: ReschedulePolicy | None, now_ns: int, *, disconnected: bool
+    allocation: Allocation, policy: ReschedulePolicy | None, since_ns: int, *, disconnected: bool
 ) -> int | None:
-    """When it may be rescheduled; None: never."""
+    """When it may be rescheduled; None: never. `since_ns`: when its node was lost sight of."""
     if policy is None or not _is_enabled(policy):
         return None
-    failure_ns = now_ns if disconnected else failed_at_ns(allocation)
+    failure_ns = since_ns if disconnected else failed_at_ns(allocation)
     if not disconnected and not _may_be_rescheduled(allocation):
         return None
     delay_ns = next_delay_ns(allocation, policy, failure_ns)
@@ -150,7 +150,7 @@ def split_by_reschedule(
     for alloc_id, allocation in allocs.items():
         if disconnecting and allocation.client_status == ClientStatus.UNKNOWN:
             continue
-        if allocation.next_allocation and allocation.is_terminal:
+        if allocation.next_allocation and _is_set_aside(allocation):
             continue
         if not disconnecting:
             verdict = _goes_on(allocation, is_batch)
@@ -166,6 +166,11 @@ def split_by_reschedule(
         if at_ns is not None:
             result.later.append((at_ns, allocation))
     return result
+
+
+def _is_set_aside(allocation: Allocation) -> bool:
+    """A replaced allocation that has ended, or waits for its node: its successor counts."""
+    return allocation.is_terminal or allocation.client_status == ClientStatus.UNKNOWN
 
 
 def _goes_on(allocation: Allocation, is_batch: bool) -> bool | None:
@@ -209,11 +214,12 @@ def _due(
     group = group_of(allocation)
     policy = group.reschedule_policy if group is not None else None
     unknown = allocation.client_status == ClientStatus.UNKNOWN
-    at_ns = next_attempt_ns(allocation, policy, now_ns, disconnected=disconnecting or unknown)
+    since_ns = unknown_since_ns(allocation) if unknown else now_ns
+    at_ns = next_attempt_ns(allocation, policy, since_ns, disconnected=disconnecting or unknown)
     if at_ns is None:
         return False, None
-    mine = allocation.followup_eval_id == eval_id
-    if mine or (not unknown and at_ns - now_ns <= _WINDOW_NS):
+    waits = bool(allocation.followup_eval_id)
+    is_time = at_ns - now_ns <= _WINDOW_NS and (waits or not unknown)
+    if allocation.followup_eval_id == eval_id or is_time:
         return True, None
-    waits = bool(allocation.followup_eval_id) and not disconnecting
-    return False, None if waits or unknown else at_ns
+    return False, None if (waits and not disconnecting) or unknown else at_ns
