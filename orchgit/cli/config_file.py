@@ -11,7 +11,7 @@ import msgspec
 
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
 from jobspec.durations import DurationError, parse_ns
-from jobspec.errors import Diagnostics, HclError, JobFileErrors, SourceText
+from jobspec.errors import Diagnostics, HclError, SourceText
 from jobspec.evaluate import Scope, evaluate
 from jobspec.functions.call import refuse_calls
 from jobspec.hcl.parser import parse_body
@@ -137,7 +137,7 @@ class ReadConfig:
 
 
 def read_config(path: Path) -> ReadConfig:
-    """Raises InvalidInputError (or JobFileError with positions) for what cannot be used."""
+    """Raises InvalidInputError, with places where there are some, for what cannot be used."""
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -257,12 +257,13 @@ def _hcl_tree(path: Path, text: str) -> dict[str, Any]:
     source = SourceText(path.name, text)
     diagnostics = Diagnostics(source)
     body = parse_body(source, diagnostics)
-    diagnostics.raise_if_any()
-    try:
-        return _body_tree(body, Scope({}, text, refuse_calls, runtime=False))
-    except HclError as error:
-        diagnostics.add(error)
-        raise JobFileErrors(source.name, diagnostics.found) from error
+    if not diagnostics.found:
+        try:
+            return _body_tree(body, Scope({}, text, refuse_calls, runtime=False))
+        except HclError as error:
+            diagnostics.add(error)
+    problems = "\n".join(str(problem) for problem in diagnostics.found)
+    raise InvalidInputError(f"cannot read the configuration {path}:\n{problems}")
 
 
 def _body_tree(body: Body, scope: Scope) -> dict[str, Any]:

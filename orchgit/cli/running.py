@@ -15,9 +15,11 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from orchgit.server.config import ServerConfig
+from orchgit.server.http_server import HttpServer
 from orchgit.server.server import Server
 
 READY_POLL_S = 5.0
+HTTP_STOP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,13 @@ def configure_logging(level: str) -> None:
 async def run_until_stopped(
     server_config: ServerConfig | None,
     agent_config: AgentConfig | None,
+    client_http_bind: str,
     on_started: Callable[[Running], Coroutine[Any, Any, None]],
 ) -> None:
     """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on.
 
-    An agent beside a server talks to that server, and the server serves its client routes.
+    An agent beside a server talks to that server, and the server serves its client routes; one
+    alone serves them itself at `client_http_bind`.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -66,25 +70,39 @@ async def run_until_stopped(
         loop.add_signal_handler(number, stopping.set)
     server = Server(server_config) if server_config else None
     agent: Agent | None = None
+    client_http: HttpServer | None = None
     try:
         if server:
             await server.start()
-        if agent_config:
+        if agent_config and server:
             agent = _agent_beside(agent_config, server)
             await agent.start()
+        elif agent_config:
+            agent, client_http = _agent_alone(agent_config, client_http_bind)
+            await agent.start()
+            await client_http.start()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
         await _first_of(stopping, started)
         started.cancel()
     finally:
+        if client_http:
+            await client_http.stop(HTTP_STOP_S)
         if agent:
             await agent.stop()
         if server:
             await server.stop()
 
 
-def _agent_beside(config: AgentConfig, server: Server | None) -> Agent:
-    if server is None:
-        return Agent(config)
+def _agent_alone(config: AgentConfig, bind: str) -> tuple[Agent, HttpServer]:
+    """The port is taken first: the node tells its address to the servers when it starts."""
+    agent = Agent(config)
+    http = HttpServer(client_app(agent), bind)
+    http.bind()
+    agent.config = replace(config, http_addr=http.address)
+    return agent, http
+
+
+def _agent_beside(config: AgentConfig, server: Server) -> Agent:
     config = replace(config, servers=(server.rpc_address,), http_addr=server.http_address)
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent))

@@ -86,7 +86,7 @@ def dev(
         node_name=node_name,
         **agent_settings,
     )
-    asyncio.run(run_until_stopped(server_config, agent_config, started))
+    asyncio.run(run_until_stopped(server_config, agent_config, "", started))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
 
 

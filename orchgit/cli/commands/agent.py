@@ -1,0 +1,115 @@
+"""`orchgit agent`: a server, a client, or both, from a configuration file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchgit.cli.options import option
+
+
+@click.command("agent")
+@option("config", help="Configuration file, HCL or JSON.")
+@option("dev", is_flag=True, help="Server and client on this machine; raw_exec enabled.")
+@option("server", is_flag=True, help="Run a server.")
+@option("client", is_flag=True, help="Run a client.")
+@option("data-dir", help="Where state is kept.")
+@option("bind", help="Address to listen on.")
+@option("http-port", type=int, help="Port of the HTTP API; 0: any free one.")
+@option("rpc-port", type=int, help="Port for agents; 0: any free one.")
+@option("servers", multiple=True, help="host:port of a server's RPC; may be repeated.")
+@option("node-name", default="", help="Name of the node.")
+@option("node-pool", help="Pool the node joins.")
+@option("node-class", help="Class of the node.")
+@option("dc", help="Datacenter.")
+@option("region", help="Region.")
+@option("log-level", help="DEBUG, INFO, WARNING or ERROR.")
+def agent(
+    config: str | None,
+    dev: bool,
+    server: bool,
+    client: bool,
+    data_dir: str | None,
+    bind: str | None,
+    http_port: int | None,
+    rpc_port: int | None,
+    servers: tuple[str, ...],
+    node_name: str,
+    node_pool: str | None,
+    node_class: str | None,
+    dc: str | None,
+    region: str | None,
+    log_level: str | None,
+) -> None:
+    """Run a server, a client, or both. Options override the configuration file.
+
+    Stopping it leaves tasks running; the next start takes them up again.
+    """
+    # The server's and the agent's imports are most of the time to start: only this command pays.
+    from agent.config import AgentConfig
+    from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
+    from orchgit.cli.config_file import FileConfig, ReadConfig, read_config
+    from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
+    from orchgit.server.config import ServerConfig
+
+    given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})
+    file = given.file
+    runs_server = dev or server or file.server.enabled
+    runs_client = dev or client or file.client.enabled
+    if not (runs_server or runs_client):
+        raise click.UsageError(
+            "cannot start an agent that is neither server nor client: give -dev, -server or "
+            "-client, or enable one in the configuration file"
+        )
+    directory = Path(data_dir or file.data_dir or ("./orchgit-data" if dev else "")).absolute()
+    if not (data_dir or file.data_dir or dev):
+        raise click.UsageError("cannot start without a data directory: give -data-dir")
+    host = bind or file.bind_addr
+    places = _given(region=region, datacenter=dc)
+    http_bind = f"{host}:{file.ports.http if http_port is None else http_port}"
+    server_config = agent_config = None
+    if runs_server:
+        server_config = ServerConfig(
+            data_dir=directory,
+            http_bind=http_bind,
+            rpc_bind=f"{host}:{file.ports.rpc if rpc_port is None else rpc_port}",
+            dev_mode=dev,
+            **{**given.server, **places},
+        )
+    if runs_client:
+        settings = {
+            **given.agent,
+            **places,
+            **_given(node_pool=node_pool, node_class=node_class),
+        }
+        if dev:
+            settings["drivers"] = {**DEV_DRIVERS, **settings.get("drivers", {})}
+            if host in LOOPBACK and not settings.get("network_interface"):
+                settings["network_interface"] = "lo"
+        agent_config = AgentConfig(
+            data_dir=directory,
+            servers=servers or tuple(file.client.servers) or (f"{host}:{file.ports.rpc}",),
+            node_name=node_name or file.name,
+            **settings,
+        )
+    configure_logging(log_level or file.log_level)
+
+    async def started(running: Running) -> None:
+        click.echo("==> orchgit agent started")
+        if running.server:
+            click.echo(f"    HTTP   {running.http_url}")
+            click.echo(f"    RPC    {running.server.rpc_address}")
+        click.echo(f"    State  {directory}")
+        if running.server and running.agent:
+            await node_ready(running.server, running.agent.node_id)
+            click.echo(f"==> Node ready: {running.agent.node_id}")
+
+    asyncio.run(run_until_stopped(server_config, agent_config, http_bind, started))
+    click.echo("==> Stopped.")
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
