@@ -40,6 +40,8 @@ class PeriodicDispatcher:
         self._ids = ids
         self._changed = Wakeup(clock)
         self._due_ns: dict[JobKey, int] = {}
+        self._versions: dict[JobKey, int] = {}
+        """Job modify index of what is tracked: a schedule is read anew only when it changed."""
 
     def restore(self, snapshot: Snapshot) -> None:
         now_ns = self._clock.now_ns()
@@ -76,7 +78,8 @@ class PeriodicDispatcher:
             job = snapshot.job(namespace, job_id)
             if job is None or not is_tracked(job):
                 self._due_ns.pop((namespace, job_id), None)
-            else:
+                self._versions.pop((namespace, job_id), None)
+            elif self._versions.get((namespace, job_id)) != job.job_modify_index:
                 self._track(job)
         self._changed.set()
 
@@ -90,6 +93,7 @@ class PeriodicDispatcher:
         except InvalidInputError as exc:
             logger.warning("periodic job %s is never launched: %s", job.id, exc)
             due_ns = None
+        self._versions[key] = job.job_modify_index
         if due_ns is None:
             self._due_ns.pop(key, None)
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from orchgit.clock import Clock, SystemClock
+from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_port import RpcLeader
 from orchgit.control.reign import ControlConfig
@@ -75,6 +75,12 @@ class Rig:
         await self.state.propose(RegisterJob(upsert=JobUpsert(job), evaluation=evaluation))
         return evaluation
 
+    async def register_parent(self, job: Job) -> None:
+        """Register a job that runs nothing itself, and let the leader's loops note it."""
+        await self.state.propose(RegisterJob(upsert=JobUpsert(job)))
+        if isinstance(self.clock, FakeClock):
+            await self.clock.advance(0)
+
     async def restart_control(self) -> None:
         """Lose the leadership and gain it again: everything in memory is built anew."""
         await self.control.stop()
@@ -110,7 +116,7 @@ class Rig:
             RpcLeader(channel, "worker"),
             StoreViews(reader),
             schedule,
-            SystemClock(),
+            self.clock,
             RandomIds(),
             TYPES,
         )

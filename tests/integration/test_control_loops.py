@@ -1,0 +1,342 @@
+"""The leader's loops on a real log, store and scheduler, in a time that the tests move."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from orchgit.clock import SECOND_NS, FakeClock
+from orchgit.control.eval_broker import BrokerLimits
+from orchgit.control.heartbeat_timers import HeartbeatLimits
+from orchgit.control.reign import ControlConfig
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
+from orchgit.model.deployment import Deployment, DeploymentStatus
+from orchgit.model.evaluation import EvalStatus, EvalTrigger
+from orchgit.model.group import MigrateStrategy, UpdateStrategy
+from orchgit.model.job import Job, PeriodicConfig
+from orchgit.model.node import DrainStrategy, NodeStatus
+from orchgit.replication.commands import (
+    DeregisterJob,
+    JobDeletion,
+    RecordPeriodicLaunch,
+    UpdateNodeDrain,
+)
+from orchgit.state.snapshot import Snapshot
+from orchgit.wire.messages import AllocReport
+from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
+from tests.support.factories import (
+    make_batch_job,
+    make_evaluation,
+    make_group,
+    make_job,
+    make_task,
+)
+
+ROLLING = UpdateStrategy(max_parallel=1, progress_deadline_ns=600 * SECOND_NS, auto_revert=True)
+
+
+async def report_health(agent: StreamAgent, healthy: bool | None, *held: Allocation) -> None:
+    await agent.report(
+        *(
+            AllocReport(
+                alloc_id=each.id,
+                client_status=ClientStatus.RUNNING,
+                deployment_healthy=healthy,
+            )
+            for each in held
+        )
+    )
+
+
+async def placed(rig: Rig, job: Job, count: int, version: int = 0) -> list[Allocation]:
+    """The live allocations of a job's version, once there are `count`."""
+
+    def read(snapshot: Snapshot) -> list[Allocation]:
+        found = [
+            held
+            for held in snapshot.allocations_by_job(job.namespace, job.id)
+            if held.job_version == version and not held.is_terminal
+        ]
+        return found if len(found) >= count else []
+
+    found: list[Allocation] = await rig.until("allocations", read=read)
+    return found
+
+
+async def deployment_ends(rig: Rig, job: Job, version: int) -> Deployment:
+    def read(snapshot: Snapshot) -> Deployment | None:
+        for deployment in snapshot.deployments_by_job(job.namespace, job.id):
+            if deployment.job_version == version and not deployment.is_active:
+                return deployment
+        return None
+
+    found: Deployment = await rig.until("deployments", read=read)
+    return found
+
+
+def changed(job: Job, command: str) -> Job:
+    task = make_task(config={"command": command})
+    group = msgspec.structs.replace(job.task_groups[0], tasks=[task])
+    return msgspec.structs.replace(job, task_groups=[group])
+
+
+def test_a_deployment_goes_on_as_allocations_get_healthy_and_makes_its_version_stable(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            job = make_job(count=2, update=ROLLING)
+            await rig.register(job)
+            await report_health(agent, True, *await placed(rig, job, 2))
+            assert (await deployment_ends(rig, job, 0)).status == DeploymentStatus.SUCCESSFUL
+            with rig.store.snapshot() as snapshot:
+                assert snapshot.job(job.namespace, job.id).stable
+            await rig.register(changed(job, "/bin/other"))
+            for count in (1, 2):
+                await report_health(agent, True, *await placed(rig, job, count, version=1))
+            assert (await deployment_ends(rig, job, 1)).status == DeploymentStatus.SUCCESSFUL
+
+    asyncio.run(run())
+
+
+def test_a_version_that_never_gets_healthy_fails_and_the_stable_one_runs_again(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        config = ControlConfig(heartbeats=HeartbeatLimits(grace_s=10_000))
+        async with leader(tmp_path, clock, config) as rig, rig.worker():
+            async with connected(rig, agent_node()) as agent:
+                job = make_job(count=1, update=ROLLING)
+                await rig.register(job)
+                await report_health(agent, True, *await placed(rig, job, 1))
+                await deployment_ends(rig, job, 0)
+                await rig.evaluation_ends((await rig.register(changed(job, "/bin/broken"))).id)
+                await placed(rig, job, 1, version=1)
+                await clock.advance(600)
+                failed = await deployment_ends(rig, job, 1)
+                assert failed.status == DeploymentStatus.FAILED
+                assert failed.status_description.endswith("rolling back to job version 0")
+                await placed(rig, job, 1, version=2)
+                with rig.store.snapshot() as snapshot:
+                    again = snapshot.job(job.namespace, job.id)
+                assert again.task_groups[0].tasks[0].config == job.task_groups[0].tasks[0].config
+
+    asyncio.run(run())
+
+
+def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            strategy = msgspec.structs.replace(ROLLING, canary=1, auto_promote=True)
+            job = make_job(count=1, update=strategy)
+            await rig.register(job)
+            await report_health(agent, True, *await placed(rig, job, 1))
+            await deployment_ends(rig, job, 0)
+            await rig.register(changed(job, "/bin/other"))
+            await report_health(agent, True, *await placed(rig, job, 1, version=1))
+            assert (await deployment_ends(rig, job, 1)).status == DeploymentStatus.SUCCESSFUL
+            with rig.store.snapshot() as snapshot:
+                (old,) = [
+                    held
+                    for held in snapshot.allocations_by_job(job.namespace, job.id)
+                    if held.job_version == 0
+                ]
+            assert old.desired_status == DesiredStatus.STOP
+
+    asyncio.run(run())
+
+
+def test_a_draining_node_is_emptied_at_the_jobs_pace(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker():
+            old, new = agent_node(), agent_node()
+            async with connected(rig, old) as leaving:
+                group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
+                job = make_job(task_groups=[group])
+                await rig.register(job)
+                await report_health(leaving, None, *await placed(rig, job, 2))
+                async with connected(rig, new) as taking:
+                    await rig.state.propose(UpdateNodeDrain(node_id=old.id, drain=DrainStrategy()))
+                    for moved in (1, 2):
+                        await _move_one(rig, job, leaving, taking, moved)
+
+                    def drained(snapshot: Snapshot) -> bool:
+                        return snapshot.node(old.id).drain_strategy is None
+
+                    await rig.until("nodes", read=drained)
+
+    asyncio.run(run())
+
+
+async def _move_one(
+    rig: Rig, job: Job, leaving: StreamAgent, taking: StreamAgent, moved: int
+) -> None:
+    """One allocation after the other: `moved` are on the new node when it is done."""
+
+    def arrived(snapshot: Snapshot) -> list[Allocation]:
+        held = snapshot.allocations_by_job(job.namespace, job.id)
+        new = [each for each in held if each.node_id == taking.node.id]
+        assert len(new) <= moved
+        return new if len(new) == moved else []
+
+    new: list[Allocation] = await rig.until("allocations", read=arrived)
+    with rig.store.snapshot() as snapshot:
+        stopped = [
+            each
+            for each in snapshot.allocations_by_node(leaving.node.id)
+            if each.is_server_terminal
+        ]
+    assert len(stopped) == moved
+    await leaving.report(
+        *(AllocReport(alloc_id=e.id, client_status=ClientStatus.COMPLETE) for e in stopped)
+    )
+    await report_health(taking, None, *new)
+
+
+def hourly(**fields: object) -> Job:
+    periodic = PeriodicConfig(spec="0 * * * *", **fields)  # type: ignore[arg-type]
+    return make_batch_job(id="report", periodic=periodic)
+
+
+async def children(rig: Rig, count: int) -> list[Job]:
+    def read(snapshot: Snapshot) -> list[Job]:
+        found = snapshot.jobs_by_parent("default", "report")
+        return found if len(found) >= count else []
+
+    found: list[Job] = await rig.until("jobs", read=read)
+    return found
+
+
+def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig:
+            await rig.register_parent(hourly())
+            with rig.store.snapshot() as snapshot:
+                assert snapshot.jobs_by_parent("default", "report") == []
+            for count in (1, 2):
+                await clock.advance(3600)
+                found = await children(rig, count)
+                assert len(found) == count
+            due_ns = clock.now_ns() // (3600 * SECOND_NS) * 3600
+            assert found[-1].id == f"report/periodic-{due_ns}"
+
+    asyncio.run(run())
+
+
+def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig:
+            await rig.register_parent(hourly(prohibit_overlap=True))
+            await clock.advance(3600)
+            await children(rig, 1)
+            await clock.advance(7200)
+            await rig.state.barrier()
+            assert len(await children(rig, 1)) == 1
+
+    asyncio.run(run())
+
+
+def test_a_launch_missed_while_nobody_led_is_made_up_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig:
+            await rig.register_parent(hourly())
+            await rig.state.propose(
+                RecordPeriodicLaunch(
+                    namespace="default",
+                    job_id="report",
+                    launch_time_ns=clock.now_ns() - 5 * 3600 * SECOND_NS,
+                )
+            )
+            await rig.restart_control()
+            assert len(await children(rig, 1)) == 1
+            await rig.restart_control()
+            await rig.state.barrier()
+            assert len(await children(rig, 1)) == 1
+
+    asyncio.run(run())
+
+
+def test_garbage_is_what_is_over_and_a_forced_collection_takes_it_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            leader(tmp_path, FakeClock()) as rig,
+            rig.worker(),
+            connected(rig, agent_node()) as agent,
+        ):
+            stopped, kept = make_job(), make_job()
+            for job in (stopped, kept):
+                await rig.evaluation_ends((await rig.register(job)).id)
+            (held,) = await placed(rig, stopped, 1)
+            stop = make_evaluation(stopped)
+            deletion = JobDeletion(namespace=stopped.namespace, job_id=stopped.id)
+            await rig.state.propose(DeregisterJob(deletion=deletion, evaluation=stop))
+            await rig.evaluation_ends(stop.id)
+            await agent.report(AllocReport(alloc_id=held.id, client_status=ClientStatus.COMPLETE))
+            await rig.control.collect_garbage()
+            with rig.store.snapshot() as snapshot:
+                assert [job.id for job in snapshot.jobs()] == [kept.id]
+                assert snapshot.allocation(held.id) is None
+                assert len(snapshot.allocations_by_job(kept.namespace, kept.id)) == 1
+
+    asyncio.run(run())
+
+
+def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        config = ControlConfig(broker=BrokerLimits(delivery_limit=1))
+        async with leader(tmp_path, config=config) as rig:
+            evaluation = await rig.register(make_job())
+            delivery = await rig.control.dequeue(("service",), 5.0)
+            assert delivery is not None
+            rig.control.nack(evaluation.id, delivery.token)
+            failed = await rig.evaluation_ends(evaluation.id)
+            assert failed.status == EvalStatus.FAILED
+            with rig.store.snapshot() as snapshot:
+                follow_up = snapshot.evaluation(failed.next_eval)
+            assert follow_up.triggered_by == EvalTrigger.FAILED_FOLLOW_UP
+            assert follow_up.wait_until > rig.clock.now_ns()
+
+    asyncio.run(run())
+
+
+def test_needless_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            job = make_job()
+            evaluations = [await rig.register(changed(job, f"/bin/{n}")) for n in range(4)]
+            delivery = await rig.control.dequeue(("service",), 5.0)
+            assert delivery is not None
+            assert delivery.evaluation.id == evaluations[0].id
+            rig.control.ack(delivery.evaluation.id, delivery.token)
+            for needless in evaluations[1:3]:
+                assert (await rig.evaluation_ends(needless.id)).status == EvalStatus.CANCELLED
+            last = await rig.control.dequeue(("service",), 5.0)
+            assert last is not None
+            assert last.evaluation.id == evaluations[3].id
+            assert last.wait_index >= evaluations[3].modify_index
+
+    asyncio.run(run())
+
+
+def test_a_node_that_is_down_with_nothing_on_it_is_garbage(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig:
+            node = agent_node()
+            async with connected(rig, node):
+                pass
+            await clock.advance(60)
+            await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+            await rig.control.collect_garbage()
+            with rig.store.snapshot() as snapshot:
+                assert snapshot.node(node.id) is None
+
+    asyncio.run(run())
