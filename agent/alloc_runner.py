@@ -255,7 +255,7 @@ class AllocRunner:
         self._start_group_services()
         self._health.begin()
         for name, runner in self.tasks.items():
-            if runner.state.state != DEAD:
+            if runner.state.state != DEAD or runner.record.handle is not None:
                 self._start_task(name)
         while not self._done():
             self._apply_rules()

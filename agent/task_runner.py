@@ -180,7 +180,8 @@ class TaskRunner:
             self._emit(event)
 
     async def _resume(self) -> None:
-        """Finish what a stopped agent had begun: forget an attempt whose result is stored."""
+        """Finish what a stopped agent had begun: an attempt whose result is stored is forgotten,
+        though the task itself may be dead."""
         handle = self.record.handle
         if handle is not None and self.state.state != RUNNING and not self.record.starting:
             await self._forget(handle)
