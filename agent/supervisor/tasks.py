@@ -47,6 +47,7 @@ class Task:
         self._error_log = str(self._spec.get("error_log") or "")
         self._pidfd = -1
         self._child: children.Child | None = None
+        self._unreaped = False
         self._reported = b""
         self._waiting: list[Callable[[str], None]] = []
         base = os.path.join(directory, f"pipe.{record['number']}")
@@ -223,7 +224,11 @@ class Task:
 
     def signal(self, number: int) -> None:
         """Signal the task's main process; a task that has ended is left alone."""
-        self._send(number, 0)
+        if self._pidfd >= 0:
+            try:
+                _signal.pidfd_send_signal(self._pidfd, number)
+            except ProcessLookupError:
+                return
 
     def stop(self, number: int, grace_s: float) -> None:
         """Ask with a signal, and kill everything when the grace is over."""
@@ -234,11 +239,12 @@ class Task:
 
     def kill(self) -> None:
         if self.state in ("launching", "running"):
-            self._send(_signal.SIGKILL, 0)
+            self.signal(_signal.SIGKILL)
             self._kill_members()
 
     def child_exited(self, status: int, strays: dict[int, int]) -> None:
         """Our child has ended, and is not reaped yet: its process group still has its number."""
+        self._unreaped = True
         while self._child is not None:
             self._read_status()
         if self.state == "launching":
@@ -272,18 +278,22 @@ class Task:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _send(self, number: int, flags: int) -> None:
-        if self._pidfd < 0:
-            return
-        try:
-            _signal.pidfd_send_signal(self._pidfd, number, None, flags)
-        except OSError:
-            return  # it ended a moment ago, or the kernel knows no such flag
-
     def _kill_members(self) -> None:
         """Kill the process group and the control group: nothing of a task outlives it."""
-        self._send(_signal.SIGKILL, _WHOLE_PROCESS_GROUP)
+        if self._pidfd >= 0:
+            self._kill_process_group()
         cgroup_files.kill_all(self._group)
+
+    def _kill_process_group(self) -> None:
+        """Older kernels know a group by its number only, which is the task's own as long as its
+        main process runs, or is a child of ours that has not been reaped."""
+        try:
+            _signal.pidfd_send_signal(self._pidfd, _signal.SIGKILL, None, _WHOLE_PROCESS_GROUP)
+        except ProcessLookupError:
+            return
+        except OSError:
+            if self._unreaped or proc.start_ticks(self.pid) == self.record.get("ticks"):
+                _kill_group(self.pid)
 
     def _close(self) -> None:
         for stream in self._streams:
@@ -321,3 +331,10 @@ class Task:
         """What the agent may know of the task."""
         dropped_bytes = sum(stream.files.dropped_bytes for stream in self._streams)
         return describe(self.record, self.state, dropped_bytes)
+
+
+def _kill_group(number: int) -> None:
+    try:
+        os.killpg(number, _signal.SIGKILL)
+    except ProcessLookupError:
+        return

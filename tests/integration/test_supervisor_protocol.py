@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import agent.supervisor
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.codec import frame, take_frame
 from agent.supervisor.protocol import TaskReport
 from orchgit.errors import UnavailableError
-from tests.support.supervised import run, spec
+from tests.support.supervised import run, spec, start_changed_supervisor
 
 
 def connect(directory: Path) -> socket.socket:
@@ -196,21 +194,7 @@ def test_one_that_cannot_be_started_is_an_error_that_says_where_to_look(tmp_path
 
 def test_a_supervisor_of_another_version_is_replaced_and_its_tasks_go_on(tmp_path: Path) -> None:
     """The other version is a copy of this one that calls itself so."""
-    old_code = tmp_path / "old" / "agent"
-    shutil.copytree(Path(agent.supervisor.__file__).parent, old_code / "supervisor")
-    shutil.copy(Path(agent.__file__), old_code)
-    daemon = old_code / "supervisor" / "daemon.py"
-    daemon.write_text(daemon.read_text().replace("PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 0"))
-    directory = tmp_path / "supervisor"
-    directory.mkdir(mode=0o700)
-    read_fd, write_fd = os.pipe()
-    main = str(old_code / "supervisor" / "main.py")
-    subprocess.run(
-        [sys.executable, "-I", "-S", main, "launch", str(directory), str(write_fd)],
-        pass_fds=(write_fd,),
-        check=True,
-    )
-    assert os.read(read_fd, 10) == b"ready"
+    start_changed_supervisor(tmp_path, "daemon", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 0")
     task = spec(tmp_path, "exec sleep 1000", key="k")
     start = {"id": 1, "op": "start", "spec": msgspec.to_builtins(task)}
     with connect(tmp_path) as sock:
@@ -231,8 +215,6 @@ def test_a_supervisor_of_another_version_is_replaced_and_its_tasks_go_on(tmp_pat
         assert (report.pid, report.state) == (started["task"]["pid"], "running")
 
     run(tmp_path, scenario)
-    os.close(read_fd)
-    os.close(write_fd)
 
 
 def test_a_report_has_every_field_the_agent_knows(tmp_path: Path) -> None:

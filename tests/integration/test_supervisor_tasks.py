@@ -23,6 +23,7 @@ from tests.support.supervised import (
     run,
     runs,
     spec,
+    start_changed_supervisor,
     supervisor,
     until,
     until_gone,
@@ -98,21 +99,43 @@ def test_the_environment_is_the_specs_alone_and_never_on_disk(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
-def test_nothing_of_a_task_outlives_it(tmp_path: Path) -> None:
-    """Not in its process group, and with a control group not even in a session of its own."""
+_NEW_KERNEL = "_WHOLE_PROCESS_GROUP = 4"
+
+
+@pytest.mark.parametrize("kernel", [_NEW_KERNEL, "_WHOLE_PROCESS_GROUP = 1 << 20"])
+@pytest.mark.parametrize("how", ["exit", "stop", "stop by the next supervisor"])
+def test_no_process_of_its_group_outlives_it(tmp_path: Path, kernel: str, how: str) -> None:
+    """On a kernel that can signal a group by pidfd, and on one that refuses the flag."""
+    start_changed_supervisor(tmp_path, "tasks", _NEW_KERNEL, kernel)
 
     async def scenario(client: SupervisorClient) -> None:
-        script = "setsid sleep 1000 & sleep 1001 & echo $!; jobs -p; exec sleep 0.01"
-        group = cgroups.detect().tracking(f"test-{secrets.token_hex(4)}")
+        end = "exit 0" if how == "exit" else "wait"
+        task = spec(tmp_path, f"sleep 1001 & echo $!; {end}")
+        await client.start(task)
+        await until_output(tmp_path, "\n")
+        if how == "stop by the next supervisor":
+            await kill_supervisor(client)
+        if how != "exit":
+            await client.stop(task.key, signal.SIGKILL, 0)
+        await client.wait(task.key)
+        await until_gone(int(output(tmp_path)))
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_of_its_control_group_outlives_it(tmp_path: Path) -> None:
+    """Not even what is in a session of its own."""
+    group = cgroups.detect().tracking(f"test-{secrets.token_hex(4)}")
+    if group is None:
+        pytest.skip("no control groups here")
+
+    async def scenario(client: SupervisorClient) -> None:
+        script = "setsid sleep 1000 & echo $!; exec sleep 0.05"
         task = spec(tmp_path, script, group=group)
         await client.start(task)
         await client.wait(task.key)
-        pids = [int(pid) for pid in output(tmp_path).split()]
-        assert pids
-        for pid in pids[: None if group else 1]:
-            await until_gone(pid)
-        if group:
-            await until(lambda: not os.path.exists(group.dirs[0]))
+        await until_gone(int(output(tmp_path)))
+        await until(lambda: not os.path.exists(group.dirs[0]))
 
     run(tmp_path, scenario)
 
@@ -193,6 +216,29 @@ def test_tasks_survive_the_supervisor_and_their_exit_codes_are_found(tmp_path: P
         assert ended.exit_code == 6 or (ended.exit_code == -1 and "unknown" in ended.error)
 
     run(tmp_path, scenario)
+
+
+def test_on_an_older_kernel_an_unknown_exit_code_is_not_made_up(tmp_path: Path) -> None:
+    """The supervisor that finds the task again can ask neither the kernel nor /proc."""
+
+    async def body() -> None:
+        task = spec(tmp_path, "read line < fifo; exit 6")
+        os.mkfifo(tmp_path / "fifo")
+        async with asyncio.timeout(TIMEOUT_S):
+            first = SupervisorClient(tmp_path / "supervisor")
+            await first.start(task)
+            await first.close()
+            os.kill(first.pid, signal.SIGKILL)
+            await until_gone(first.pid)
+        known = "status if status is not None else _status_after_reaping(pidfd)"
+        start_changed_supervisor(tmp_path, "proc", known, "None")
+        async with supervisor(tmp_path) as second:
+            (tmp_path / "fifo").write_text("go\n")
+            report = await second.wait(task.key)
+            assert (report.exit_code, report.signal) == (-1, 0)
+            assert "unknown" in report.error
+
+    asyncio.run(body())
 
 
 def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) -> None:

@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import agent.supervisor
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import LogStream, TaskSpec
 
@@ -54,6 +58,28 @@ def spec(directory: Path, script: str, **fields: object) -> TaskSpec:
 def output(directory: Path, stream: str = "stdout") -> str:
     paths = (directory / "logs").glob(f"web.{stream}.*")
     return "".join(path.read_text() for path in sorted(paths, key=lambda p: int(p.suffix[1:])))
+
+
+def start_changed_supervisor(directory: Path, module: str, old: str, new: str) -> None:
+    """Start a supervisor from a copy of its code in which `old` in `module` is `new`: another
+    version of it, or one on a kernel that lacks something."""
+    code = directory / "changed" / "agent"
+    shutil.copytree(Path(agent.supervisor.__file__).parent, code / "supervisor")
+    shutil.copy(Path(agent.__file__), code)
+    path = code / "supervisor" / f"{module}.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    (directory / "supervisor").mkdir(mode=0o700, exist_ok=True)
+    read_fd, write_fd = os.pipe()
+    main = str(code / "supervisor" / "main.py")
+    subprocess.run(
+        [sys.executable, "-I", "-S", main, "launch", str(directory / "supervisor"), str(write_fd)],
+        pass_fds=(write_fd,),
+        check=True,
+    )
+    assert os.read(read_fd, 10) == b"ready"
+    os.close(read_fd)
+    os.close(write_fd)
 
 
 async def until(condition: Callable[[], bool]) -> None:
