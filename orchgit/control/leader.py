@@ -138,6 +138,9 @@ class Control:
             except OrchgitError as exc:
                 logger.warning("cannot lead now: %s", exc)
             except Exception:
+                # A loop that fails while all are being canceled hides the cancellation.
+                if _is_canceled():
+                    raise
                 logger.exception("a loop of the leader failed; starting over from the state")
             finally:
                 self._ready.clear()
@@ -145,8 +148,12 @@ class Control:
             await self._clock.sleep(RESTART_DELAY_S)
 
 
+def _is_canceled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _end(task: asyncio.Task[None] | None) -> None:
     if task is not None:
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await asyncio.gather(task, return_exceptions=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from orchgit.clock import Clock, FakeClock, SystemClock
+from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.leader import Control
 from orchgit.control.leader_port import RpcLeader
 from orchgit.control.reign import ControlConfig
@@ -196,6 +197,10 @@ async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
 async def leader(
     directory: Path, clock: Clock | None = None, config: ControlConfig | None = None
 ) -> AsyncIterator[Rig]:
+    config = config or ControlConfig()
+    if clock is not None:
+        # Moving the clock must not end the hold of a worker that works in real time.
+        config = replace(config, broker=BrokerLimits(nack_timeout_ns=10**15))
     clock = clock or SystemClock()
     async with running_state(directory, clock) as state:
         control = Control(state, clock, RandomIds(), config)

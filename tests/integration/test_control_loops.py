@@ -210,6 +210,17 @@ async def children(rig: Rig, count: int) -> list[Job]:
     return found
 
 
+async def launch_recorded(rig: Rig, due_s: int) -> None:
+    """Until the dispatcher has recorded this launch and sleeps again."""
+    due_ns = due_s * SECOND_NS
+
+    def recorded(snapshot: Snapshot) -> bool:
+        return snapshot.periodic_launch("default", "report") == due_ns
+
+    await rig.until("periodic_launches", read=recorded)
+    await rig.clock.advance(0)  # type: ignore[attr-defined]
+
+
 def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
@@ -221,8 +232,10 @@ def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
                 await clock.advance(3600)
                 found = await children(rig, count)
                 assert len(found) == count
-            due_ns = clock.now_ns() // (3600 * SECOND_NS) * 3600
-            assert found[-1].id == f"report/periodic-{due_ns}"
+                await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
+            with rig.store.snapshot() as snapshot:
+                launched_ns = snapshot.periodic_launch("default", "report")
+            assert found[-1].id == f"report/periodic-{launched_ns // SECOND_NS}"
 
     asyncio.run(run())
 
@@ -236,6 +249,7 @@ def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
             await rig.register_parent(hourly(prohibit_overlap=True))
             await clock.advance(3600)
             await children(rig, 1)
+            await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
             await clock.advance(7200)
             await rig.state.barrier()
             assert len(await children(rig, 1)) == 1
