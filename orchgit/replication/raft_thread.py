@@ -37,6 +37,7 @@ class RaftThread:
         self._on_failure = on_failure
         self._stopping = False
         self._snapshotting: threading.Thread | None = None
+        self._snapshot_made = threading.Event()
         self._wait_s = _CLUSTER_WAIT_S if node.otherNodes else _LONE_WAIT_S
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
@@ -56,18 +57,22 @@ class RaftThread:
             while not self._stopping:
                 self._node.turn()
                 self._care_for_snapshots()
-                self._node.wait(self._wait_s)
+                # The turn may have taken the wake-up of whoever wants the thread to stop.
+                if not self._stopping:
+                    self._node.wait(self._wait_s)
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be acknowledged after)
             self._on_failure(error)
 
     def _care_for_snapshots(self) -> None:
         """Compaction waits for the snapshot to be on disk; both run beside the log."""
         if self._snapshotting is not None:
-            if self._snapshotting.is_alive():
+            if not self._snapshot_made.is_set():
                 return
+            self._snapshotting.join()
             self._snapshotting = None
             self._journal.compact(self._snapshot_index)
         if self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
+            self._snapshot_made.clear()
             self._snapshotting = threading.Thread(target=self._snapshot, name="snapshot")
             self._snapshotting.start()
 
@@ -76,4 +81,5 @@ class RaftThread:
             self._snapshot_index = write_snapshot(self._store, self._snapshot_path)
         except BaseException as error:  # noqa: BLE001 (a disk that cannot hold a snapshot is failing)
             self._on_failure(error)
+        self._snapshot_made.set()
         self._node.wake()

@@ -45,9 +45,15 @@ class StateFiles:
         self._mark(_boot_id())
 
     def mark_clean(self) -> None:
-        """Call after the store was closed: everything is on disk now."""
-        with self.store.open("rb") as file:
-            os.fsync(file.fileno())
+        """Call after the store was closed: put everything on disk, and say so.
+
+        The write-ahead log is left when another process still reads the store.
+        """
+        for suffix in ("", "-wal"):
+            path = self._beside(suffix)
+            if path.exists():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
         sync_dir(self.directory)
         self._mark(_CLEAN)
 
@@ -80,7 +86,10 @@ class StateFiles:
 
     def _remove_store(self) -> None:
         for suffix in ("", "-wal", "-shm"):
-            self.store.with_name(self.store.name + suffix).unlink(missing_ok=True)
+            self._beside(suffix).unlink(missing_ok=True)
+
+    def _beside(self, suffix: str) -> Path:
+        return self.store.with_name(self.store.name + suffix)
 
 
 def _boot_id() -> str:

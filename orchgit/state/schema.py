@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from orchgit.errors import InvariantError
+
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) WITHOUT ROWID;
@@ -143,5 +145,10 @@ TABLES = (
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the database to the newest schema; each migration is one transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise InvariantError(
+            f"cannot open the state: its schema is version {version}, and this server knows up to "
+            f"{len(MIGRATIONS)}; run the version that wrote it, or a newer one"
+        )
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")

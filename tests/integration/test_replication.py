@@ -32,6 +32,7 @@ from orchgit.replication.commands import (
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_index, write_snapshot
+from orchgit.state.store import Store
 from tests.support.factories import make_evaluation, make_job, make_node, make_placements
 from tests.support.state import running_state
 
@@ -113,6 +114,19 @@ def test_no_wake_up_is_lost_between_many_clients(tmp_path: Path) -> None:
             await asyncio.gather(*(client() for _ in range(64)))
 
     run(scenario())
+
+
+def test_stopping_at_any_moment_does_not_wait(tmp_path: Path) -> None:
+    """The raft thread sleeps for a minute; whoever stops it must not have to wait for that."""
+
+    async def scenario() -> None:
+        for _ in range(60):
+            async with running_state(tmp_path) as state:
+                writes = [asyncio.ensure_future(state.propose(Noop())) for _ in range(8)]
+                await writes[0]
+            await asyncio.gather(*writes, return_exceptions=True)
+
+    run(asyncio.wait_for(scenario(), timeout=30))
 
 
 def test_followers_get_every_batch_in_order(tmp_path: Path) -> None:
@@ -269,6 +283,23 @@ def test_a_snapshot_says_what_is_in_it(tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "copy.db") as copy:
             assert copy.execute("SELECT count(*) FROM jobs").fetchone() == (10,)
             assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+    run(scenario())
+
+
+def test_a_reader_that_stays_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_state(tmp_path) as state:
+            await _fill(state, 20)
+            reader = Store.open_reader(state.store.path)
+            snapshot = reader.snapshot()
+            await _fill(state, 25)
+        assert (tmp_path / "state" / "opened").read_text() == "clean"
+        assert len(snapshot.jobs()) == 20
+        snapshot.close()
+        reader.close()
+        async with running_state(tmp_path) as state:
+            assert len(await job_ids(state)) == 25
 
     run(scenario())
 

@@ -202,6 +202,41 @@ def test_any_tail_is_cut_or_was_a_whole_record(
     again.close()
 
 
+BLOCK = 64
+"""Stands for what a disk writes whole; small, so that records lie in several."""
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_any_part_of_an_unsynced_write_may_be_lost(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Power fails during a sync: of the blocks it was writing, any may be missing."""
+    directory = tmp_path_factory.mktemp("journal")
+    synced, waiting = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
+    journal = filled(directory, synced, 1 << 14)
+    (path,) = segments(directory)
+    begin = used_bytes(path)
+    for number in range(synced + 1, synced + waiting + 1):
+        journal.append(2, payload(number))
+    journal.sync()
+    journal.close()
+    image = bytearray(path.read_bytes())
+    end = used_bytes(path)
+    blocks = range(begin // BLOCK, end // BLOCK + 1)
+    for block in data.draw(st.sets(st.sampled_from(blocks))):
+        first = max(begin, block * BLOCK)
+        image[first : (block + 1) * BLOCK] = bytes((block + 1) * BLOCK - first)
+    path.write_bytes(image)
+    again = Journal(directory, 1 << 14)
+    found = contents(again)
+    assert len(found) >= synced
+    assert found == [payload(n) for n in range(1, len(found) + 1)]
+    again.append(3, b"next")
+    again.close()
+    assert contents(Journal(directory, 1 << 14)) == [*found, b"next"]
+
+
 class JournalModel(RuleBasedStateMachine):
     """The journal against a list; restarting loses exactly what was not synced."""
 

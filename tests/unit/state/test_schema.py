@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from orchgit.errors import InvariantError
 from orchgit.state import schema
 from orchgit.state.body_table import BodyTable
 from orchgit.state.tables.deployments import DEPLOYMENTS
@@ -58,6 +59,12 @@ def test_a_table_has_exactly_the_columns_of_its_struct(
     database: sqlite3.Connection, table: BodyTable[object]
 ) -> None:
     assert columns(database, table.name) == {*table.columns, "body"}
+
+
+def test_a_newer_schema_is_refused(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA user_version = 99")
+    with pytest.raises(InvariantError, match="version 99"):
+        schema.migrate(database)
 
 
 def test_every_watched_name_is_a_table(database: sqlite3.Connection) -> None:
