@@ -6,6 +6,7 @@ A line is: name in the file, name in the API, kind. Lines stand in the API's ord
     strings                                  a list of strings or null
     map                                      a block of strings (`meta`): string to string
     map=                                     the same, or an attribute with an object
+    object                                   an attribute with an object of strings
     lists                                    a block of lists of strings (`header`)
     free                                     a block of anything (`config`)
     one:NAME many:NAME                       a block, or repeated ones, of the table's NAME
@@ -262,7 +263,7 @@ _TABLE: dict[str, str] = {
         ignore_collision IgnoreCollision bool
         """,
     "cni": """
-        args Args map
+        args Args object
         """,
     "consul": """
         namespace Namespace string
@@ -703,6 +704,10 @@ def _add_line(
             table.empty[key] = None
         if how == "map=":
             table.attributes[name] = AttributeField(key, "map", True, False)
+        return
+    if kind == "object":
+        table.attributes[name] = AttributeField(key, "map", True, False)
+        table.empty[key] = None
         return
     required = kind.endswith("*")
     base = kind.rstrip("*")

@@ -96,6 +96,8 @@ class Decoder:
 
     def _unsupported_argument(self, table: BlockTable, attribute: Attribute) -> None:
         name = attribute.name
+        if self.diagnostics.full:
+            return
         if name in table.blocks:
             hint = f'Did you mean to define a block of type "{name}"?'
         else:
@@ -144,6 +146,8 @@ class Decoder:
             self._place(field, found, decoded, first)
 
     def _unsupported_block(self, table: BlockTable, type_: str, start: int, end: int) -> None:
+        if self.diagnostics.full:
+            return
         if type_ in table.attributes:
             hint = f'Did you mean to define argument "{type_}"? If so, use the equals sign.'
         else:

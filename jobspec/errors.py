@@ -133,8 +133,13 @@ class Diagnostics:
         self.found: list[Problem] = []
         self._seen: set[tuple[str, int, int, str]] = set()
 
+    @property
+    def full(self) -> bool:
+        """Whether more would be dropped: then looking for hints is wasted work."""
+        return len(self.found) >= self.limit
+
     def add(self, error: HclError) -> None:
-        if len(self.found) < self.limit:
+        if not self.full:
             self._append(problem_at(error, self.source))
 
     def report(self, message: str, start: int, end: int, hint: str = "") -> None:

@@ -31,6 +31,10 @@ from jobspec.values import (
     unify,
 )
 
+MAX_STRING = 8 * 1024 * 1024
+MAX_ITERATIONS = 200_000
+"""How many times the for-expressions and splats of one file may go round, all together."""
+
 
 class SilentError(HclError):
     """A follow-up of a mistake that was reported already."""
@@ -46,7 +50,7 @@ POISON = Poison()
 class Scope:
     """Names that an expression may use, inner ones first; `calls` evaluates function calls."""
 
-    __slots__ = ("calls", "names", "outer", "runtime", "text")
+    __slots__ = ("calls", "names", "outer", "runtime", "text", "turns")
 
     def __init__(
         self,
@@ -61,9 +65,17 @@ class Scope:
         self.calls = calls
         self.outer = outer
         self.runtime = runtime
+        self.turns: list[int] = [0] if outer is None else outer.turns
 
     def inner(self, names: Mapping[Any, Value]) -> Scope:
         return Scope(names, self.text, self.calls, self, self.runtime)
+
+    def turn(self, node: tree.Node) -> None:
+        """Count one iteration; raises HclError when there were too many in the file."""
+        self.turns[0] += 1
+        if self.turns[0] > MAX_ITERATIONS:
+            message = f"Too many iterations: more than {MAX_ITERATIONS} in this file."
+            raise HclError(message, node.start, node.end)
 
     def find(self, name: Any) -> Value | None:
         scope: Scope | None = self
@@ -87,7 +99,10 @@ def _parens(node: tree.Parens, scope: Scope) -> Value:
 
 
 def _template(node: tree.Template, scope: Scope) -> Value:
-    return "".join([_interpolated(part, scope) for part in node.parts])
+    parts = [_interpolated(part, scope) for part in node.parts]
+    if len(parts) > 1 and sum(map(len, parts)) > MAX_STRING:
+        raise HclError(f"String too long: more than {MAX_STRING} characters.", node.start, node.end)
+    return "".join(parts)
 
 
 def _interpolated(part: tree.Node, scope: Scope) -> str:
@@ -218,7 +233,10 @@ def _splat(node: tree.Splat, scope: Scope) -> Value:
     items = elements(source)
     if items is None:
         items = (source,)
-    results = [evaluate(node.each, scope.inner({node.item: item})) for item in items]
+    results = []
+    for item in items:
+        scope.turn(node)
+        results.append(evaluate(node.each, scope.inner({node.item: item})))
     if type(source) is List and results:
         element = unify([type_of(result) for result in results])
         if element is not None:
@@ -376,6 +394,7 @@ def _passing(node: tree.For, pairs: list[tuple[Value, Value]], scope: Scope) -> 
         names = {node.value_name: value}
         if node.key_name:
             names = {node.key_name: key, node.value_name: value}
+        scope.turn(node)
         inner = scope.inner(names)
         if node.condition is None or _for_condition(node.condition, inner):
             yield inner

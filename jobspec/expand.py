@@ -64,6 +64,7 @@ def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[F
     content = _content(block)
     iterator = _iterator(attributes.get("iterator"), type_)
     for key, value in _items(attributes["for_each"], scope):
+        scope.turn(attributes["for_each"].expr)
         inner = scope.inner({iterator: {"key": key, "value": value}})
         labels = _labels(attributes.get("labels"), inner)
         if labelled and not labels:

@@ -48,20 +48,22 @@ def resolve_locals(
 
 def _in_order(pending: dict[str, Attribute]) -> list[str]:
     """The pending names, each after those it refers to as far as there is such an order."""
-    needs = {
-        name: {
+    waiting: dict[str, list[str]] = {}
+    missing: dict[str, int] = {}
+    for name, attribute in pending.items():
+        needed = {
             node.steps[0].key
             for node in walk(attribute.expr)
             if isinstance(node, Traversal) and node.root == "local" and node.steps
-        }
-        for name, attribute in pending.items()
-    }
-    ordered: list[str] = []
-    while needs:
-        ready = [name for name, wanted in needs.items() if not wanted & needs.keys()]
-        if not ready:
-            return ordered + list(needs)
-        ordered += ready
-        for name in ready:
-            del needs[name]
-    return ordered
+        } & pending.keys()
+        missing[name] = len(needed)
+        for other in needed:
+            waiting.setdefault(other, []).append(name)
+    ordered = [name for name, count in missing.items() if count == 0]
+    for name in ordered:
+        for dependent in waiting.get(name, ()):
+            missing[dependent] -= 1
+            if missing[dependent] == 0:
+                ordered.append(dependent)
+    done = set(ordered)
+    return ordered + [name for name in pending if name not in done]

@@ -7,6 +7,7 @@ Every result is rounded to 512 bits, half to even, which is what makes 0.1 + 0.2
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Final
 
@@ -14,6 +15,9 @@ Number = int | Fraction | float
 
 PRECISION_BITS = 512
 _SMALL = 1 << PRECISION_BITS
+_LONGEST = 4000
+_LARGEST_EXPONENT = 10_000
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
 
 
 class Null:
@@ -126,8 +130,9 @@ def _big_int_text(value: int) -> str:
 
 def shortest_digits(value: Fraction) -> tuple[str, int]:
     """Digits d and exponent e with value ~ 0.d * 10**e, as few digits as identify the value."""
-    exponent = len(str(value.numerator)) - len(str(value.denominator))
-    if value >= Fraction(10) ** exponent:
+    bits = value.numerator.bit_length() - value.denominator.bit_length()
+    exponent = math.floor(bits * math.log10(2)) - 1
+    while value >= Fraction(10) ** exponent:
         exponent += 1
     low, high = 1, 160
     while low < high:
@@ -162,15 +167,9 @@ def to_float(value: Number) -> float:
 
 def parse(text: str) -> Number | None:
     """A number written in decimal, as conversions from strings take it; else None."""
-    body = text[1:] if text[:1] in ("-", "+") else text
-    if not body or not body.isascii() or (not body[0].isdigit() and body[0] != "."):
+    if len(text) > _LONGEST or _DECIMAL.fullmatch(text) is None:
         return None
-    if any(c not in "0123456789.eE+-" for c in body):
+    exponent = text.lower().partition("e")[2]
+    if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
         return None
-    try:
-        exponent = text.lower().partition("e")[2]
-        if exponent and abs(int(exponent)) > 100_000:
-            return None
-        return normalize(Fraction(text))
-    except ValueError:
-        return None
+    return normalize(Fraction(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_MOST_EXTRA = 8
 _CLOSING = re.compile(r"[ \t]*(?:\}[ \t]*)*\}")
 
 
@@ -13,11 +14,14 @@ def source_of(text: str, start: int, end: int) -> str:
     Where more closing braces follow directly, Nomad takes them in as well, and what a job of
     today's clusters is made of must not differ here.
     """
-    opening = text.rfind("${", 0, start)
-    if opening < 0 or text[opening + 2 : start].strip(" \t"):
+    opening = start
+    while opening and text[opening - 1] in " \t":
+        opening -= 1
+    opening -= 2
+    if opening < 0 or text[opening : opening + 2] != "${":
         return f"${{{text[start:end]}}}"
     closing = _CLOSING.match(text, end)
     if closing is None:
         return f"${{{text[start:end]}}}"
-    extra = closing[0].count("}") - 1
+    extra = min(closing[0].count("}") - 1, _MOST_EXTRA)
     return text[opening : closing.end()] + "}" * (extra * (extra - 1) // 2)

@@ -12,6 +12,7 @@ from jobspec.functions.signature import (
     Function,
     FunctionError,
     any_value,
+    check_length,
     text,
 )
 from jobspec.graphemes import graphemes
@@ -28,6 +29,7 @@ from jobspec.values import (
     type_of,
 )
 
+_MOST_DIGITS = 2_000
 _VERB = re.compile(r"%([ +#0-]*)(\d*)(?:\.(\d*))?(?:\[(\d+)\])?(.)?", re.DOTALL)
 
 
@@ -109,8 +111,11 @@ def _one(verb: re.Match[str], value: Value, at: int) -> str:
 
 def _format(verb: re.Match[str], value: Value) -> str:
     letter, flags = verb[5], verb[1]
-    width = int(verb[2]) if verb[2] else 0
-    precision = int(verb[3] or 0) if verb[3] is not None else None
+    width = int(verb[2][:9]) if verb[2] else 0
+    check_length(width)
+    precision = int(verb[3][:9] or 0) if verb[3] is not None else None
+    if precision is not None and precision > _MOST_DIGITS:
+        raise ConvertError(f"more than {_MOST_DIGITS} digits are not supported")
     if letter == "v":
         if "#" in flags or is_null(value) or type_of(value) not in ("string", "number", "bool"):
             return _pad(json_text.encode(value), flags, width)

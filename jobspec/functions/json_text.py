@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from fractions import Fraction
 from typing import Any
 
 from jobspec import numbers
@@ -57,7 +56,10 @@ def decode(text: str) -> Value:
 
 
 def _number(text: str) -> Number:
-    return numbers.normalize(Fraction(text))
+    number = numbers.parse(text)
+    if number is None:
+        raise ValueError(f"number out of range: {text[:40]}")
+    return number
 
 
 def _refuse(text: str) -> Any:

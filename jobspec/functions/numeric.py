@@ -9,6 +9,7 @@ from jobspec.functions.signature import ArgumentError, Function, FunctionError, 
 from jobspec.numbers import Number, normalize, to_float
 from jobspec.values import ConvertError, Value, to_string
 
+_MOST_DIGITS = 500
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -68,6 +69,8 @@ def _parseint(value: Value, base: Number) -> Number:
         text = to_string(value)
     except ConvertError as error:
         raise ArgumentError(0, str(error)) from None
+    if len(text) > _MOST_DIGITS:
+        raise ArgumentError(0, f"more than {_MOST_DIGITS} digits are not supported")
     sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
     result = 0
     for digit in digits if base > 36 else digits.lower():

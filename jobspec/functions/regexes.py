@@ -9,7 +9,7 @@ import re
 import warnings
 from functools import lru_cache
 
-from jobspec.functions.signature import Function, FunctionError, text
+from jobspec.functions.signature import Function, FunctionError, check_length, text
 
 _UNSUPPORTED = re.compile(r"\(\?(?:=|!|<=|<!|>|\(|#)|\(\?P=|\(\?<[=!]")
 _POSIX = {
@@ -29,6 +29,7 @@ _POSIX = {
     "xdigit": "0-9A-Fa-f",
 }
 _TRANSLATE = re.compile(r"\\.|\[:\^?(\w+):\]|\(\?<([A-Za-z_]\w*)>|\[\^?\]?", re.DOTALL)
+_LONG_TEMPLATE = 1000
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+)|(\$))")
 _FLAGS_INSIDE = re.compile(r"\(\?([imsU]+)\)")
 
@@ -58,6 +59,9 @@ def replace(value: str, pattern: str, template: str) -> str:
         compiled = compile_re2(pattern)
     except PatternError as error:
         raise FunctionError(str(error)) from None
+
+    if len(template) > _LONG_TEMPLATE:
+        check_length(len(template) * (len(compiled.findall(value)) + 1))
 
     def expand(m: re.Match[str]) -> str:
         return _REFERENCE.sub(lambda ref: _group(m, ref), template)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from jobspec.functions.signature import (
+    MAX_ITEMS,
     ArgumentError,
     Function,
     FunctionError,
@@ -28,7 +29,6 @@ from jobspec.values import (
 )
 
 _MAX_RANGE = 1024
-_MAX_PRODUCT = 100_000
 
 
 def _chunklist(items: List, size: Number) -> Value:
@@ -57,6 +57,8 @@ def _concat(*sequences: Value) -> Value:
         if items is None or type(sequence) is SetOf:
             raise ArgumentError(index, "all arguments must be lists or tuples")
         joined.extend(items)
+        if len(joined) > MAX_ITEMS:
+            raise FunctionError(f"more than {MAX_ITEMS} items")
     if all(type(sequence) is List for sequence in sequences):
         common = unify([sequence.element for sequence in sequences])
         if common is not None:
@@ -81,6 +83,8 @@ def _flat(value: Value) -> list[Value]:
             flat.append(item)
         else:
             flat.extend(_flat(item))
+        if len(flat) > MAX_ITEMS:
+            raise FunctionError(f"more than {MAX_ITEMS} items")
     return flat
 
 
@@ -136,8 +140,8 @@ def _setproduct(*sets: Value) -> Value:
             raise ArgumentError(index, "all elements must be of the same type")
         columns.append([convert(item, common) for item in items])
         size *= len(items)
-    if size > _MAX_PRODUCT:
-        raise FunctionError(f"more than {_MAX_PRODUCT} combinations")
+    if size > MAX_ITEMS:
+        raise FunctionError(f"more than {MAX_ITEMS} combinations")
     rows = list(itertools.product(*columns))
     row_type = ("tuple", tuple(unify([type_of(i) for i in c]) for c in columns))
     if all(type(each) is SetOf for each in sets):

@@ -65,6 +65,16 @@ class Function:
         self.in_context = in_context
 
 
+MAX_CHARACTERS = 8 * 1024 * 1024
+MAX_ITEMS = 100_000
+
+
+def check_length(characters: int) -> None:
+    """Refuse a result before it is built that no job file means."""
+    if characters > MAX_CHARACTERS:
+        raise FunctionError(f"the result would be longer than {MAX_CHARACTERS} characters")
+
+
 def text(name: str = "str") -> Param:
     return Param(name, "string")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobspec.functions.signature import (
     ArgumentError,
     Function,
+    check_length,
     list_of,
     num,
     text,
@@ -25,14 +26,23 @@ def _whole(value: Number, index: int) -> int:
 
 
 def _indent(spaces: Number, value: str) -> str:
-    return value.replace("\n", "\n" + " " * _whole(spaces, 0))
+    width = _whole(spaces, 0)
+    check_length(len(value) + value.count("\n") * max(0, width))
+    return value.replace("\n", "\n" + " " * width)
 
 
 def _join(separator: str, *lists: List) -> str:
     for index, items in enumerate(lists, 1):
         if any(type(item) is not str for item in items.items):
             raise ArgumentError(index, "element is null; cannot concatenate null values")
-    return separator.join(item for items in lists for item in items.items)
+    joined = [item for items in lists for item in items.items]
+    check_length(sum(map(len, joined)) + len(separator) * len(joined))
+    return separator.join(joined)
+
+
+def _replace(value: str, old: str, new: str) -> str:
+    check_length(len(value) + value.count(old) * len(new))
+    return value.replace(old, new)
 
 
 def _one_to_one(value: str, mapped: str) -> str:
@@ -93,9 +103,7 @@ FUNCTIONS = {
     "indent": Function(_indent, (num("spaces"), text())),
     "join": Function(_join, (text("separator"),), rest=list_of("lists", "string")),
     "lower": Function(lower, (text(),)),
-    "replace": Function(
-        lambda value, old, new: value.replace(old, new), (text(), text("substr"), text("replace"))
-    ),
+    "replace": Function(_replace, (text(), text("substr"), text("replace"))),
     "reverse": Function(_reverse, (text(),)),
     "split": Function(_split, (text("separator"), text())),
     "strlen": Function(_strlen, (text(),)),

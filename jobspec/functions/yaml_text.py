@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
 import yaml
@@ -26,6 +25,7 @@ _INT = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?.*)?")
+_MOST_DIGITS = 500
 _STR_TAG = "tag:yaml.org,2002:str"
 
 
@@ -78,13 +78,13 @@ def _scalar(node: yaml.ScalarNode) -> Value:
         return NULL
     if text in _BOOLS:
         return _BOOLS[text]
-    if _INT.fullmatch(text):
+    if _INT.fullmatch(text) and len(text) < _MOST_DIGITS:
         return _integer(text.replace("_", ""))
     infinity = _INFINITY.fullmatch(text)
     if infinity:
         return -math.inf if infinity[1] == "-" else math.inf
     if _FLOAT.fullmatch(text):
-        return numbers.normalize(Fraction(text.replace("_", "")))
+        return numbers.parse(text.replace("_", "")) or 0
     if _DATE.fullmatch(text):
         return _timestamp(text)
     return text

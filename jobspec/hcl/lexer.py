@@ -18,7 +18,8 @@ MAX_DEPTH = 100
 """Nesting of templates, brackets and blocks that the reader follows before it gives up."""
 
 _IDENT = r"(?:[A-Za-z_]|[^\x00-\x7f])(?:[A-Za-z0-9_-]|[^\x00-\x7f])*"
-_MASTER = re.compile(
+_COMMENT = r"|(/\*(?:[^*]|\*(?!/))*\*/)"  # 7
+_PATTERN = (
     r"[ \t]*(?:"
     rf"({_IDENT})"  # 1
     r"|(\r?\n)"  # 2
@@ -26,11 +27,14 @@ _MASTER = re.compile(
     r'|("(?:[^"\\$%\r\n]|\\[^\r\n]|\$(?![{$])|%(?![{%]))*")'  # 4
     r"|([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"  # 5
     r"|((?:\#|//)[^\n]*(?:\n|$))"  # 6
-    r"|(/\*(?:[^*]|\*(?!/))*\*/)"  # 7
+    "COMMENT"
     r'|(")'  # 8
     r"|(/)"  # 9
     r")"
 )
+_MASTER = re.compile(_PATTERN.replace("COMMENT", _COMMENT))
+_UNCLOSED = re.compile(_PATTERN.replace("COMMENT", r"|((?!))"))
+"""For what follows a comment that is never closed: looking for its end once is enough."""
 _HEREDOC = re.compile(rf"<<(-?)({_IDENT})\r?\n")
 _QUOTED_RUN = re.compile(r'(?:[^"\\$%\r\n]|\\[^\r\n]|\$\$\{|%%\{|\$(?!\{)|%(?!\{)|\r(?!\n))+')
 _HEREDOC_RUN = re.compile(r"(?:[^$%\n]|\$\$\{|%%\{|\$(?!\{)|%(?!\{))+")
@@ -71,10 +75,11 @@ class _Lexer:
         self.tokens: list[Token] = []
         self.errors: list[HclError] = []
         self.depth = 0
+        self.match = _MASTER.match
 
     def main(self, pos: int, inside_template: bool) -> int:
         """Tokens of ordinary text; inside a template, up to and with the closing brace."""
-        text, tokens, match = self.text, self.tokens, _MASTER.match
+        text, tokens, match = self.text, self.tokens, self.match
         braces = 0
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -119,6 +124,9 @@ class _Lexer:
                 tokens.append(("id", start, end))
             elif group == 8:
                 pos = self._quoted(start)
+            elif group == 9:
+                self.match = match = _UNCLOSED.match
+                tokens.append(("/", start, end))
             elif group != 7:
                 tokens.append((_KINDS[group], start, end))  # type: ignore[index]
         self.depth -= 1
@@ -188,8 +196,8 @@ class _Lexer:
         line_start = True
         lit_start = pos
         while pos < len(text):
-            newline = text.find("\n", pos)
-            if line_start and newline >= 0 and text[pos:newline].strip() == marker:
+            newline = text.find("\n", pos) if line_start else -1
+            if newline >= 0 and text[pos:newline].strip() == marker:
                 self._literal(lit_start, pos)
                 if text[newline - 1] == "\r":
                     newline -= 1

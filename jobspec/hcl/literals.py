@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from fractions import Fraction
 
 from jobspec.errors import HclError
-from jobspec.numbers import Number, normalize
+from jobspec.numbers import Number, parse
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|([$%])\2\{", re.DOTALL)
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
@@ -58,9 +57,10 @@ def normal(text: str) -> str:
 
 
 def number(text: str) -> Number:
+    """A number as written; raises OverflowError where it is beyond all use."""
     if text.isdecimal() and len(text) < 100:
         return int(text)
-    mantissa, _, exponent = text.lower().partition("e")
-    if exponent and abs(int(exponent)) > 100_000:
+    value = parse(text)
+    if value is None:
         raise OverflowError(text)
-    return normalize(Fraction(text.replace("E", "e")) if exponent else Fraction(mantissa))
+    return value
