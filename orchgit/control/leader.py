@@ -111,7 +111,7 @@ class Control:
 
     async def _ready_reign(self) -> Reign:
         """A worker may ask while the queues are being filled: let it wait for that."""
-        if self._reign is not None and not self._ready.is_set():
+        if self._state.is_leader and not self._ready.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), TAKE_OVER_WAIT_S)
         return self._leading()
