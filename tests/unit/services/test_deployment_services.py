@@ -1,0 +1,121 @@
+"""What operators may do to deployments, and when it is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
+from orchgit.model.deployment import Deployment, DeploymentState
+from orchgit.model.plan import PlanResult
+from orchgit.replication.commands import ApplyPlan, SetJobStability
+from orchgit.services.deployments import (
+    fail_deployment,
+    pause_deployment,
+    promote_deployment,
+    set_deployment_health,
+)
+from orchgit.services.register_job import register_job
+from orchgit.services.world import World
+from tests.support.factories import make_deployment, make_job
+from tests.support.world import in_world
+
+
+async def deployment_of(world: World, job_id: str, version: int = 0, **state: object) -> Deployment:
+    with world.snapshot() as snapshot:
+        job = snapshot.job("default", job_id)
+    assert job is not None
+    state_of_group = DeploymentState(desired_total=1, **state)  # type: ignore[arg-type]
+    deployment = make_deployment(job, task_groups={"web": state_of_group}, job_version=version)
+    await world.propose(
+        ApplyPlan(
+            namespace="default",
+            job_id=job_id,
+            job_version=version,
+            eval_id="",
+            result=PlanResult(deployment=deployment),
+        )
+    )
+    return deployment
+
+
+def test_pausing_and_resuming() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web")
+        paused = await pause_deployment(world, deployment.id, True)
+        with world.snapshot() as snapshot:
+            found = snapshot.deployment(deployment.id)
+        assert found is not None
+        assert found.status == "paused"
+        assert paused.eval_id == ""
+        assert (await pause_deployment(world, deployment.id, False)).eval_id
+
+    in_world(work)
+
+
+def test_failing_ends_it_and_what_is_over_stays_over() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web")
+        done = await fail_deployment(world, deployment.id)
+        assert done.reverted_job_version is None
+        for again in (
+            fail_deployment(world, deployment.id),
+            pause_deployment(world, deployment.id, True),
+            promote_deployment(world, deployment.id),
+        ):
+            with pytest.raises(RefusedError, match="terminal deployment"):
+                await again
+
+    in_world(work)
+
+
+def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_it() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web", priority=50))
+        await world.propose(
+            SetJobStability(namespace="default", job_id="web", version=0, stable=True)
+        )
+        await register_job(world, make_job(id="web", priority=60))
+        deployment = await deployment_of(world, "web", version=1, auto_revert=True)
+        done = await fail_deployment(world, deployment.id)
+        with world.snapshot() as snapshot:
+            job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
+        assert done.reverted_job_version == 0
+        assert job is not None
+        assert (job.version, job.priority) == (2, 50)
+        assert found is not None
+        assert "rolling back to job version 0" in found.status_description
+
+    in_world(work)
+
+
+@pytest.mark.parametrize(
+    ("state", "refusal"),
+    [
+        pytest.param({}, "no canaries to promote", id="none"),
+        pytest.param({"desired_canaries": 1}, "has 0/1 healthy", id="unhealthy"),
+    ],
+)
+def test_promotion_needs_healthy_canaries(state: dict[str, int], refusal: str) -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web", **state)
+        with pytest.raises(RefusedError, match=refusal):
+            await promote_deployment(world, deployment.id)
+
+    in_world(work)
+
+
+def test_health_is_set_only_for_members_and_not_for_nobody() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web")
+        with pytest.raises(RefusedError, match="not part of deployment"):
+            await set_deployment_health(world, deployment.id, ["stranger"], [])
+        with pytest.raises(InvalidInputError, match="at least one"):
+            await set_deployment_health(world, deployment.id, [], [])
+        with pytest.raises(NotFoundError, match="deployment not found"):
+            await set_deployment_health(world, "none", ["x"], [])
+
+    in_world(work)

@@ -1,0 +1,117 @@
+"""What a dispatch must and must not carry, and the child it makes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.model.job import ParameterizedJobConfig
+from orchgit.services.admission import MAX_PAYLOAD_BYTES
+from orchgit.services.dispatch_job import (
+    DispatchRequest,
+    check_meta,
+    check_payload,
+    dispatch_job,
+)
+from orchgit.services.register_job import register_job
+from orchgit.services.world import World
+from tests.support.factories import make_batch_job, make_job
+from tests.support.world import in_world
+
+
+def encoded(size: int) -> str:
+    return base64.b64encode(b"x" * size).decode()
+
+
+@pytest.mark.parametrize(
+    ("rule", "payload", "refusal"),
+    [
+        pytest.param("optional", encoded(0), None, id="optional-none"),
+        pytest.param("optional", encoded(MAX_PAYLOAD_BYTES), None, id="largest"),
+        pytest.param("optional", encoded(MAX_PAYLOAD_BYTES + 1), "maximum size", id="too-large"),
+        pytest.param("required", encoded(0), "not provided but required", id="required-none"),
+        pytest.param("required", encoded(1), None, id="required-given"),
+        pytest.param("forbidden", encoded(1), "provided but forbidden", id="forbidden-given"),
+    ],
+)
+def test_payload_rules(rule: str, payload: str, refusal: str | None) -> None:
+    config = ParameterizedJobConfig(payload=rule)
+    if refusal is None:
+        check_payload(config, payload)
+        return
+    with pytest.raises(RefusedError, match=refusal):
+        check_payload(config, payload)
+
+
+def test_a_payload_that_is_not_base64_is_the_callers_mistake() -> None:
+    with pytest.raises(InvalidInputError, match="not base64"):
+        check_payload(ParameterizedJobConfig(), "%%%")
+
+
+KEYS = st.sets(st.sampled_from("abcdef"))
+
+
+@settings(max_examples=50)
+@given(required=KEYS, optional=KEYS, given_keys=KEYS)
+def test_meta_is_taken_exactly_when_complete_and_allowed(
+    required: set[str], optional: set[str], given_keys: set[str]
+) -> None:
+    config = ParameterizedJobConfig(meta_required=sorted(required), meta_optional=sorted(optional))
+    meta = dict.fromkeys(given_keys, "v")
+    if required <= given_keys <= required | optional:
+        check_meta(config, meta)
+    else:
+        with pytest.raises(RefusedError, match="Dispatch"):
+            check_meta(config, meta)
+
+
+def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
+    async def work(world: World) -> None:
+        config = ParameterizedJobConfig(meta_required=["m"])
+        await register_job(world, make_batch_job(id="p", parameterized_job=config, meta={"k": "v"}))
+        request = DispatchRequest(payload=encoded(3), meta={"m": "1"}, id_prefix="blue")
+        done = await dispatch_job(world, "default", "p", request)
+        with world.snapshot() as snapshot:
+            child = snapshot.job("default", done.job_id)
+            parent = snapshot.job("default", "p")
+        assert child is not None
+        assert parent is not None
+        assert done.job_id.startswith("p/dispatch-blue-")
+        assert child.meta == {"k": "v", "m": "1"}
+        assert child.payload == encoded(3)
+        assert child.parent_id == "p"
+        assert not child.is_parameterized
+        assert parent.meta == {"k": "v"}
+        assert done.eval_id
+
+    in_world(work)
+
+
+def test_the_same_idempotency_token_names_the_first_child() -> None:
+    async def work(world: World) -> None:
+        await register_job(
+            world, make_batch_job(id="p", parameterized_job=ParameterizedJobConfig())
+        )
+        request = DispatchRequest(idempotency_token="once")
+        first = await dispatch_job(world, "default", "p", request)
+        again = await dispatch_job(world, "default", "p", request)
+        assert (again.job_id, again.eval_id) == (first.job_id, "")
+        with world.snapshot() as snapshot:
+            assert len(snapshot.jobs_by_parent("default", "p")) == 1
+
+    in_world(work)
+
+
+def test_only_a_parameterized_job_that_is_there_can_be_dispatched() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        with pytest.raises(RefusedError, match="is not a parameterized job"):
+            await dispatch_job(world, "default", "web", DispatchRequest())
+        with pytest.raises(RefusedError, match="parameterized job not found"):
+            await dispatch_job(world, "default", "none", DispatchRequest())
+
+    in_world(work)

@@ -1,0 +1,217 @@
+"""Nodes coming, going and coming back (invariant 5), over a real log and store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
+from orchgit.model.job import Job
+from orchgit.model.node import DrainStrategy, Node
+from orchgit.replication.commands import AllocClientUpdate, UpdateNodeStatus
+from orchgit.services.node_class import computed_class
+from orchgit.services.node_operations import (
+    drain_node,
+    evaluate_node,
+    purge_node,
+    set_node_eligibility,
+)
+from orchgit.services.nodes import gated_status, register_node, update_node_status
+from orchgit.services.register_job import register_job
+from orchgit.services.update_allocs import update_allocs
+from orchgit.services.world import World
+from tests.support.factories import make_group, make_job, make_node, make_system_job
+from tests.support.world import in_world, placed_job, ready_node
+
+
+def system_job(job_id: str, **fields: Any) -> Job:
+    groups = [make_group(reschedule_policy=None)]
+    return make_system_job(id=job_id, task_groups=groups, **fields)
+
+
+def stored(world: World, node_id: str) -> Node:
+    with world.snapshot() as snapshot:
+        node = snapshot.node(node_id)
+    assert node is not None
+    return node
+
+
+def test_registering_never_sets_a_known_nodes_status() -> None:
+    async def work(world: World) -> None:
+        node = make_node(status="ready")
+        first = await register_node(world, node)
+        assert first.status == "initializing"
+        await update_allocs(world, node.id, [])
+        await update_node_status(world, node.id, "ready")
+        again = await register_node(world, replace(node, name="renamed", status="down"))
+        assert again.status == stored(world, node.id).status == "ready"
+        assert stored(world, node.id).name == "renamed"
+
+    in_world(work)
+
+
+def test_registering_again_with_the_same_facts_writes_nothing() -> None:
+    async def work(world: World) -> None:
+        node = make_node()
+        await register_node(world, node)
+        with world.snapshot() as snapshot:
+            before = snapshot.index
+        await register_node(world, node)
+        with world.snapshot() as snapshot:
+            assert snapshot.index == before
+
+    in_world(work)
+
+
+def test_another_secret_is_refused() -> None:
+    async def work(world: World) -> None:
+        node = make_node()
+        await register_node(world, node)
+        with pytest.raises(NotAllowedError, match="secret"):
+            await register_node(world, replace(node, secret_id="other"))
+
+    in_world(work)
+
+
+@pytest.mark.parametrize("field", ["id", "secret_id", "name", "datacenter", "node_pool"])
+def test_an_incomplete_node_is_refused(field: str) -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(InvalidInputError, match="missing"):
+            await register_node(world, replace(make_node(), **{field: ""}))
+
+    in_world(work)
+
+
+def test_an_unknown_pool_is_made_for_its_first_node() -> None:
+    async def work(world: World) -> None:
+        await register_node(world, make_node(node_pool="gpu"))
+        with world.snapshot() as snapshot:
+            assert snapshot.node_pool("gpu") is not None
+
+    in_world(work)
+
+
+def test_a_node_that_was_away_is_initializing_until_its_report_is_applied() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        await world.propose(UpdateNodeStatus(node_id=node.id, status="down", missed_heartbeat=True))
+        with pytest.raises(RefusedError, match="while it is down"):
+            await update_allocs(world, node.id, [])
+        assert (await update_node_status(world, node.id, "ready")).status == "initializing"
+        assert (await update_node_status(world, node.id, "ready")).status == "initializing"
+        await update_allocs(world, node.id, [])
+        assert (await update_node_status(world, node.id, "ready")).status == "ready"
+
+    in_world(work)
+
+
+def test_the_gate_compares_indexes_strictly() -> None:
+    missed_at_7 = replace(make_node(), last_missed_heartbeat_index=7)
+    assert gated_status(replace(missed_at_7, last_alloc_update_index=7), "ready") == "initializing"
+    assert gated_status(replace(missed_at_7, last_alloc_update_index=8), "ready") == "ready"
+    assert gated_status(missed_at_7, "down") == "down"
+    assert gated_status(make_node(), "ready") == "ready"
+
+
+def test_a_node_going_down_evaluates_the_jobs_on_it_and_system_jobs() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        await placed_job(world, make_job(id="web"), [node])
+        await register_job(world, make_job(id="elsewhere"))
+        await register_job(world, system_job("sys"))
+        await register_job(world, system_job("far", datacenters=["other*"]))
+        change = await update_node_status(world, node.id, "down")
+        with world.snapshot() as snapshot:
+            evaluations = [snapshot.evaluation(each) for each in change.eval_ids]
+        assert sorted(each.job_id for each in evaluations if each) == ["sys", "web"]
+        assert {each.triggered_by for each in evaluations if each} == {"node-update"}
+
+    in_world(work)
+
+
+def test_a_failed_allocation_evaluates_its_job_once() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        first, second = await placed_job(world, make_job(id="web", count=2), [node, node])
+        reports = [AllocClientUpdate(first, "failed"), AllocClientUpdate(second, "failed")]
+        await update_allocs(world, node.id, reports)
+        await update_allocs(world, node.id, reports)
+        with world.snapshot() as snapshot:
+            found = snapshot.evaluations_by_job("default", "web")
+        assert [each.triggered_by for each in found].count("alloc-failure") == 1
+
+    in_world(work)
+
+
+def test_reports_of_other_nodes_allocations_are_dropped() -> None:
+    async def work(world: World) -> None:
+        owner, stranger = await ready_node(world), await ready_node(world)
+        (alloc_id,) = await placed_job(world, make_job(id="web"), [owner])
+        await update_allocs(world, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
+        with world.snapshot() as snapshot:
+            allocation = snapshot.allocation(alloc_id)
+        assert allocation is not None
+        assert allocation.client_status == "running"
+
+    in_world(work)
+
+
+def test_reports_of_an_unknown_node_are_refused() -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(NotFoundError, match="unknown"):
+            await update_allocs(world, "nobody", [])
+
+    in_world(work)
+
+
+def test_a_drain_starts_now_and_makes_the_node_ineligible() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        await drain_node(world, node.id, DrainStrategy(deadline_ns=60_000_000_000))
+        draining = stored(world, node.id)
+        assert draining.drain_strategy is not None
+        assert draining.scheduling_eligibility == "ineligible"
+        started, force = draining.drain_strategy.started_at, draining.drain_strategy.force_deadline
+        assert started is not None
+        assert force is not None
+        assert (force - started).total_seconds() == 60
+        with pytest.raises(RefusedError, match="while it is draining"):
+            await set_node_eligibility(world, node.id, "eligible")
+        await drain_node(world, node.id, None, mark_eligible=True)
+        assert stored(world, node.id).is_ready
+
+    in_world(work)
+
+
+def test_becoming_eligible_evaluates_system_jobs() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        await register_job(world, system_job("sys"))
+        assert (await set_node_eligibility(world, node.id, "ineligible")).eval_ids == ()
+        assert len((await set_node_eligibility(world, node.id, "eligible")).eval_ids) == 1
+        with pytest.raises(RefusedError, match="invalid scheduling eligibility"):
+            await set_node_eligibility(world, node.id, "maybe")
+
+    in_world(work)
+
+
+def test_a_purged_node_is_gone_and_its_jobs_are_evaluated() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        await placed_job(world, make_job(id="web"), [node])
+        assert len((await evaluate_node(world, node.id)).eval_ids) == 1
+        change = await purge_node(world, node.id)
+        with world.snapshot() as snapshot:
+            assert snapshot.node(node.id) is None
+        assert len(change.eval_ids) == 1
+
+    in_world(work)
+
+
+def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
+    one = make_node(attributes={"kernel.name": "linux", "unique.hostname": "a"})
+    two = make_node(attributes={"kernel.name": "linux", "unique.hostname": "b"})
+    other = make_node(attributes={"kernel.name": "darwin", "unique.hostname": "a"})
+    assert computed_class(one) == computed_class(two) != computed_class(other)

@@ -1,0 +1,103 @@
+"""Dry runs: jobs planned together on one snapshot, changing nothing."""
+
+from __future__ import annotations
+
+from orchgit.model.resources import Resources
+from orchgit.services.dry_run import DryRun
+from orchgit.services.register_job import register_job
+from orchgit.services.world import World
+from tests.support.factories import make_group, make_job, make_task
+from tests.support.world import in_world, placed_job, ready_node
+
+
+def big_job(job_id: str, memory_mb: int, count: int = 1, priority: int = 50):  # type: ignore[no-untyped-def]
+    task = make_task(resources=Resources(cpu=100, memory_mb=memory_mb))
+    return make_job(
+        id=job_id, priority=priority, task_groups=[make_group(tasks=[task], count=count)]
+    )
+
+
+def test_a_plan_says_what_would_be_placed_and_changes_nothing() -> None:
+    async def work(world: World) -> None:
+        await ready_node(world)
+        with world.snapshot() as snapshot:
+            before = snapshot.index
+        (plan,) = (await DryRun(world).plan_jobs([make_job(id="web", count=3)])).jobs
+        assert plan.annotations is not None
+        assert plan.annotations.desired_tg_updates["web"].place == 3
+        assert plan.failed_tg_allocs == {}
+        assert plan.job_modify_index == 0
+        assert plan.diff.type == "Added"
+        with world.snapshot() as snapshot:
+            assert snapshot.index == before
+            assert snapshot.job("default", "web") is None
+
+    in_world(work)
+
+
+def test_jobs_that_fit_alone_but_not_together_are_told_so() -> None:
+    async def work(world: World) -> None:
+        await ready_node(world, memory_mb=1000)
+        dry_run = DryRun(world)
+        one, two = big_job("one", 600), big_job("two", 600)
+        assert not (await dry_run.plan_jobs([one])).jobs[0].failed_tg_allocs
+        assert not (await dry_run.plan_jobs([two])).jobs[0].failed_tg_allocs
+        first, second = (await dry_run.plan_jobs([one, two])).jobs
+        assert not first.failed_tg_allocs
+        assert second.failed_tg_allocs["web"].dimension_exhausted == {"memory": 1}
+
+    in_world(work)
+
+
+def test_the_more_important_job_is_planned_first_whatever_the_order() -> None:
+    async def work(world: World) -> None:
+        await ready_node(world, memory_mb=1000)
+        low, high = big_job("low", 600, priority=20), big_job("high", 600, priority=80)
+        planned = (await DryRun(world).plan_jobs([low, high])).jobs
+        assert [bool(each.failed_tg_allocs) for each in planned] == [True, False]
+        assert [each.job.id for each in planned] == ["low", "high"]
+
+    in_world(work)
+
+
+def test_a_deletion_makes_room_for_what_comes_with_it() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world, memory_mb=100)
+        await placed_job(world, make_job(id="old", priority=60), [node])
+        new = big_job("new", 80, priority=40)
+        dry_run = DryRun(world)
+        assert (await dry_run.plan_jobs([new])).jobs[0].failed_tg_allocs
+        planned, deleted = (await dry_run.plan_jobs([new], [("default", "old")])).jobs
+        assert not planned.failed_tg_allocs
+        assert deleted.annotations is not None
+        assert deleted.annotations.desired_tg_updates["web"].stop == 1
+        assert deleted.diff.type == "Deleted"
+
+    in_world(work)
+
+
+def test_the_registered_specification_again_changes_nothing() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        job = make_job(id="web")
+        await placed_job(world, job, [node])
+        (plan,) = (await DryRun(world).plan_jobs([job])).jobs
+        assert plan.annotations is not None
+        assert plan.annotations.desired_tg_updates["web"].ignore == 1
+        assert plan.diff.type == "None"
+
+    in_world(work)
+
+
+def test_a_plan_sees_what_was_registered_since_the_last_one() -> None:
+    async def work(world: World) -> None:
+        await ready_node(world)
+        dry_run, job = DryRun(world), make_job(id="web")
+        await dry_run.plan_jobs([job])
+        await register_job(world, job)
+        (plan,) = (await dry_run.plan_jobs([make_job(id="web", priority=70)])).jobs
+        assert plan.job.version == 1
+        assert plan.job_modify_index > 0
+        assert plan.diff.type == "Edited"
+
+    in_world(work)

@@ -1,0 +1,158 @@
+"""Namespaces, pools, sources, volumes, search: what is taken and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
+from orchgit.model.node import Namespace, NodePool
+from orchgit.model.operator import SchedulerConfig
+from orchgit.model.source import Source, SourceKind
+from orchgit.model.volume import HostVolume
+from orchgit.services.host_volumes import (
+    delete_host_volume,
+    delete_volume_claim,
+    put_host_volume,
+)
+from orchgit.services.implied_constraints import with_implied_constraints
+from orchgit.services.namespaces import delete_namespace, put_namespace
+from orchgit.services.node_pools import delete_node_pool, put_node_pool
+from orchgit.services.register_job import register_job
+from orchgit.services.scheduler_config import set_scheduler_config
+from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
+from orchgit.services.sources import delete_source, pause_source, put_source
+from orchgit.services.world import World
+from tests.support.factories import make_group, make_job, make_task
+from tests.support.world import in_world, ready_node
+
+
+def test_a_namespace_with_live_jobs_cannot_be_deleted() -> None:
+    async def work(world: World) -> None:
+        await put_namespace(world, Namespace(name="apps"))
+        await register_job(world, make_job(id="web", namespace="apps"))
+        with pytest.raises(RefusedError, match="non-terminal jobs: stop web first"):
+            await delete_namespace(world, "apps")
+        with pytest.raises(RefusedError, match="can not delete default namespace"):
+            await delete_namespace(world, "default")
+        with pytest.raises(RefusedError, match="Must match regex"):
+            await put_namespace(world, Namespace(name="bad name!"))
+
+    in_world(work)
+
+
+def test_a_node_pool_with_nodes_cannot_be_deleted() -> None:
+    async def work(world: World) -> None:
+        await put_node_pool(world, NodePool(name="gpu"))
+        await ready_node(world, node_pool="gpu")
+        with pytest.raises(RefusedError, match="has nodes"):
+            await delete_node_pool(world, "gpu")
+        with pytest.raises(RefusedError, match="not allowed"):
+            await put_node_pool(world, NodePool(name="all"))
+
+    in_world(work)
+
+
+def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
+    async def work(world: World) -> None:
+        index, updated = await set_scheduler_config(world, SchedulerConfig())
+        assert updated
+        wrong = SchedulerConfig(scheduler_algorithm="spread")
+        assert (await set_scheduler_config(world, wrong, index + 5))[1] is False
+        with pytest.raises(InvalidInputError, match="invalid scheduler algorithm: zz"):
+            await set_scheduler_config(world, SchedulerConfig(scheduler_algorithm="zz"))
+
+    in_world(work)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param({"name": "../x"}, "a name has", id="path-name"),
+        pytest.param({"name": "--upload-pack=x"}, "a name has", id="option-name"),
+        pytest.param({"kind": "ftp"}, "kind must be", id="kind"),
+        pytest.param({"kind": SourceKind.REMOTE, "url": ""}, "needs a url", id="no-url"),
+        pytest.param({"paths": []}, "at least one path", id="no-paths"),
+        pytest.param({"poll_interval_ns": 1}, "at least 1s", id="interval"),
+    ],
+)
+def test_a_source_that_cannot_work_is_refused(change: dict[str, object], problem: str) -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(InvalidInputError, match=problem):
+            await put_source(world, replace(Source(name="demo"), **change))
+
+    in_world(work)
+
+
+def test_pausing_a_source_keeps_its_settings() -> None:
+    async def work(world: World) -> None:
+        await put_source(world, Source(name="demo", ref="refs/heads/x"))
+        await pause_source(world, "demo", True)
+        with world.snapshot() as snapshot:
+            source = snapshot.source("demo")
+        assert source is not None
+        assert (source.paused, source.ref) == (True, "refs/heads/x")
+        await delete_source(world, "demo")
+        with pytest.raises(NotFoundError, match="orchgit source list"):
+            await delete_source(world, "demo")
+
+    in_world(work)
+
+
+def test_a_volume_needs_a_name_a_node_and_to_be_alone_with_its_name() -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(RefusedError, match="missing name"):
+            await put_host_volume(world, HostVolume())
+        with pytest.raises(RefusedError, match="could not place volume"):
+            await put_host_volume(world, HostVolume(name="data"))
+        node = await ready_node(world)
+        volume = await put_host_volume(world, HostVolume(name="data"))
+        assert (volume.node_id, volume.node_pool) == (node.id, "default")
+        with pytest.raises(RefusedError, match="already"):
+            await put_host_volume(world, HostVolume(name="data", node_id=node.id))
+        with pytest.raises(NotFoundError, match="volume not found"):
+            await delete_host_volume(world, "other", volume.id)
+        await delete_host_volume(world, "default", volume.id)
+        with pytest.raises(NotFoundError, match="claim not found"):
+            await delete_volume_claim(world, "none")
+
+    in_world(work)
+
+
+def test_prefix_search_is_bounded_and_says_so() -> None:
+    async def work(world: World) -> None:
+        for number in range(LIMIT + 2):
+            await register_job(world, make_job(id=f"web-{number}"))
+        with world.snapshot() as snapshot:
+            found = search_prefix(snapshot, "web-", "jobs", "default")
+            assert len(found["jobs"]) == LIMIT + 1
+            assert search_prefix(snapshot, "web-", "all", "other")["jobs"] == []
+            with pytest.raises(RefusedError, match="context must be one of"):
+                search_prefix(snapshot, "x", "zz", None)
+
+    in_world(work)
+
+
+def test_fuzzy_search_finds_names_inside_jobs_with_the_way_to_them() -> None:
+    async def work(world: World) -> None:
+        task = make_task(name="PostgresMain")
+        await register_job(world, make_job(id="db", task_groups=[make_group(tasks=[task])]))
+        with world.snapshot() as snapshot:
+            found = search_fuzzy(snapshot, "postgres", "all", "default")
+            (match,) = found["tasks"]
+            assert (match.id, match.scope) == ("PostgresMain", ("default", "db", "web"))
+            with pytest.raises(RefusedError, match="at least 2 characters, got 1"):
+                search_fuzzy(snapshot, "p", "all", None)
+
+    in_world(work)
+
+
+def test_implied_constraints_are_added_once() -> None:
+    task = make_task(kill_signal="SIGHUP")
+    job = make_job(task_groups=[make_group(tasks=[task])])
+    once = with_implied_constraints(job)
+    constraints = once.task_groups[0].constraints or []
+    assert [(each.l_target, each.r_target, each.operand) for each in constraints] == [
+        ("${attr.os.signals}", "SIGHUP", "set_contains")
+    ]
+    assert with_implied_constraints(once) == once
