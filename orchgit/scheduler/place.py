@@ -23,7 +23,12 @@ from orchgit.scheduler.ranking.best_first import NO_ROW
 from orchgit.scheduler.ranking.selector import Choice, Request, Selector
 from orchgit.scheduler.reconcile.changes import UPDATING, Placement
 from orchgit.scheduler.reconcile.classify import GroupOf
-from orchgit.scheduler.reconcile.reschedule import NO_PLACEMENT, RESCHEDULED_OK, next_tracker
+from orchgit.scheduler.reconcile.reschedule import (
+    NO_PLACEMENT,
+    RESCHEDULED_OK,
+    had_no_placement,
+    next_tracker,
+)
 from orchgit.scheduler.stack import GroupStack, Stacks
 
 _EXPLAIN_EACH_UP_TO = 16
@@ -167,7 +172,9 @@ class Placer:
         node = self._stacks.view.node(previous.node_id)
         if update is not None:
             update.reschedule_tracker = tracker
-        elif node is not None and node.status == NodeStatus.READY:
+        elif (
+            node is not None and node.status == NodeStatus.READY and not had_no_placement(previous)
+        ):
             self._plan.updates.append(
                 AllocUpdate(
                     alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker

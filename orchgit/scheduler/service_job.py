@@ -11,7 +11,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
-from orchgit.model.node import Node
+from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, AllocUpdate, Plan
 from orchgit.scheduler.feasibility.checks import ALL_POOLS, in_datacenters
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
@@ -80,7 +80,11 @@ class UpdateDecision:
             return DESTRUCTIVE
         if allocation.is_terminal:
             return IN_PLACE if self._ended_are_updated else IGNORE
-        return IN_PLACE if self._may_stay(allocation, job, group, stacks) else DESTRUCTIVE
+        if not self._may_stay(allocation, job, group, stacks):
+            return DESTRUCTIVE
+        node = stacks.view.node(allocation.node_id)
+        # A node that is away takes no update; its return brings the allocation here again.
+        return IN_PLACE if node is not None and node.status == NodeStatus.READY else IGNORE
 
     def _differs(self, old: Job, job: Job, group: TaskGroup) -> bool:
         key = (old.version, group.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
+from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.group import DisconnectStrategy, TaskGroup
 from orchgit.model.node import Node, NodeStatus
@@ -73,10 +73,9 @@ def _class_of(
         and status in (ClientStatus.UNKNOWN, ClientStatus.RUNNING, ClientStatus.FAILED)
         and last_recorded_status(allocation) == ClientStatus.UNKNOWN
     )
-    wanted = allocation.desired_status == DesiredStatus.RUN
     if reconnected and status == ClientStatus.FAILED:
-        return "reconnecting" if wanted else "ignored"
-    if allocation.is_terminal and not reconnected:
+        return "ignored" if allocation.is_server_terminal else "reconnecting"
+    if allocation.is_server_terminal or (allocation.is_client_terminal and not reconnected):
         return "untainted"
     is_tainted_node = allocation.node_id in tainted
     node = tainted.get(allocation.node_id)
@@ -91,8 +90,7 @@ def _class_of(
         assert disconnect is not None, "may_wait says so"
         if unknown_since_ns(allocation) + disconnect.lost_after_ns <= now_ns:
             return "expiring"
-        if wanted:
-            return "untainted"
+        return "untainted"
     if not is_tainted_node:
         return "reconnecting" if reconnected else "untainted"
     if node is None or node.status == NodeStatus.DOWN:

@@ -10,6 +10,7 @@ from orchgit.model.deployment import DeploymentState
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
+from orchgit.model.node import NodeStatus
 from orchgit.scheduler.reconcile.changes import (
     LOST,
     MIGRATING,
@@ -33,7 +34,11 @@ from orchgit.scheduler.reconcile.deployments import (
 from orchgit.scheduler.reconcile.followups import Followups
 from orchgit.scheduler.reconcile.names import NameIndex
 from orchgit.scheduler.reconcile.reconnect import reconcile_reconnecting
-from orchgit.scheduler.reconcile.reschedule import had_no_placement, split_by_reschedule
+from orchgit.scheduler.reconcile.reschedule import (
+    Rescheduling,
+    had_no_placement,
+    split_by_reschedule,
+)
 from orchgit.scheduler.reconcile.stopping import choose_stops, client_stop_ns
 
 if TYPE_CHECKING:
@@ -190,12 +195,27 @@ class GroupReconciler:
         )
         if classes.disconnecting:
             self._disconnect(classes.disconnecting, split.untainted, split.now, split.later)
+        self._hurry(split)
         ids = self._followups.reschedule(split.later)
         self._changes.followup_of.update({a.id: (a, ids[a.id]) for _, a in split.later})
         self._desired.reschedule_later = len(split.later)
         for entry in self._changes.disconnects:
             entry.followup_eval_id = ids.get(entry.allocation.id, entry.followup_eval_id)
         return split.untainted, split.now, bool(split.later)
+
+    def _hurry(self, split: Rescheduling) -> None:
+        """Failed allocations on nodes that are away do not wait: nothing can be recorded on such
+        a node, so nothing would keep the delay."""
+        for entry in list(split.later):
+            allocation = entry[1]
+            node = self._world.tainted.get(allocation.node_id)
+            is_away = allocation.node_id in self._world.tainted and (
+                node is None or node.status != NodeStatus.READY
+            )
+            if is_away and allocation.is_client_terminal:
+                split.later.remove(entry)
+                split.untainted.pop(allocation.id, None)
+                split.now[allocation.id] = allocation
 
     def _disconnect(
         self,
