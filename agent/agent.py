@@ -220,8 +220,8 @@ class Agent:
         finally:
             await channel.close()
 
-    def _report(self, report: AllocReport) -> None:
-        self.link.report(report)
+    def _report(self, report: AllocReport, urgent: bool) -> None:
+        self.link.report(report, urgent)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

@@ -18,11 +18,16 @@ from orchgit.wire.messages import AllocReport, AllocSet
 
 
 class Allocations:
-    """`report` is called with each new report; it must return at once."""
+    """`report(report, urgent)` is called with each new report; it must return at once.
 
-    def __init__(self, node: NodeServices, report: Callable[[AllocReport], None]) -> None:
+    Urgent is what schedulers and deployments act on: a status, a task's state, health. That a
+    task's directory is being built may travel with the next urgent one.
+    """
+
+    def __init__(self, node: NodeServices, report: Callable[[AllocReport, bool], None]) -> None:
         self._node = node
         self._report = report
+        self._told: dict[str, AllocReport] = {}
         self._runners: dict[str, AllocRunner] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
 
@@ -50,8 +55,10 @@ class Allocations:
             elif not delivery.alloc.is_client_terminal:
                 self._receive(delivery.alloc, delivery.job)
         keep = set(wanted.wanted)
-        for alloc_id in [id_ for id_ in self._runners if id_ not in keep]:
-            if alloc_id not in self._removing:
+        for alloc_id, runner in self._runners.items():
+            # a server that is behind does not know it yet: that is no reason to end it
+            known = runner.context.alloc.modify_index <= wanted.index
+            if alloc_id not in keep and known and alloc_id not in self._removing:
                 self._removing[alloc_id] = spawn(self._remove(alloc_id), f"remove {alloc_id}")
 
     def full_report(self) -> list[AllocReport]:
@@ -100,12 +107,25 @@ class Allocations:
             await alloc_dir.remove(runner.context.paths)
             self._node.local.remove_allocation(alloc_id)
             del self._runners[alloc_id]
+            self._told.pop(alloc_id, None)
             self._node.services.by_alloc.pop(alloc_id, None)
         finally:
             self._removing.pop(alloc_id, None)
 
     def _changed(self, runner: AllocRunner) -> None:
-        self._report(runner.report())
+        report, told = runner.report(), self._told.get(runner.id)
+        if report != told:
+            self._told[runner.id] = report
+            self._report(report, told is not None and _gist(report) != _gist(told))
 
     def _paths(self, alloc_id: str) -> AllocPaths:
         return AllocPaths(self._node.alloc_root / alloc_id)
+
+
+def _gist(report: AllocReport) -> tuple[object, ...]:
+    states = (report.task_states or {}).items()
+    return (
+        report.client_status,
+        report.deployment_healthy,
+        [(name, state.state, state.failed, state.restarts) for name, state in states],
+    )

@@ -40,6 +40,8 @@ from orchgit.wire.messages import (
 _log = structlog.get_logger(__name__)
 
 _WELCOME_TIMEOUT_S = 10.0
+_GATHER_S = 0.2
+"""How long reports that are not urgent gather; every report is a log entry of the servers."""
 _FIRST_BACKOFF_S = 0.05
 _MAX_BACKOFF_S = 5.0
 
@@ -84,10 +86,13 @@ class ServerLink:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
 
-    def report(self, report: AllocReport) -> None:
-        """Tell the servers soon; without a session the next full report tells it."""
+    def report(self, report: AllocReport, urgent: bool = True) -> None:
+        """Tell the servers at once, or (not urgent) within a moment, together with others.
+
+        Without a session the next full report tells it.
+        """
         if self._session is not None:
-            self._session.report(report)
+            self._session.report(report, urgent)
 
     def node_changed(self) -> None:
         """The fingerprint changed."""
@@ -146,6 +151,7 @@ class _Session:
         self._began = began
         self._outgoing: asyncio.Queue[AgentFrame] = asyncio.Queue()
         self._pending: dict[str, AllocReport] = {}
+        self._gathering: asyncio.Task[None] | None = None
         self._seq = 0
         self._acked = 0
         self._ttl_s = 0.0
@@ -170,6 +176,8 @@ class _Session:
                 if task.done():
                     task.result()
         finally:
+            if self._gathering is not None:
+                self._gathering.cancel()
             for task in (heart, receiving):
                 task.cancel()
             await asyncio.gather(heart, receiving, return_exceptions=True)
@@ -177,8 +185,16 @@ class _Session:
     def send(self, frame: AgentFrame) -> None:
         self._outgoing.put_nowait(frame)
 
-    def report(self, report: AllocReport) -> None:
+    def report(self, report: AllocReport, urgent: bool) -> None:
         self._pending[report.alloc_id] = report
+        if urgent:
+            self._send_reports()
+        elif self._gathering is None:
+            self._gathering = spawn(self._send_later(), "gathered reports")
+
+    async def _send_later(self) -> None:
+        await self._clock.sleep(_GATHER_S)
+        self._gathering = None
         self._send_reports()
 
     def _send_reports(self) -> None:

@@ -233,3 +233,22 @@ def test_the_backoff_has_a_limit_and_differs_by_node(failures: int) -> None:
     delays = {backoff_s(failures, seed) for seed in "abcdef"}
     assert len(delays) > 1
     assert all(0.02 < delay <= 5.0 for delay in delays)
+
+
+def test_reports_that_are_not_urgent_travel_with_the_next_that_is() -> None:
+    async def scenario(server: StubServer) -> None:
+        clock = FakeClock()
+        rig = Rig(server, clock=clock)
+        rig.link.start()
+        await server.until(lambda: len(reported(server)) == 1)
+        quiet = AllocReport(alloc_id="a", client_status="pending")
+        rig.link.report(quiet, urgent=False)
+        rig.report("b", "running")
+        await server.until(lambda: len(reported(server)) == 2)
+        assert {report.alloc_id for report in reported(server)[1].reports} == {"a", "b"}
+        rig.link.report(quiet, urgent=False)
+        await clock.advance(0.3)
+        await server.until(lambda: len(reported(server)) == 3)
+        await rig.link.stop()
+
+    run(scenario)

@@ -58,6 +58,7 @@ class AgentRig:
         self.local = LocalState(path / "client" / "state.db")
         self.services = ServiceTable()
         self.reports: list[AllocReport] = []
+        self.urgent = 0
         self._changed = asyncio.Event()
         self.allocs: Allocations
         self.allocs = Allocations(
@@ -76,8 +77,9 @@ class AgentRig:
         )
         self.allocs.restore(self.local.allocations())
 
-    def _report(self, report: AllocReport) -> None:
+    def _report(self, report: AllocReport, urgent: bool) -> None:
         self.reports.append(report)
+        self.urgent += urgent
         self._changed.set()
 
     def deliver(self, job: Job, **fields: Any) -> AllocRunner:

@@ -11,6 +11,7 @@ import pytest
 
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.task import RestartPolicy, TaskLifecycle
+from orchgit.wire.messages import AllocSet
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
 
 Scenario = Callable[[AgentRig], Coroutine[Any, Any, None]]
@@ -186,12 +187,10 @@ def test_the_deadline_makes_it_unhealthy(run: Callable[[Scenario], None]) -> Non
 
 
 def test_a_removed_allocation_is_ended_and_forgotten(run: Callable[[Scenario], None]) -> None:
-    from orchgit.wire.messages import AllocSet
-
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job())
         await rig.until_status(runner, "running")
-        rig.allocs.take(AllocSet(99, [], []))
+        rig.allocs.take(AllocSet(runner.context.alloc.modify_index, [], []))
         await rig.until_status(runner, "complete")
         while list(rig.allocs):
             await asyncio.sleep(0.001)
@@ -303,5 +302,32 @@ def test_all_tasks_may_be_restarted_those_that_ended_too(run: Callable[[Scenario
         runner.restart(all_tasks=True)
         await rig.until(lambda: rig.events(runner, "init").count("Started") == 2)
         await rig.until(lambda: rig.events(runner).count("Started") == 2)
+
+    run(scenario)
+
+
+def test_only_what_others_act_on_is_urgent(run: Callable[[Scenario], None]) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        runner = rig.deliver(mock_job())
+        await rig.until_status(runner, "running")
+        assert rig.urgent == 1
+        reports = len(rig.reports)
+        await runner.signal("SIGHUP")
+        await rig.until(lambda: len(rig.reports) == reports + 1)
+        assert rig.urgent == 1
+        rig.stop(runner)
+        await rig.until_status(runner, "complete")
+
+    run(scenario)
+
+
+def test_a_server_that_is_behind_ends_nothing(run: Callable[[Scenario], None]) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        runner = rig.deliver(mock_job())
+        await rig.until_status(runner, "running")
+        rig.allocs.take(AllocSet(runner.context.alloc.modify_index - 1, [], []))
+        await rig.clock.advance(60)
+        assert list(rig.allocs) == [runner]
+        assert rig.state(runner).state == "running"
 
     run(scenario)
