@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -222,6 +223,28 @@ def test_without_an_engine_it_is_not_detected_and_nothing_is_imported(tmp_path: 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False False False\n", done.stderr
+
+
+def test_a_restarted_agent_goes_on_copying_exactly_where_it_was(tmp_path: Path) -> None:
+    text = "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); sleep 0.001; done"
+    task = make(tmp_path, config(text))
+    handles: list[TaskHandle] = []
+
+    async def first_life(made: DockerDriver) -> None:
+        handles.append(await made.start_task(task))
+        while "20\n" not in log_text(task):
+            await asyncio.sleep(0.001)
+
+    async def second_life(made: DockerDriver) -> None:
+        await made.wait_task(handles[0])
+        await made.destroy_task(handles[0])
+
+    run(tmp_path, first_life)
+    for thread in threading.enumerate():
+        if thread.name.startswith(f"docker {handles[0].state['container'][:12]}"):
+            thread.join()
+    run(tmp_path, second_life)
+    assert [int(line) for line in log_text(task).split()] == list(range(200))
 
 
 def test_the_agents_death_loses_no_output(tmp_path: Path) -> None:
