@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as replace_fields
 
 from orchgit.gitops.discovery import DesiredJob, JobKey
 from orchgit.jobdiff.spec import same_spec
@@ -112,9 +114,24 @@ def _upsert(key: JobKey, wanted: DesiredJob, known: Registered | None) -> Action
         return Action(JobAction.CREATE, key, wanted, None)
     if known.job.stop:
         return Action(JobAction.CREATE, key, wanted, known)
-    if same_spec(known.job, wanted.job) and known.source:
+    scaled = replace(wanted, job=with_scaled_counts(wanted.job, known.job))
+    if same_spec(known.job, scaled.job) and known.source:
         return None
-    return Action(JobAction.UPDATE, key, wanted, known)
+    return Action(JobAction.UPDATE, key, scaled, known)
+
+
+def with_scaled_counts(wanted: Job, known: Job) -> Job:
+    """A group with a scaling policy keeps the count it was scaled to, within the policy's bounds:
+    the file gives only the first count."""
+    groups = []
+    for group in wanted.task_groups:
+        before = known.group(group.name)
+        policy = group.scaling
+        if before is not None and policy is not None and policy.enabled:
+            count = min(max(before.count, policy.min), policy.max)
+            group = replace_fields(group, count=count)
+        groups.append(group)
+    return replace_fields(wanted, task_groups=groups)
 
 
 def _foreign(source: str, wanted: DesiredJob, known: Registered | None) -> Iterable[str]:

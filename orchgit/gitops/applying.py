@@ -11,14 +11,16 @@ from orchgit.gitops.actions import delete_trailers
 from orchgit.gitops.commit_plan import (
     CommitPlan,
     Occasion,
+    Settled,
     deletions_of,
     plan_between,
     plan_commit,
     refused_rollout,
     rollout_of,
+    settled_jobs,
     upserts_of,
 )
-from orchgit.gitops.discovery import DesiredJob, Discoverer, Discovery, JobKey
+from orchgit.gitops.discovery import Discoverer, Discovery, JobKey
 from orchgit.gitops.repo import CommitInfo, Repository
 from orchgit.gitops.tree_files import read_file
 from orchgit.gitops.trees import CommitTree, FileTree
@@ -46,11 +48,12 @@ class SourceMemory:
 
     discoverer: Discoverer
     applied_commit: str = ""
-    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    settled: Mapping[JobKey, Settled] = field(default_factory=dict)
 
-    def previous(self, source: Source) -> Mapping[JobKey, DesiredJob] | None:
+    def settled_for(self, source: Source) -> Mapping[JobKey, Settled] | None:
+        """None if another commit than the one remembered is applied."""
         same = self.applied_commit and self.applied_commit == source.status.applied_commit
-        return self.applied_jobs if same else None
+        return self.settled if same else None
 
 
 class Applier:
@@ -81,8 +84,8 @@ class Applier:
             source = snapshot.source(source_name)
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
-            previous = memory.previous(source)
-            return plan_commit(source, read.discovery, snapshot, read.may_delete, previous)
+            settled = memory.settled_for(source)
+            return plan_commit(source, read.discovery, snapshot, read.may_delete, settled)
 
     async def plan_between(self, source: Source, old: Discovery, new: Discovery) -> CommitPlan:
         """The plan as if exactly the jobs of `old` were registered."""
@@ -101,12 +104,11 @@ class Applier:
         texts = await asyncio.to_thread(_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
             try:
-                rollout = await self._propose(read, plan, occasion, texts)
+                index, rollout = await self._propose(read, plan, occasion, texts)
             except ConflictError:
                 plan = await self._replan(read, plan, memory)
                 continue
-            memory.applied_commit = read.info.commit.id
-            memory.applied_jobs = read.discovery.jobs
+            self._remember(read, plan.source.name, index, memory)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs kept being changed by others"
@@ -114,17 +116,24 @@ class Applier:
 
     async def _propose(
         self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, texts: Mapping[JobKey, str]
-    ) -> Rollout:
+    ) -> tuple[int, Rollout]:
         now_ns = self._world.now_ns()
         rollout = rollout_of(plan, read.info.commit, occasion, self._world.ids.new(), now_ns)
-        _, stored = await apply_rollout(
+        return await apply_rollout(
             self._world,
             rollout,
             expected_commit=plan.source.status.applied_commit,
             upserts=upserts_of(plan, rollout, texts),
             deletions=deletions_of(plan),
         )
-        return stored
+
+    def _remember(
+        self, read: ReadCommit, source_name: str, index: int, memory: SourceMemory
+    ) -> None:
+        with self._world.snapshot() as snapshot:
+            indexes = snapshot.job_modify_indexes_by_source(source_name)
+        memory.applied_commit = read.info.commit.id
+        memory.settled = settled_jobs(read.discovery.jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, memory: SourceMemory) -> CommitPlan:
         again = await self.plan(read, plan.source.name, memory)

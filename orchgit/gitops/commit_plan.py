@@ -41,6 +41,26 @@ class CommitPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """A job as a commit wanted it, and the index at which it was registered so."""
+
+    desired: DesiredJob
+    job_modify_index: int
+
+
+def settled_jobs(
+    desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
+) -> dict[JobKey, Settled]:
+    """What to remember of a commit applied at `applied_index`, from the indexes read after it. A
+    job with a later index was changed by somebody else already."""
+    return {
+        key: Settled(job, indexes[key])
+        for key, job in desired.items()
+        if indexes.get(key, applied_index + 1) <= applied_index
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class Occasion:
     """Why a commit is applied now: `trigger` is push, webhook, poll, watch, api or revert."""
 
@@ -54,12 +74,13 @@ def plan_commit(
     discovery: Discovery,
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
-    previous: Mapping[JobKey, DesiredJob] | None = None,
+    settled: Mapping[JobKey, Settled] | None = None,
 ) -> CommitPlan:
-    """`previous` is what the applied commit asked for: a job that is the same object in both was
-    admitted then, and is left alone as long as the source still manages it."""
-    managed = set(snapshot.jobs_by_source(source.name))
-    steady = _steady(discovery.jobs, previous or {}, managed)
+    """`settled` are the jobs of the applied commit as they were registered: one that the commit
+    still wants, and that nobody changed since, needs no further look."""
+    indexes = snapshot.job_modify_indexes_by_source(source.name)
+    managed = set(indexes)
+    steady = _steady(discovery.jobs, settled or {}, indexes)
     changed = {key: job for key, job in discovery.jobs.items() if key not in steady}
     admitted, problems, warnings = _admit_all(changed, snapshot)
     registered = _registered(snapshot, (managed - steady) | set(changed))
@@ -87,10 +108,16 @@ def plan_between(source: Source, old: Discovery, new: Discovery, snapshot: Snaps
 
 def _steady(
     desired: Mapping[JobKey, DesiredJob],
-    previous: Mapping[JobKey, DesiredJob],
-    managed: Collection[JobKey],
+    settled: Mapping[JobKey, Settled],
+    indexes: Mapping[JobKey, int],
 ) -> set[JobKey]:
-    return {key for key, job in desired.items() if previous.get(key) is job and key in managed}
+    return {
+        key
+        for key, job in desired.items()
+        if (known := settled.get(key)) is not None
+        and known.desired is job
+        and indexes.get(key) == known.job_modify_index
+    }
 
 
 def _admit_all(

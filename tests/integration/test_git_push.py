@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.limits import GitLimits
+from orchgit.replication.commands import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -336,6 +338,29 @@ def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:
             assert rig.parser.parsed == []
 
     asyncio.run(run())
+
+
+def test_what_others_changed_is_shown_and_put_right(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        files = {"web.hcl": batch_job("web"), "b.hcl": batch_job("b")}
+        work.commit(dict(files))
+        await work.push(rig.url("demo"))
+        tree = {name: text.encode() for name, text in files.items()}
+        assert not (await rig.gitops.preview_files("demo", tree)).has_changes
+        job = rig.job("web")
+        assert job is not None
+        other = msgspec.structs.replace(job, priority=80)
+        await rig.state.propose(RegisterJob(now_ns=1, upsert=JobUpsert(other)))
+        (drifted,) = (await rig.gitops.preview_files("demo", tree)).jobs
+        assert (drifted.job_id, drifted.action) == ("web", "update")
+        work.commit({"c.hcl": batch_job("c")})
+        answer = await work.push(rig.url("demo"))
+        assert "  ~ web: update 0" in lines(answer.output)
+        job = rig.job("web")
+        assert job is not None
+        assert job.priority == 50
+
+    with_rig(tmp_path, body)
 
 
 def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:

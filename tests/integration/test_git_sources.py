@@ -342,14 +342,18 @@ def test_a_local_path_is_watched(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-@asynccontextmanager
-async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
-    """A real sshd on loopback with its own keys, for this user only."""
+def make_keys(directory: Path) -> None:
     directory.mkdir()
     for name in ("host", "user"):
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True
         )
+
+
+@asynccontextmanager
+async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
+    """A real sshd on loopback with its own keys, for this user only."""
+    make_keys(directory)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

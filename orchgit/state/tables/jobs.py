@@ -73,6 +73,13 @@ class JobReads(Reads):
             ORDER BY namespace, id"""
         return cast(list[tuple[str, str]], self._rows(sql, (source,)))
 
+    def job_modify_indexes_by_source(self, source: str) -> dict[tuple[str, str], int]:
+        """The same jobs with their JobModifyIndex: tells at one look which of them changed."""
+        sql = """SELECT namespace, id, job_modify_index FROM jobs
+            WHERE source = ? AND source != '' AND stop = 0"""
+        rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
+        return {(namespace, job_id): index for namespace, job_id, index in rows}
+
     def periodic_jobs(self) -> list[Job]:
         """Periodic parents that are not stopped."""
         sql = f"{_CURRENT} WHERE j.periodic = 1 AND j.stop = 0 ORDER BY j.namespace, j.id"

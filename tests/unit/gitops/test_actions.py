@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from orchgit.gitops.actions import Registered, delete_trailers, plan_actions
 from orchgit.gitops.discovery import DesiredJob, JobKey
+from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy
-from tests.support.factories import make_job
+from tests.support.factories import make_group, make_job
 
 ALL = PrunePolicy(max_share_percent=100)
 
@@ -95,6 +96,18 @@ def test_a_stopped_job_is_created_again_with_its_index() -> None:
     found = plan_actions("demo", desired(job), registered(stopped), ALL, ())
     assert kinds(found.changes) == {"web": "create"}
     assert found.changes[0].expected_modify_index == 7
+
+
+def test_a_scaled_group_keeps_its_count_within_bounds() -> None:
+    policy = ScalingPolicy(min=2, max=5)
+    job = make_job(id="web", task_groups=[make_group(count=2, scaling=policy)])
+    for now, wanted in ((4, "unchanged"), (9, "update")):
+        scaled = replace(job, task_groups=[make_group(count=now, scaling=policy)])
+        found = plan_actions("demo", desired(job), registered(known(scaled)), ALL, ())
+        assert (kinds(found.changes) or {"web": "unchanged"}) == {"web": wanted}
+    (action,) = found.changes
+    assert action.desired is not None
+    assert action.desired.job.task_groups[0].count == 5
 
 
 def test_launched_children_follow_their_parent() -> None:
