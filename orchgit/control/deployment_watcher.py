@@ -36,6 +36,8 @@ from orchgit.state.snapshot import Snapshot
 logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_REST_FACTOR = 10.0
+_REST_MAX_S = 2.0
 
 
 class DeploymentWatcher:
@@ -49,6 +51,7 @@ class DeploymentWatcher:
         self._marked: dict[str, None] = {}
         self._memories: dict[str, Memory] = {}
         self._alarms_ns: dict[str, int] = {}
+        self._rests_until_s: dict[str, float] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
         self._mark(deployment.id for deployment in snapshot.active_deployments())
@@ -63,7 +66,8 @@ class DeploymentWatcher:
             self._mark_due()
             marked, self._marked = self._marked, {}
             for deployment_id in marked:
-                await self._look(deployment_id)
+                if not self._rests(deployment_id):
+                    await self._look(deployment_id)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -83,7 +87,19 @@ class DeploymentWatcher:
             del self._alarms_ns[deployment_id]
             self._marked[deployment_id] = None
 
+    def _rests(self, deployment_id: str) -> bool:
+        """A large deployment takes long to look at: then it is looked at less often, not at every
+        report of every agent. What was marked meanwhile is seen when the rest is over."""
+        left_s = self._rests_until_s.get(deployment_id, 0.0) - self._clock.monotonic_s()
+        if left_s <= 0:
+            return False
+        due_ns = self._clock.now_ns() + round(left_s * SECOND_NS)
+        known_ns = self._alarms_ns.get(deployment_id, due_ns)
+        self._alarms_ns[deployment_id] = min(due_ns, known_ns)
+        return True
+
     async def _look(self, deployment_id: str) -> None:
+        began_s = self._clock.monotonic_s()
         with self._state.store.snapshot() as snapshot:
             deployment = snapshot.deployment(deployment_id)
             if deployment is None or not deployment.is_active:
@@ -93,6 +109,10 @@ class DeploymentWatcher:
             allocations = snapshot.allocations_by_deployment(deployment_id)
             verdict = judge(deployment, allocations, memory, self._clock.now_ns())
             commands = self._commands(snapshot, deployment, verdict)
+        now_s = self._clock.monotonic_s()
+        self._rests_until_s[deployment_id] = now_s + min(
+            _REST_MAX_S, (now_s - began_s) * _REST_FACTOR
+        )
         self._set_alarm(deployment_id, verdict.look_again_ns)
         try:
             for command in commands:
@@ -107,6 +127,7 @@ class DeploymentWatcher:
     def _forget(self, deployment_id: str) -> None:
         self._memories.pop(deployment_id, None)
         self._alarms_ns.pop(deployment_id, None)
+        self._rests_until_s.pop(deployment_id, None)
 
     def _set_alarm(self, deployment_id: str, at_ns: int | None) -> None:
         if at_ns is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ from orchgit.state.snapshot import Snapshot
 logger = logging.getLogger(__name__)
 
 UNBLOCK_FAILED_S = 60.0
+REMEMBERED_MINUTES = 15
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Reign:
             self._applier.run(),
             self._reaper.run_canceled(),
             self._reaper.run_failed(),
-            self._unblock_failed(),
+            self._tend_blocked(),
             self.heartbeats.run(),
             self._deployments.run(),
             self._drainer.run(),
@@ -165,10 +167,15 @@ class Reign:
         self._drainer.take(batch)
         self._periodic.take(batch)
 
-    async def _unblock_failed(self) -> None:
+    async def _tend_blocked(self) -> None:
+        """Let the rejected try again, and forget changes that every snapshot has seen by now."""
+        indexes: deque[int] = deque(maxlen=REMEMBERED_MINUTES)
         while True:
             await self._clock.sleep(UNBLOCK_FAILED_S)
             self._intake.unblock_failed()
+            if len(indexes) == REMEMBERED_MINUTES:
+                self.blocked.prune(indexes[0])
+            indexes.append(self._state.store.watch.applied_index)
 
     async def _plan_rejected(self, node_id: str) -> None:
         """A plan's part for this node was refused; too often means the node is set aside."""

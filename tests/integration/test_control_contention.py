@@ -1,0 +1,109 @@
+"""Many workers and jobs on too little room: what is committed fits, and all comes to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from orchgit.errors import ConflictError
+from orchgit.model.node import NodeStatus
+from orchgit.model.plan import AllocStop, Plan, PlanResult
+from orchgit.replication.commands import RegisterNode
+from tests.integration.control_rig import Rig, agent_node, leader
+from tests.support.factories import make_job, make_placements
+
+
+async def hold(rig: Rig) -> Plan:
+    """The start of a plan of some job, with its evaluation held."""
+    await rig.register(make_job())
+    delivery = await rig.control.dequeue(("service",), 5.0)
+    assert delivery is not None
+    evaluation = delivery.evaluation
+    return Plan(
+        eval_id=evaluation.id,
+        eval_token=delivery.token,
+        namespace=evaluation.namespace,
+        job_id=evaluation.job_id,
+    )
+
+
+async def ready_node(rig: Rig, **fields: object) -> str:
+    node = agent_node(status=NodeStatus.READY, **fields)
+    await rig.state.propose(RegisterNode(node=node))
+    return node.id
+
+
+def test_workers_that_plan_at_once_never_over_commit_and_all_evaluations_end(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, contextlib.AsyncExitStack() as workers:
+            for _ in range(3):
+                await ready_node(rig, cpu_shares=1000)
+            evaluations = [await rig.register(make_job(count=4)) for _ in range(12)]
+            for _ in range(4):
+                await workers.enter_async_context(rig.worker())
+            for evaluation in evaluations:
+                await rig.evaluation_ends(evaluation.id)
+            with rig.store.snapshot() as snapshot:
+                placed = snapshot.allocations()
+            assert len(placed) == 30
+            assert rig.control.broker_stats()["blocked"] >= 4
+
+    asyncio.run(run())
+
+
+def test_plans_for_one_node_at_once_are_committed_until_it_is_full(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node_id = await ready_node(rig, cpu_shares=250)
+            plans = [await hold(rig) for _ in range(4)]
+            with rig.store.snapshot() as snapshot:
+                node = snapshot.node(node_id)
+                for plan in plans:
+                    job = snapshot.job(plan.namespace, plan.job_id)
+                    plan.placements = [make_placements(job, [node])]
+            results = await asyncio.gather(*(rig.control.submit_plan(plan) for plan in plans))
+            assert sum(bool(result.placements) for result in results) == 2
+            newest = max(result.alloc_index for result in results)
+            for result in results:
+                assert bool(result.placements) == (result.refresh_index == 0)
+                assert result.placements or result.refresh_index >= newest
+
+    asyncio.run(run())
+
+
+def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node_id = await ready_node(rig, cpu_shares=150)
+            first, second, third = [await hold(rig) for _ in range(3)]
+            with rig.store.snapshot() as snapshot:
+                node = snapshot.node(node_id)
+                jobs = [snapshot.job(p.namespace, p.job_id) for p in (first, second, third)]
+            first.placements = [make_placements(jobs[0], [node])]
+            done = await rig.control.submit_plan(first)
+            second.stops = [AllocStop(alloc_id=done.placements[0].alloc_ids[0], node_id=node_id)]
+            third.placements = [make_placements(jobs[2], [node])]
+            answers = [rig.control.submit_plan(plan) for plan in (second, third)]
+            results: list[PlanResult] = await asyncio.gather(*answers)
+            assert [result.refresh_index for result in results] == [0, 0]
+            assert len(results[1].placements[0]) == 1
+
+    asyncio.run(run())
+
+
+def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            plan = await hold(rig)
+            rig.control.nack(plan.eval_id, plan.eval_token)
+            with pytest.raises(ConflictError):
+                await rig.control.submit_plan(plan)
+            with pytest.raises(ConflictError):
+                await rig.control.store_evaluations(plan.eval_id, plan.eval_token, [])
+
+    asyncio.run(run())
