@@ -1,0 +1,125 @@
+"""The filter language: what matches, what is an error and where."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchgit.api.filters import FieldError, parse_filter
+from orchgit.errors import InvalidInputError
+from orchgit.model.job import ParameterizedJobConfig
+from tests.support.factories import make_job
+
+JOB = make_job(
+    id="web",
+    type="service",
+    priority=70,
+    datacenters=["dc1", "dc2"],
+    meta={"team": "blue", "the key": "v"},
+    parameterized_job=ParameterizedJobConfig(payload="required"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('ID == "web"', True),
+        ("ID == web", True),
+        ("ID == `web`", True),
+        ('ID != "web"', False),
+        ("Priority == 70", True),
+        ('Priority == "70"', True),
+        ("Priority != 71", True),
+        ("Stop == false", True),
+        ('ID matches "^w.b$"', True),
+        ('ID not matches "x"', True),
+        ('"dc1" in Datacenters', True),
+        ('"dc9" in Datacenters', False),
+        ('"dc9" not in Datacenters', True),
+        ('Datacenters contains "dc2"', True),
+        ('Datacenters not contains "dc9"', True),
+        ('ID contains "e"', True),
+        ('"team" in Meta', True),
+        ('Meta contains "team"', True),
+        ('Meta.team == "blue"', True),
+        ('Meta["the key"] == "v"', True),
+        ('"/Meta/team" == "blue"', True),
+        ('Meta.none == "x"', False),
+        ('Meta.none != "x"', True),
+        ("Meta is not empty", True),
+        ("Constraints is empty", True),
+        ("ParameterizedJob is not nil", True),
+        ("Periodic is nil", True),
+        ('ParameterizedJob.Payload == "required"', True),
+        ('Periodic.Spec == "x"', False),
+        ('ParentID == "" and ParameterizedJob is not nil', True),
+        ('ID == "x" or Priority == 70', True),
+        ('ID == "x" or Priority == 70 and Type == "batch"', False),
+        ('(ID == "x" or Priority == 70) and Type == "service"', True),
+        ('not ID == "x"', True),
+        ('not (ID == "web" or ID == "x")', False),
+        ('any TaskGroups as g { g.Name == "web" }', True),
+        ("all TaskGroups as g { g.Count == 5 }", False),
+        ("VersionTag is nil", True),
+        ('ID == "we\\"b"', False),
+    ],
+)
+def test_matches(text: str, expected: bool) -> None:
+    assert parse_filter(text)(JOB) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ID === x",
+        "ID ==",
+        "== x",
+        'ID == "open',
+        "(ID == x",
+        "ID == x)",
+        "ID == x and",
+        "ID is",
+        "ID is full",
+        "ID not == x",
+        'ID matches "("',
+        "",
+        "a b c",
+        "x" * 5000,
+    ],
+)
+def test_what_does_not_fit_is_an_error(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="failed to create result paginator"):
+        parse_filter(text)
+
+
+def test_an_error_says_where() -> None:
+    with pytest.raises(InvalidInputError, match=r"1:9 \(8\)"):
+        parse_filter("ID == x xor y == z")
+
+
+def test_an_unknown_field_is_an_error_only_when_looked_at() -> None:
+    predicate = parse_filter('Nope == "x"')
+    with pytest.raises(FieldError, match='struct field with name "Nope"'):
+        predicate(JOB)
+
+
+def test_fields_that_no_client_sees_cannot_be_asked_for() -> None:
+    for name in ("__class__", "job_modify_index", "__struct_fields__"):
+        with pytest.raises(InvalidInputError):
+            parse_filter(f'{name} == "x"')(JOB)
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=60))
+def test_any_text_is_a_filter_or_an_error_never_a_crash(text: str) -> None:
+    with contextlib.suppress(InvalidInputError):
+        parse_filter(text)(JOB)
+
+
+@settings(max_examples=50)
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters='"\\'), max_size=20))
+def test_a_quoted_value_is_compared_as_it_is(value: str) -> None:
+    assert parse_filter(f'ID == "{value}"')(make_job(id=value)) is True

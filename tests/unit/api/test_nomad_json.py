@@ -1,0 +1,52 @@
+"""Request bodies as clients write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.api import nomad_json
+from orchgit.errors import InvalidInputError
+from orchgit.model.node import NodePool
+from orchgit.model.source import Source
+from orchgit.model.volume import HostVolume
+
+
+def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
+    pool = nomad_json.decode(b'{"name":"gpu","DESCRIPTION":"d","Later":1}', NodePool)
+    assert (pool.name, pool.description) == ("gpu", "d")
+
+
+def test_keys_of_maps_belong_to_the_user() -> None:
+    pool = nomad_json.decode(b'{"Name":"x","Meta":{"Name":"1","name":"2"}}', NodePool)
+    assert pool.meta == {"Name": "1", "name": "2"}
+
+
+def test_keys_inside_lists_and_blocks_are_read_in_any_case_too() -> None:
+    body = b'{"name":"v","requestedcapabilities":[{"accessmode":"a","ATTACHMENTMODE":"b"}]}'
+    volume = nomad_json.decode(body, HostVolume)
+    assert volume.requested_capabilities[0].access_mode == "a"
+    source = nomad_json.decode(b'{"prune":{"maxsharepercent":7}}', Source)
+    assert source.prune.max_share_percent == 7
+
+
+def test_null_means_absent() -> None:
+    volume = nomad_json.decode(b'{"Name":null,"Parameters":null,"CapacityBytes":null}', HostVolume)
+    assert (volume.name, volume.parameters, volume.capacity_bytes) == ("", None, 0)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"  ", b"[]", b'"x"', b"{", b"{nope", b"\xff\xfe", b'{"Name": 1}']
+)
+def test_what_cannot_be_read_is_the_callers_mistake(body: bytes) -> None:
+    with pytest.raises(InvalidInputError, match="cannot read the request body"):
+        nomad_json.convert(nomad_json.decode_tree(body), NodePool)
+
+
+def test_a_value_of_the_wrong_type_names_its_place() -> None:
+    with pytest.raises(InvalidInputError, match=r"\$\.Prune\.Enabled"):
+        nomad_json.decode(b'{"prune":{"enabled":"yes"}}', Source)
+
+
+def test_ids_of_nested_objects_follow_from_their_names() -> None:
+    assert nomad_json.stable_uuid("a", "b") == nomad_json.stable_uuid("a", "b")
+    assert nomad_json.stable_uuid("a", "b") != nomad_json.stable_uuid("ab")
