@@ -8,6 +8,7 @@ environment, which must not be kept over a restart of the machine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import shutil
@@ -24,12 +25,11 @@ from agent.drivers.runtimes import Probe, find_runtime
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
-from agent.drivers.users import UserIds, resolve_user
+from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
 
-_DEFAULT_USER = "nobody"
 _ROOT = "root"
 _RUN_DIR = "/run/orchgit"
 
@@ -109,7 +109,7 @@ class ExecDriver(SupervisedDriver):
         return self._layout.stats(group_name(handle.key))
 
     def _user(self, task: TaskConfig) -> UserIds:
-        name = task.user or _DEFAULT_USER
+        name = task.user or DEFAULT_CHROOT_USER
         user = resolve_user(name)
         assert user is not None
         denied = self._options.denied_users
@@ -119,6 +119,12 @@ class ExecDriver(SupervisedDriver):
                 "exec.denied_users"
             )
         return user
+
+    async def close(self) -> None:
+        """Leave no empty directories behind; those in use stay."""
+        for directory in (self._run_dir / "bundles", self._run_dir / "state", self._run_dir):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
     # -- bundle --------------------------------------------------------------------------------
 

@@ -16,6 +16,10 @@ class UserIds(msgspec.Struct, frozen=True):
     groups: list[int]
 
 
+DEFAULT_CHROOT_USER = "nobody"
+"""Who a task in a chroot runs as when it names no user."""
+
+
 def resolve_user(user: str) -> UserIds | None:
     """`name`, `uid` or `uid:gid`; None for "" (the agent's own user)."""
     if not user:

@@ -1,32 +1,33 @@
 """The task's own directories: `local`, `secrets`, `tmp`, and `private` of the agent.
 
-Who may read the secrets depends on what the task sees of the node. A task of an isolated driver
-gets the directory mounted, and may run as any user of its image: the directory is open, and what
-keeps the node's other users out is the closed one around it. A task that sees the node's files
-reaches it by its path: it is its user's alone.
+Who may read the secrets depends on what the task sees of the node. A task in an image gets the
+directory mounted, and may run as any user of that image: the directory is open, and what keeps the
+node's other users out is the closed one around it. Any other task has it as its user's alone: one
+in a chroot has the task's directory as its root, which its user must be able to pass.
 """
 
 from __future__ import annotations
 
 import os
 
-from agent.drivers.users import resolve_user
+from agent.drivers.users import DEFAULT_CHROOT_USER, resolve_user
 from agent.hooks.base import SetupError, TaskSetup
 
+_BASE_MODES = {"none": 0o755, "chroot": 0o711, "image": 0o700}
 _MODES = {"local": 0o777, "tmp": 0o1777, "private": 0o700}
 
 
 async def prepare(setup: TaskSetup) -> None:
     base = setup.paths.task_dir
-    isolated = setup.isolation != "none"
+    in_image = setup.isolation == "image"
     try:
         if not base.is_dir():
             base.mkdir(parents=True, exist_ok=True)
-            base.chmod(0o700 if isolated else 0o755)
+            base.chmod(_BASE_MODES[setup.isolation])
         for name, mode in _MODES.items():
             _make(str(base / name), mode)
-        _make(str(setup.paths.secrets), 0o777 if isolated else 0o700)
-        if not isolated:
+        _make(str(setup.paths.secrets), 0o777 if in_image else 0o700)
+        if not in_image:
             _give_to_user(setup)
     except OSError as problem:
         raise SetupError(f"cannot make the directories of the task: {problem}") from None
@@ -42,6 +43,7 @@ def _make(path: str, mode: int) -> None:
 
 
 def _give_to_user(setup: TaskSetup) -> None:
-    user = resolve_user(setup.environment().interpolate.text(setup.task.user))
+    name = setup.environment().interpolate.text(setup.task.user)
+    user = resolve_user(name or (DEFAULT_CHROOT_USER if setup.isolation == "chroot" else ""))
     if user is not None:
         os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)

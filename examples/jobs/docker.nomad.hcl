@@ -6,6 +6,11 @@ variable "docker" {
   default = false
 }
 
+variable "image" {
+  type    = string
+  default = "busybox:1"
+}
+
 job "docker" {
   type = "service"
 
@@ -22,7 +27,7 @@ job "docker" {
       driver = "docker"
 
       config {
-        image        = "busybox:1"
+        image        = var.image
         command      = "/bin/busybox"
         args         = ["sh", "-c", "echo \"inside a container\"; exec /bin/busybox sleep 1000000"]
         network_mode = "host"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import docker_engine
 from tests.support.dev_server import DevServer, dev_server, git
 
 EXAMPLES = Path(__file__).parents[2] / "examples/jobs"
@@ -62,3 +64,51 @@ def test_clone_edit_push_as_the_readme_says(demo: DevServer, tmp_path: Path) -> 
     assert "Healthy after" in pushed
     found = demo.cli("status")
     assert "web" in found.out
+
+
+@pytest.mark.skipif(
+    shutil.which("crun") is None and shutil.which("runc") is None, reason="no OCI runtime"
+)
+def test_isolated_example_runs_as_nobody_in_its_own_pid_namespace(shared_dev: DevServer) -> None:
+    example = str(EXAMPLES / "isolated.nomad.hcl")
+    done = shared_dev.cli("job", "run", "-var", "isolated=true", example)
+    assert done.code == 0, done.text
+    [alloc] = shared_dev.wait_for(
+        "/v1/job/isolated/allocations",
+        lambda found: [each["ClientStatus"] for each in found] == ["complete"],
+    )
+    assert shared_dev.log(alloc["ID"], "probe") == "pid 1 as nobody\n"
+
+
+@docker_engine.needs_docker
+@pytest.mark.docker
+def test_docker_example_runs_in_a_container(tmp_path: Path) -> None:
+    engine = docker_engine.engine()
+    config = tmp_path / "agent.hcl"
+    config.write_text(
+        f'plugin "docker" {{\n  config {{\n    endpoint = "{engine.endpoint}"\n  }}\n}}\n'
+    )
+    with dev_server(tmp_path / "data", "-no-demo", "-config", str(config)) as server:
+        server.wait_for(
+            "/v1/nodes", lambda nodes: nodes[0]["Drivers"]["docker"]["Healthy"], timeout_s=30
+        )
+        done = server.cli(
+            *("job", "run", "-var", "docker=true", "-var", f"image={docker_engine.IMAGE}"),
+            str(EXAMPLES / "docker.nomad.hcl"),
+        )
+        assert done.code == 0, done.text
+        [alloc] = server.running_allocations("docker")
+        assert server.log(alloc["ID"], "box") == "inside a container\n"
+        with engine.client() as api:
+            [container] = api.containers()
+            server.kill9()
+            server.start()
+            [kept] = server.running_allocations("docker")
+            assert kept["ID"] == alloc["ID"]
+            assert [each["Id"] for each in api.containers()] == [container["Id"]]
+            stopped = server.cli("job", "stop", "-yes", "docker")
+            assert stopped.code == 0, stopped.text
+            server.wait_for(
+                f"/v1/allocation/{alloc['ID']}", lambda found: found["ClientStatus"] == "complete"
+            )
+            assert api.containers() == []
