@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from orchgit.api.call import Call
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
 from orchgit.api.request_metrics import RequestMetrics
-from orchgit.errors import NotLeaderError, OrchgitError, RefusedError
+from orchgit.errors import InvalidInputError, NotLeaderError, OrchgitError, RefusedError
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -70,9 +71,13 @@ async def _answer(each: Endpoint, call: Call) -> Response:
 
 
 def _error_response(error: Exception, call: Call) -> Response:
+    if isinstance(error, RecursionError):
+        error = InvalidInputError("cannot use the request: it is nested too deeply")
     status = status_of(error)
     if not isinstance(error, OrchgitError) and status >= 500:
-        _log.error("request failed", path=call.request.url.path, exc_info=error)
+        # As text: a richer report would show local variables, which may hold secrets.
+        trace = "".join(traceback.format_exception(error))
+        _log.error("request failed", path=call.request.url.path, trace=trace)
         return text_response("cannot answer: the server failed; its log says why", status)
     headers = {}
     if isinstance(error, MethodNotAllowedError):

@@ -1,0 +1,280 @@
+"""How the API behaves on the wire, on a real server without an agent."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import gzip
+import itertools
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from orchgit.api.call import MAX_BODY_BYTES
+from orchgit.services.node_operations import purge_node
+from orchgit.services.nodes import register_node
+from tests.support.factories import make_node
+from tests.support.server_rig import ServerRig, server_rig
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
+    with server_rig(tmp_path_factory.mktemp("http"), with_agent=False, num_schedulers=0) as found:
+        yield found
+
+
+@pytest.fixture
+def http(rig: ServerRig) -> httpx.Client:
+    return rig.http
+
+
+def new_id(prefix: str = "job") -> str:
+    return f"{prefix}-{next(_numbers)}"
+
+
+def job(job_id: str, **fields: Any) -> dict[str, Any]:
+    task = {"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
+    return {"ID": job_id, "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [task]}], **fields}
+
+
+def test_a_registered_job_reads_back_with_its_indexes(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    done = rig.register(job(job_id))
+    answer = http.get(f"/v1/job/{job_id}")
+    assert answer.json()["JobModifyIndex"] == done["JobModifyIndex"]
+    assert int(answer.headers["x-nomad-index"]) == answer.json()["ModifyIndex"]
+    assert answer.headers["x-nomad-knownleader"] == "true"
+    evaluation = http.get(f"/v1/evaluation/{done['EvalID']}").json()
+    assert evaluation["JobID"] == job_id
+
+
+def test_keys_of_a_job_are_read_in_any_case(http: httpx.Client) -> None:
+    job_id = new_id()
+    body = json.dumps({"Job": job(job_id, Meta={"Key": "v"})})
+    lower = body.replace('"TaskGroups"', '"taskgroups"').replace('"Job"', '"job"')
+    assert http.post("/v1/jobs", content=lower).status_code == 200
+    found = http.get(f"/v1/job/{job_id}").json()
+    assert found["TaskGroups"][0]["Name"] == "g"
+    assert found["Meta"] == {"Key": "v"}
+
+
+def test_a_caller_cannot_say_where_a_job_came_from(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    rig.register(job(job_id, Origin={"Source": "demo", "CommitID": "f" * 40}))
+    assert http.get(f"/v1/job/{job_id}").json()["Origin"] is None
+
+
+def test_job_ids_may_hold_slashes(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = f"{new_id()}/dispatch-1"
+    rig.register(job(job_id))
+    quoted = job_id.replace("/", "%2F")
+    for path in (job_id, quoted):
+        assert http.get(f"/v1/job/{path}").json()["ID"] == job_id
+        assert len(http.get(f"/v1/job/{path}/evaluations").json()) == 1
+
+
+def test_the_namespace_of_the_query_beats_the_bodys(http: httpx.Client) -> None:
+    name = new_id("ns")
+    assert http.put("/v1/namespace", json={"Name": name}).status_code == 200
+    job_id = new_id()
+    answer = http.put(
+        "/v1/jobs", params={"namespace": name}, json={"Job": job(job_id, Namespace="default")}
+    )
+    assert answer.status_code == 200
+    assert http.get(f"/v1/job/{job_id}").status_code == 404
+    assert http.get(f"/v1/job/{job_id}", params={"namespace": name}).status_code == 200
+    listed = http.get("/v1/jobs", params={"namespace": "*", "prefix": job_id}).json()
+    assert [each["Namespace"] for each in listed] == [name]
+
+
+def test_a_blocking_read_answers_when_its_object_changes(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    job_id = new_id()
+    rig.register(job(job_id))
+    before = http.get(f"/v1/job/{job_id}")
+    index = before.headers["x-nomad-index"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        params = {"index": index, "wait": "20s"}
+        waiting = pool.submit(httpx.get, f"{http.base_url}/v1/job/{job_id}", params=params)
+        rig.register(job(new_id()))  # another job does not end the wait
+        rig.register(job(job_id, Priority=60))
+        answer = waiting.result(timeout=10)
+    assert answer.json()["Priority"] == 60
+    assert int(answer.headers["x-nomad-index"]) > int(index)
+
+
+def test_a_blocking_read_ends_with_its_wait(http: httpx.Client) -> None:
+    index = http.get("/v1/deployments").headers["x-nomad-index"]
+    began_s = time.monotonic()
+    answer = http.get("/v1/deployments", params={"index": index, "wait": "150ms"})
+    assert 0.14 < time.monotonic() - began_s < 5
+    assert answer.headers["x-nomad-index"] == index
+
+
+def test_a_blocking_read_of_what_is_not_there_waits_for_it(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    job_id = new_id()
+    missing = http.get(f"/v1/job/{job_id}")
+    assert missing.status_code == 404
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        params = {"index": missing.headers["x-nomad-index"], "wait": "20s"}
+        waiting = pool.submit(httpx.get, f"{http.base_url}/v1/job/{job_id}", params=params)
+        rig.register(job(job_id))
+        assert waiting.result(timeout=10).status_code == 200
+
+
+def test_pages_hold_every_job_once(rig: ServerRig, http: httpx.Client) -> None:
+    prefix = new_id("page")
+    wanted = [f"{prefix}-{number}" for number in range(7)]
+    for job_id in wanted:
+        rig.register(job(job_id))
+    found: list[str] = []
+    params: dict[str, Any] = {"prefix": prefix, "per_page": 3}
+    while True:
+        answer = http.get("/v1/jobs", params=params)
+        found += [each["ID"] for each in answer.json()]
+        if "x-nomad-nexttoken" not in answer.headers:
+            break
+        params["next_token"] = answer.headers["x-nomad-nexttoken"]
+    assert found == wanted
+    newest = http.get("/v1/jobs", params={"prefix": prefix, "reverse": "true", "per_page": 1})
+    assert newest.json()[0]["ID"] == wanted[-1]
+
+
+def test_answers_are_compressed_and_indented_on_request(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    rig.register(job(job_id))
+    with http.stream("GET", f"/v1/job/{job_id}", headers={"accept-encoding": "gzip"}) as answer:
+        raw = b"".join(answer.iter_raw())
+    assert answer.headers["content-encoding"] == "gzip"
+    assert json.loads(gzip.decompress(raw))["ID"] == job_id
+    plain = http.get(f"/v1/job/{job_id}", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert http.get(f"/v1/job/{job_id}?pretty").text.startswith('{\n    "')
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PATCH", "/v1/jobs", 405),
+        ("DELETE", "/v1/jobs", 405),
+        ("PUT", "/v1/agent/self", 405),
+        ("GET", "/v1/nothing", 404),
+        ("POST", "/v1/nothing", 404),
+        ("GET", "/v1/jobs?region=mars", 500),
+        ("GET", "/v1/jobs?index=-1", 400),
+        ("GET", "/v1/jobs?index=1&wait=soon", 400),
+        ("GET", "/v1/jobs?per_page=x", 400),
+        ("GET", "/v1/job/x?version=x", 400),
+        ("GET", "/v1/jobs?filter=%28", 400),
+        ("GET", "/v1/client/stats?node_id=none", 404),
+        ("GET", "/v1/client/allocation/none/stats", 404),
+        ("GET", "/v1/event/stream?index=x", 400),
+    ],
+)
+def test_refusals_are_plain_text(http: httpx.Client, method: str, path: str, status: int) -> None:
+    answer = http.request(method, path)
+    assert answer.status_code == status
+    if answer.content:
+        assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_options_tells_the_methods(http: httpx.Client) -> None:
+    answer = http.options("/v1/jobs")
+    assert answer.status_code == 204
+    assert {"GET", "PUT", "POST", "OPTIONS"} <= set(answer.headers["allow"].split(", "))
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(rig: ServerRig) -> None:
+    host, _, port = rig.server.http_address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        head = f"PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
+        sock.sendall(head.encode())
+        assert b" 413 " in sock.recv(4096).partition(b"\r\n")[0]
+
+
+def test_a_chunked_body_beyond_the_limit_is_refused(rig: ServerRig) -> None:
+    host, _, port = rig.server.http_address.rpartition(":")
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(b"PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):  # the server may close while we still send
+            for _ in range(MAX_BODY_BYTES // 0x10000 + 1):
+                sock.sendall(chunk)
+        assert b" 413 " in sock.recv(4096).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b'{"Job": 1}',
+        b'{"Job": {"ID": 1}}',
+        b'{"Job": {"ID": "x", "TaskGroups": 1}}',
+        b'{"Job": {"ID": "x", "TaskGroups": [1]}}',
+        b'{"Job": {"ID": "x", "TaskGroups": [{"Count": "many"}]}}',
+        b'{"Job": {"ID": "x", "Priority": 1e400}}',
+        b'{"Job": ' + b"[" * 5000,
+        b'{"Job": {"ID": "x", "Meta": ' + b'{"a":' * 300 + b"1" + b"}" * 302,
+    ],
+)
+def test_a_malformed_job_is_a_clear_refusal(http: httpx.Client, body: bytes) -> None:
+    answer = http.put("/v1/jobs", content=body)
+    assert answer.status_code in (400, 500)
+    assert "the server failed" not in answer.text
+
+
+def test_the_event_stream_tells_what_happens(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    params = {"topic": f"Job:{job_id}"}
+    with http.stream("GET", "/v1/event/stream", params=params) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "{}"
+        rig.register(job(new_id()))
+        done = rig.register(job(job_id))
+        batch = json.loads(next(lines))
+    assert batch["Index"] >= done["Index"]
+    (event,) = batch["Events"]
+    assert (event["Topic"], event["Type"], event["Key"]) == ("Job", "JobRegistered", job_id)
+    assert event["Payload"]["Job"]["ID"] == job_id
+
+
+def test_the_event_stream_can_begin_in_the_past(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    done = rig.register(job(job_id))
+    params = {"topic": f"Job:{job_id}", "index": done["Index"]}
+    with http.stream("GET", "/v1/event/stream", params=params) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "{}"
+        assert json.loads(next(lines))["Events"][0]["Key"] == job_id
+
+
+def test_metrics_in_both_forms(http: httpx.Client) -> None:
+    http.get("/v1/jobs")
+    found = http.get("/v1/metrics").json()
+    assert any(each["Name"] == "nomad.raft.applied_index" for each in found["Gauges"])
+    text = http.get("/v1/metrics", params={"format": "prometheus"}).text
+    assert "nomad_raft_applied_index " in text
+    assert 'nomad_http_request_seconds_bucket{le="+Inf",method="GET",path="/v1/jobs"}' in text
+
+
+def test_no_answer_holds_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> None:
+    node = make_node(secret_id="5ec7e700-0000-4000-8000-000000000001")
+    rig.run(register_node(rig.server.services.world, node))
+    for path in ("/v1/nodes?resources=true", f"/v1/node/{node.id}", "/v1/metrics"):
+        assert node.secret_id not in http.get(path).text
+    leaked = http.get("/v1/nodes", params={"filter": f'SecretID == "{node.secret_id}"'})
+    assert leaked.json() == []
+    rig.run(purge_node(rig.server.services.world, node.id))

@@ -1,0 +1,93 @@
+"""A server's life: starting, stopping with readers waiting, starting again on the same data."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.server.config import ServerConfig
+from orchgit.server.server import Server
+from tests.support.server_rig import server_rig
+
+JOB = {
+    "ID": "kept",
+    "Type": "batch",
+    "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec"}]}],
+}
+
+
+def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        done = rig.register(JOB)
+        server_id = rig.server.facts.server_id
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        assert rig.http.get("/v1/job/kept").json()["JobModifyIndex"] == done["JobModifyIndex"]
+        assert rig.server.facts.server_id == server_id
+
+
+def test_stopping_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> None:
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        index = rig.http.get("/v1/jobs").headers["x-nomad-index"]
+        base = f"http://{rig.server.http_address}"
+        began = threading.Barrier(3)
+
+        def wait_for(path: str) -> None:
+            began.wait()
+            try:
+                with httpx.stream("GET", base + path, timeout=30) as answer:
+                    answer.read()
+            except httpx.TransportError:
+                return
+
+        paths = (f"/v1/jobs?index={index}&wait=5m", "/v1/event/stream")
+        readers = [threading.Thread(target=wait_for, args=(path,)) for path in paths]
+        for reader in readers:
+            reader.start()
+        began.wait()
+        rig.http.get("/v1/jobs")
+        began_s = time.monotonic()
+    assert time.monotonic() - began_s < rig.server.config.stop_timeout_s + 2
+    for reader in readers:
+        reader.join(10)
+        assert not reader.is_alive()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with server_rig(tmp_path / "one", with_agent=False, num_schedulers=0) as rig:
+        config = ServerConfig(data_dir=tmp_path / "two", http_bind=rig.server.http_address)
+        with pytest.raises(InvalidInputError, match=rig.server.http_address):
+            asyncio.run(Server(config).start())
+
+
+def test_two_servers_cannot_share_a_data_directory(tmp_path: Path) -> None:
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        other = ServerConfig(
+            data_dir=rig.server.config.data_dir,
+            http_bind="127.0.0.1:0",
+            rpc_bind="127.0.0.1:0",
+            num_schedulers=0,
+        )
+        with pytest.raises(RefusedError, match="another server"):
+            rig.run(Server(other).start())
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"http_bind": "nowhere"}, "http"),
+        ({"rpc_bind": "127.0.0.1:99999"}, "rpc"),
+        ({"num_schedulers": -1}, "num_schedulers"),
+        ({"enabled_schedulers": ("magic",)}, "magic"),
+    ],
+)
+def test_a_config_that_cannot_work_is_refused(
+    tmp_path: Path, change: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        ServerConfig(data_dir=tmp_path, **change)  # type: ignore[arg-type]
