@@ -16,6 +16,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.discovery import Discoverer, JobParser
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
+from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirrors import Mirrors
 from orchgit.gitops.previews import Preview, Previewer
 from orchgit.gitops.push import Forecaster, PushReceiver
@@ -58,7 +59,10 @@ class Gitops:
         applier = Applier(world)
         self.tracker = RolloutTracker(world, self.config.tracker)
         self._applier = applier
-        self._receiver = PushReceiver(self._git, applier, self.tracker, forecaster, self._memory)
+        self._maintenance = Maintenance(self._git)
+        self._receiver = PushReceiver(
+            self._git, applier, self.tracker, forecaster, self._memory, self._maintenance
+        )
         self._previewer = Previewer(applier, forecaster, limits)
         self._reverter = Reverter(world, applier)
         ports = ReconcilerPorts(
@@ -68,6 +72,7 @@ class Gitops:
             self.config.credentials,
             chance or random.Random(),  # noqa: S311 - jitter, no secret
             self._memory,
+            self._maintenance,
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(world, self.mirrors, self._git, self._receiver)
@@ -105,6 +110,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._maintenance.close()
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
         """Look at the source now; `force` tries a refused commit again."""

@@ -21,6 +21,7 @@ class Mirror:
     limits: GitLimits
     cache: TreeCache = field(default_factory=TreeCache)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    writes: int = 0
 
     def create(self) -> None:
         init_bare(self.path)

@@ -18,6 +18,7 @@ from orchgit.gitops.commit_plan import CommitPlan, Occasion
 from orchgit.gitops.discovery import JobKey
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
+from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirrors import Mirror
 from orchgit.gitops.push_text import Forecast, RolloutText, end_line, plan_lines, problem_lines
 from orchgit.gitops.quarantine import Quarantine
@@ -56,8 +57,10 @@ class PushReceiver:
         tracker: RolloutTracker,
         forecaster: Forecaster,
         memory: Callable[[str], SourceMemory],
+        maintenance: Maintenance,
     ) -> None:
         self._git = git
+        self._maintenance = maintenance
         self._applier = applier
         self._tracker = tracker
         self._forecaster = forecaster
@@ -83,6 +86,7 @@ class PushReceiver:
                 return PushResult([(c.ref, "not received") for c in request.commands], str(error))
             finally:
                 quarantine.discard()
+                self._maintenance.after_write(mirror)
 
     async def follow(self, rollout: Rollout, say: Say) -> None:
         """Tell how the rollout goes until it has ended."""

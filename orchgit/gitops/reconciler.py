@@ -20,6 +20,7 @@ from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.fetch import FETCHED_REF, GitCredential, update_mirror
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
+from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirrors import Mirror
 from orchgit.gitops.refs import is_commit_id
 from orchgit.gitops.repo import Repository
@@ -61,6 +62,7 @@ class ReconcilerPorts:
     credentials: Mapping[str, GitCredential]
     random: Random
     memory: Callable[[str], SourceMemory]
+    maintenance: Maintenance
 
 
 class SourceReconciler:
@@ -151,6 +153,7 @@ class SourceReconciler:
         )
         if commit_id == known:
             return commit_id
+        self._ports.maintenance.after_write(self._mirror)
         return self._mirror.open().resolve(FETCHED_REF)
 
     def _builtin_commit(self, source: Source) -> str | None:

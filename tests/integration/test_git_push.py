@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.maintenance import WRITES_BETWEEN, Maintenance
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -384,6 +386,21 @@ def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
         assert work.git("log", "-1", "--format=%s") == 'Revert "Two"'
         assert work.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
         work.commit({"web.hcl": batch_job("web", text="three")}, "Three")
+        assert (await work.push(rig.url("demo"))).returncode == 0
+
+    with_rig(tmp_path, body)
+
+
+def test_packs_of_many_pushes_are_put_together(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        for number in range(2 * WRITES_BETWEEN):
+            work.commit({"web.hcl": batch_job("web", text=str(number))})
+            answer = await work.push(rig.url("demo"), "detach")
+            assert answer.returncode == 0, answer.output
+        mirror = rig.gitops.mirrors.get("demo")
+        await Maintenance(GitProcess(tmp_path / "data" / "git", GitLimits())).pack(mirror)
+        assert len(list((mirror.path / "objects" / "pack").glob("*.pack"))) <= WRITES_BETWEEN
+        work.commit({"web.hcl": batch_job("web", text="after")})
         assert (await work.push(rig.url("demo"))).returncode == 0
 
     with_rig(tmp_path, body)
