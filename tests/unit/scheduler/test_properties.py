@@ -233,6 +233,21 @@ def _check_distinct(cluster: ListCluster, jobs: list[Job]) -> None:
                 assert max(racks.values(), default=0) <= 2
 
 
+def _check_counts(cluster: ListCluster, jobs: list[Job]) -> None:
+    """Never more than the count runs, canaries and unknown ones aside."""
+    for job in jobs:
+        group = job.task_groups[0]
+        live = [
+            a
+            for a in cluster.allocations_by_job("default", job.id)
+            if not a.is_terminal
+            and a.client_status != "unknown"
+            and not (a.deployment_status and a.deployment_status.canary)
+        ]
+        most = len(cluster.nodes) if job.type == "system" else group.count
+        assert len(live) <= most, [(a.name, a.client_status, a.node_id) for a in live]
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(start=worlds(), events=_EVENTS)
 def test_plans_keep_the_rules_through_any_history(
