@@ -13,8 +13,9 @@ from typing import Any
 from jobspec.errors import HclError
 from jobspec.evaluate import Scope, evaluate
 from jobspec.hcl.tree import Block, Body, Literal, Object
+from jobspec.locals import MAX_WEIGHT
 from jobspec.scalars import plain
-from jobspec.values import ConvertError
+from jobspec.values import ConvertError, weigh
 
 
 def decode_free(body: Body, scope: Scope, report: Callable[[HclError], None]) -> dict[str, Any]:
@@ -27,7 +28,10 @@ def decode_free(body: Body, scope: Scope, report: Callable[[HclError], None]) ->
             continue
         expr = attribute.expr
         try:
-            value = plain(expr.value if type(expr) is Literal else evaluate(expr, scope))
+            value = expr.value if type(expr) is Literal else evaluate(expr, scope)
+            if type(value) is not str and weigh(value, MAX_WEIGHT) > MAX_WEIGHT:
+                raise ConvertError(f"more than {MAX_WEIGHT} values in one argument")
+            value = plain(value)
             if value is not None:
                 result[attribute.name] = [value] if type(expr) is Object else value
         except ConvertError as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from jobspec.errors import Diagnostics, HclError
 from jobspec.evaluate import POISON, Scope, SilentError, evaluate
 from jobspec.hcl.tree import Attribute, Block, Traversal, walk
-from jobspec.values import Value
+from jobspec.values import Value, weigh
+
+MAX_WEIGHT = 100_000
 
 
 def collect_locals(blocks: list[Block], diagnostics: Diagnostics) -> dict[str, Attribute]:
@@ -34,7 +36,9 @@ def resolve_locals(
         failures: dict[str, HclError] = {}
         for name in _in_order(pending):
             try:
-                values[name] = evaluate(pending[name].expr, scope)
+                value = evaluate(pending[name].expr, scope)
+                _check_weight(pending[name], value)
+                values[name] = value
             except HclError as error:
                 failures[name] = error
         if len(failures) == len(pending):
@@ -44,6 +48,15 @@ def resolve_locals(
                     diagnostics.add(failure)
             return
         pending = {name: pending[name] for name in failures}
+
+
+def _check_weight(attribute: Attribute, value: Value) -> None:
+    if weigh(value, MAX_WEIGHT) > MAX_WEIGHT:
+        raise HclError(
+            f"Value too large: more than {MAX_WEIGHT} values in one local.",
+            attribute.start,
+            attribute.end,
+        )
 
 
 def _in_order(pending: dict[str, Attribute]) -> list[str]:

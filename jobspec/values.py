@@ -104,6 +104,25 @@ def mapping(value: Value) -> dict[str, Value] | None:
     return None
 
 
+def weigh(value: Value, limit: int) -> int:
+    """How many values there are in this one, all told; stops counting beyond the limit.
+
+    A value may hold another one twice without costing memory, but whoever walks it pays.
+    """
+    count = 0
+    waiting = [value]
+    while waiting and count <= limit:
+        current = waiting.pop()
+        count += 1
+        items = elements(current)
+        pairs = mapping(current)
+        if items is not None:
+            waiting.extend(items)
+        elif pairs is not None:
+            waiting.extend(pairs.values())
+    return count
+
+
 def is_null(value: Value) -> bool:
     return type(value) is Null
 

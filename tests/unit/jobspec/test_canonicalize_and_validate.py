@@ -149,7 +149,8 @@ def test_each_mistake_is_found_at_its_place() -> None:
     text = (
         'job "j" {\n  group "g" {\n    count = -1\n    restart {\n      mode = "forever"\n    }\n'
         '    task "t" {\n      driver = "exec"\n      resources {\n        memory = 1\n      }\n'
-        '      constraint {\n        attribute = "x"\n        operator = "~="\n        value = "y"\n'
+        '      constraint {\n        attribute = "x"\n        operator = "~="\n'
+        '        value = "y"\n'
         "      }\n    }\n  }\n}\n"
     )
     parsed = parse_job(text.encode(), filename="j.nomad.hcl")

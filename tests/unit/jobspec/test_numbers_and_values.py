@@ -36,6 +36,11 @@ def test_arithmetic_rounds_the_exact_result(left: Fraction, right: Fraction) -> 
         assert error <= abs(exact) / 2**511
 
 
+def test_halves_are_rounded_to_even() -> None:
+    assert numbers.normalize(2**512 + 1) == 2**512
+    assert numbers.normalize(2**512 + 3) == 2**512 + 4
+
+
 def test_decimal_fractions_add_up_as_written() -> None:
     third = numbers.parse("0.3")
     assert numbers.add(numbers.parse("0.1") or 0, numbers.parse("0.2") or 0) == third

@@ -134,6 +134,8 @@ def test_json_problems_have_places_too() -> None:
     text = '{\n  "job": {"x": {"group": {"g": {"count": "${1 + }"}}}}\n}\n'
     assert problems(text)[0].startswith("web.nomad.hcl:2:49: ")
     assert problems('{"job": {"x": {"name": "a\\n${b +}"}}}')[0].startswith("web.nomad.hcl:1:24: ")
+    two = '{"job": {"x": {\n"name": "a\\n${b}",\n"type": "\\t${c +}"}}}'
+    assert problems(two)[0].startswith("web.nomad.hcl:3:9: ")
     assert problems('{"job": [1,]}')[0].startswith("web.nomad.hcl:1:11: ")
 
 
