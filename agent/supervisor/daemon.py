@@ -28,6 +28,8 @@ SOCKET_NAME = "supervisor.sock"
 
 _IDLE_CHECK_S = 5.0
 _IDLE_CHECKS = 3
+_REACHABLE_CHECK_S = 2.0
+_LAST_WORDS_S = 0.5
 
 
 class RequestError(Exception):
@@ -67,6 +69,7 @@ class Daemon:
                 task.attach(self._boot)
         self._listener.listen(SOCKET_NAME)
         self.loop.call_later(_IDLE_CHECK_S, self._check_idle)
+        self.loop.call_later(_REACHABLE_CHECK_S, self._check_reachable)
         ready()
         self.loop.run()
 
@@ -205,6 +208,17 @@ class Daemon:
         if self._idle_checks >= _IDLE_CHECKS:
             self.loop.stop()
         self.loop.call_later(_IDLE_CHECK_S, self._check_idle)
+
+    def _check_reachable(self) -> None:
+        """Whose directory was deleted can never be asked anything again: what it runs would run on
+        unseen beside whatever replaces it, so it ends."""
+        if self._journal.is_there():
+            self.loop.call_later(_REACHABLE_CHECK_S, self._check_reachable)
+            return
+        print("ending all tasks: the directory was deleted", flush=True)
+        for task in list(self._tasks.values()):
+            task.kill()
+        self.loop.call_later(_LAST_WORDS_S, self.loop.stop)
 
 
 def _alive(task: Task) -> bool:

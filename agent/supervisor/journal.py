@@ -62,6 +62,13 @@ class Journal:
         self._fd, self._size = fd, len(data)
         self._compact_at = max(_COMPACT_BYTES, 2 * len(data))
 
+    def is_there(self) -> bool:
+        """False when the file was deleted, or another one has its name."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         os.close(self._fd)
 

@@ -41,6 +41,7 @@ def run(
             async with asyncio.timeout(60):
                 await scenario(driver)
         finally:
+            await driver.close()
             await supervisor.close()
 
     asyncio.run(body())

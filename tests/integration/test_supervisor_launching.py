@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 import signal
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
 from tests.support.supervised import (
+    TIMEOUT_S,
     kill_supervisor,
     output,
     run,
     runs,
     spec,
+    start_changed_supervisor,
     until,
     until_gone,
     until_output,
@@ -204,6 +207,24 @@ def test_deleted_log_directories_stop_neither_task_nor_supervisor(tmp_path: Path
         assert report.dropped_bytes == len("lost\n")
 
     run(tmp_path, scenario)
+
+
+def test_tasks_end_when_their_data_directory_is_deleted(tmp_path: Path) -> None:
+    """Nobody could stop them any more."""
+    start_changed_supervisor(
+        tmp_path, "daemon", "_REACHABLE_CHECK_S = 2.0", "_REACHABLE_CHECK_S = 0.05"
+    )
+
+    async def scenario() -> None:
+        client = SupervisorClient(tmp_path / "supervisor")
+        report = await client.start(spec(tmp_path, "trap '' TERM; sleep 1000; true"))
+        shutil.rmtree(tmp_path / "supervisor")
+        await client.close()
+        async with asyncio.timeout(TIMEOUT_S):
+            await until_gone(report.pid)
+            await until_gone(client.pid)
+
+    asyncio.run(scenario())
 
 
 def test_it_ends_when_nobody_needs_it_and_a_stopped_one_leaves_tasks_running(

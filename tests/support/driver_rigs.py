@@ -84,6 +84,7 @@ class ShellRig:
         try:
             yield drivers[self.name]
         finally:
+            await drivers[self.name].close()
             await supervisor.close()
 
 
