@@ -365,6 +365,32 @@ def test_what_others_changed_is_shown_and_put_right(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
+def test_a_job_registered_by_hand_is_taken_over_as_it_is(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await rig.add_source("other")
+        work.commit({"web.hcl": batch_job("web"), "keep.hcl": batch_job("keep")})
+        await work.push(rig.url("other"))
+        job = rig.job("web")
+        assert job is not None
+        by_hand = msgspec.structs.replace(job, origin=None, priority=50, meta={"a": "b"})
+        await rig.state.propose(RegisterJob(now_ns=1, upsert=JobUpsert(by_hand)))
+        by_hand = msgspec.structs.replace(by_hand, meta=None)
+        await rig.state.propose(RegisterJob(now_ns=1, upsert=JobUpsert(by_hand)))
+        version = getattr(rig.job("web"), "version", None)
+        mine = WorkTree(tmp_path / "mine")
+        mine.commit({"web.hcl": batch_job("web"), "b.hcl": batch_job("b")})
+        answer = await mine.push(rig.url("demo"))
+        assert answer.returncode == 0, answer.output
+        job = rig.job("web")
+        assert job is not None
+        assert (job.version, job.origin and job.origin.source) == (version, "demo")
+        assert job.origin is not None
+        mine.commit({"web.hcl": None})
+        assert "  - web: stop" in lines((await mine.push(rig.url("demo"))).output)
+
+    with_rig(tmp_path, body)
+
+
 def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web", text="one")}, "One")

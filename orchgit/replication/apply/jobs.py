@@ -114,6 +114,7 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
             "first"
         )
     if known is not None and same_spec(known, job):
+        _adopt(txn, known, job)
         return _result(known, changed=False)
     store_version(txn, job, known)
     if upsert.submission is not None:
@@ -127,6 +128,13 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
         txn.put_job_submission(job_text)
     effects.note(txn.index, "JobRegistered", job)
     return _result(job, changed=True)
+
+
+def _adopt(txn: WriteTxn, known: Job, job: Job) -> None:
+    """A source that wants a job just as it is becomes its keeper, without a new version."""
+    keeper = known.origin.source if known.origin is not None else ""
+    if job.origin is not None and job.origin.source != keeper:
+        txn.put_job(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
 
 
 def _result(job: Job, changed: bool) -> JobResult:
