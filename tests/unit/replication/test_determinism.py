@@ -15,6 +15,7 @@ import orchgit.replication.apply as apply_package
 import orchgit.state.tables as tables_package
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.node import DrainStrategy
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
@@ -92,20 +93,34 @@ ALLOCS = [f"alloc-{n}" for n in range(40)]
 
 def _job(name: str, priority: int) -> RegisterJob:
     job = make_job(id=name, priority=priority, count=2)
-    return RegisterJob(upsert=JobUpsert(job=job), evaluation=make_evaluation(job, id=EVALS[0]))
+    return RegisterJob(upsert=JobUpsert(job=job), evaluation=_evaluation(EVALS[0], name))
+
+
+def _evaluation(id_: str, name: str, **fields: object) -> Evaluation:
+    """An evaluation never changes its job."""
+    return make_evaluation(make_job(id=name), id=f"{id_} of {name}", **fields)
 
 
 def _plan(name: str, node: int, first: int, deployment: str, stop: int) -> ApplyPlan:
     job = make_job(id=name)
-    ids = ALLOCS[first : first + 2]
+    ids, eval_id = ALLOCS[first : first + 2], f"{EVALS[0]} of {name}"
     placements = make_placements(
-        job, [NODES[node]], 2, alloc_ids=ids, eval_id=EVALS[0], deployment_id=deployment
+        job,
+        [NODES[node]],
+        2,
+        alloc_ids=ids,
+        eval_id=eval_id,
+        deployment_id=deployment,
     )
     stops = [AllocStop(ALLOCS[stop], NODES[0].id, desired_description="stop")]
     made = make_deployment(job, id=deployment)
     result = PlanResult(placements=[placements], stops=stops, deployment=made)
     return ApplyPlan(
-        namespace="default", job_id=name, job_version=0, eval_id=EVALS[0], result=result
+        namespace="default",
+        job_id=name,
+        job_version=0,
+        eval_id=eval_id,
+        result=result,
     )
 
 
@@ -164,7 +179,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     ),
     st.builds(
         lambda id_, name, status: UpsertEvaluations(
-            evaluations=[make_evaluation(make_job(id=name), id=id_, status=status)]
+            evaluations=[_evaluation(id_, name, status=status)]
         ),
         st.sampled_from(EVALS),
         job_names,
@@ -172,7 +187,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     ),
     st.builds(
         lambda evals, allocs: DeleteEvaluations(eval_ids=evals, alloc_ids=allocs),
-        st.lists(st.sampled_from(EVALS), max_size=2),
+        st.lists(st.builds("{} of {}".format, st.sampled_from(EVALS), job_names), max_size=2),
         st.lists(alloc_ids, max_size=3),
     ),
     st.builds(
