@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
@@ -16,7 +17,13 @@ from orchgit.api.call import Call
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
 from orchgit.api.request_metrics import RequestMetrics
-from orchgit.errors import InvalidInputError, NotLeaderError, OrchgitError, RefusedError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotLeaderError,
+    OrchgitError,
+    RefusedError,
+)
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -63,6 +70,7 @@ async def _answer(each: Endpoint, call: Call) -> Response:
         if handler is None:
             raise MethodNotAllowedError(", ".join(each.methods))
         _check_region(call)
+        _check_origin(call)
         return await handler(call)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
@@ -91,6 +99,16 @@ def _check_region(call: Call) -> None:
     region = call.query.get("region")
     if region and region != call.context.server.region:
         raise RefusedError("No path to region")
+
+
+def _check_origin(call: Call) -> None:
+    """A page of another site must not change anything with the help of somebody's browser."""
+    headers = call.request.headers
+    origin = headers.get("origin")
+    if origin is None or call.request.method in ("GET", "HEAD"):
+        return
+    if urlsplit(origin).netloc != headers.get("host"):
+        raise NotAllowedError(f"cannot change anything for a page of {origin}: it is another site")
 
 
 def _preflight(each: Endpoint) -> Response:

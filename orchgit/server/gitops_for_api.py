@@ -54,7 +54,8 @@ class GitopsForApi:
         files: Sequence[tuple[str, bytes]],
         base_files: Sequence[tuple[str, bytes]] | None = None,
     ) -> Mapping[str, Any]:
-        preview = await self._gitops.preview_files(source, dict(files))
+        base = None if base_files is None else dict(base_files)
+        preview = await self._gitops.preview_files(source, dict(files), base)
         value: dict[str, Any] = msgspec.to_builtins(preview)
         for job in value["Jobs"]:
             job["Annotations"] = {"DesiredTGUpdates": job["DesiredTGUpdates"]}

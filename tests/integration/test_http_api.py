@@ -188,6 +188,15 @@ def test_refusals_are_plain_text(http: httpx.Client, method: str, path: str, sta
         assert answer.headers["content-type"].startswith("text/plain")
 
 
+def test_a_page_of_another_site_cannot_change_anything(http: httpx.Client) -> None:
+    body = {"Job": job(new_id())}
+    foreign = http.put("/v1/jobs", json=body, headers={"origin": "http://evil.example"})
+    assert foreign.status_code == 403
+    own = http.put("/v1/jobs", json=body, headers={"origin": str(http.base_url).rstrip("/")})
+    assert own.status_code == 200
+    assert http.get("/v1/jobs", headers={"origin": "http://evil.example"}).status_code == 200
+
+
 def test_options_tells_the_methods(http: httpx.Client) -> None:
     answer = http.options("/v1/jobs")
     assert answer.status_code == 204
