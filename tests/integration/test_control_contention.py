@@ -96,6 +96,27 @@ def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> 
     asyncio.run(run())
 
 
+def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node_id = await ready_node(rig, cpu_shares=250)
+            held, adding, replacing = [await hold(rig) for _ in range(3)]
+            with rig.store.snapshot() as snapshot:
+                node = snapshot.node(node_id)
+                jobs = [snapshot.job(p.namespace, p.job_id) for p in (held, adding, replacing)]
+            held.placements = [make_placements(jobs[0], [node])]
+            (old,) = (await rig.control.submit_plan(held)).placements
+            adding.placements = [make_placements(jobs[1], [node])]
+            replacing.stops = [AllocStop(alloc_id=old.alloc_ids[0], node_id=node_id)]
+            replacing.placements = [make_placements(jobs[2], [node], 2)]
+            answers = [rig.control.submit_plan(plan) for plan in (adding, replacing)]
+            added, replaced = await asyncio.gather(*answers)
+            assert added.placements
+            assert replaced.rejected_nodes == [node_id]
+
+    asyncio.run(run())
+
+
 def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:

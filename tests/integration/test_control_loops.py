@@ -10,7 +10,9 @@ import msgspec
 from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
+from orchgit.control.periodic import PeriodicDispatcher
 from orchgit.control.reign import ControlConfig
+from orchgit.ids import SequentialIds
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, EvalTrigger
@@ -20,9 +22,13 @@ from orchgit.model.node import DrainStrategy, NodeStatus
 from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
+    JobUpsert,
     RecordPeriodicLaunch,
+    RegisterJob,
     UpdateNodeDrain,
 )
+from orchgit.replication.events import AppliedBatch, Effects
+from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
@@ -33,6 +39,7 @@ from tests.support.factories import (
     make_job,
     make_task,
 )
+from tests.support.state import running_state
 
 ROLLING = UpdateStrategy(max_parallel=1, progress_deadline_ns=600 * SECOND_NS, auto_revert=True)
 
@@ -236,6 +243,31 @@ def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
             with rig.store.snapshot() as snapshot:
                 launched_ns = snapshot.periodic_launch("default", "report")
             assert found[-1].id == f"report/periodic-{launched_ns // SECOND_NS}"
+
+    asyncio.run(run())
+
+
+def test_a_launch_that_is_due_is_not_put_off_by_a_change_of_its_job(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with running_state(tmp_path, clock) as state:
+            dispatcher = PeriodicDispatcher(state, clock, SequentialIds())
+            job = hourly()
+            await state.propose(RegisterJob(upsert=JobUpsert(job)))
+            with state.store.snapshot() as snapshot:
+                dispatcher.restore(snapshot)
+            await clock.advance(3600)
+            changes = Changes()
+            changes.note(9, "jobs", [f"{job.namespace}/{job.id}"])
+            dispatcher.take(AppliedBatch(9, changes, Effects(), state.store.snapshot))
+            launched = state.subscribe()
+            task = asyncio.create_task(dispatcher.run())
+            async with asyncio.timeout(10):
+                batch = await anext(launched)
+            assert [each.triggered_by for each in batch.evaluations] == [EvalTrigger.PERIODIC_JOB]
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            launched.close()
 
     asyncio.run(run())
 
