@@ -12,7 +12,7 @@ from jobspec.rules.policies import (
     check_scaling,
     check_update,
 )
-from jobspec.rules.services import check_group_services
+from jobspec.rules.services import check_group_services, check_script_checks
 from jobspec.rules.targets import check_affinities, check_constraints, check_spreads
 from jobspec.rules.tasks import check_task
 from orchgit.model.group import TaskGroup
@@ -29,7 +29,11 @@ def check_group(findings: Findings, group: TaskGroup, job: Job) -> None:
     _old_disconnect(findings, group)
     if group.disconnect is not None:
         inner = findings.at("Disconnect")
-        check_disconnect(inner, group.disconnect, job.type)
+        translated = (
+            group.max_client_disconnect_ns is not None
+            and group.stop_after_client_disconnect_ns is not None
+        )
+        check_disconnect(inner, group.disconnect, job.type, translated)
         findings.include(inner)
     check_constraints(findings, group.constraints)
     _targets(findings, group, job)
@@ -150,6 +154,9 @@ def _shared(findings: Findings, group: TaskGroup, job: Job) -> None:
     inner = findings.at()
     check_group_services(inner, group)
     findings.nest("Task group service validation failed", inner)
+    inner = findings.at()
+    check_script_checks(inner, group)
+    findings.nest("Task group service check validation failed", inner)
     if group.scaling is not None:
         inner = findings.at("Scaling")
         check_scaling(inner, group.scaling, group.count, job.type)

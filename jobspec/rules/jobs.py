@@ -137,6 +137,6 @@ def _parameterized(findings: Findings, config: ParameterizedJobConfig, job_type:
     inner.check(
         bool(both),
         "Required and optional meta keys should be disjoint. Following keys exist in both: "
-        f"[{' '.join(quoted(key) for key in both)}]",
+        f"[{' '.join(both)}]",
     )
     findings.nest("", inner)

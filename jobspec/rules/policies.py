@@ -203,15 +203,15 @@ def check_migrate(findings: Findings, migrate: MigrateStrategy) -> None:
     )
     findings.check(
         migrate.health_check not in ("checks", "task_states"),
-        f"HealthCheck must be one of checks or task_states: {quoted(migrate.health_check)}",
+        f"Invalid HealthCheck: {quoted(migrate.health_check)}",
         "HealthCheck",
     )
     findings.check(
-        health < 0, f"MinHealthyTime is {to_text(health)} but must be >= 0", "MinHealthyTime"
+        health < 0, f"MinHealthyTime is {to_text(health)} and must be >= 0", "MinHealthyTime"
     )
     findings.check(
         deadline < 0,
-        f"HealthyDeadline is {to_text(deadline)} but must be >= 0",
+        f"HealthyDeadline is {to_text(deadline)} and must be >= 0",
         "HealthyDeadline",
     )
     findings.check(
@@ -219,19 +219,24 @@ def check_migrate(findings: Findings, migrate: MigrateStrategy) -> None:
     )
 
 
-def check_disconnect(findings: Findings, disconnect: DisconnectStrategy, job_type: str) -> None:
+def check_disconnect(
+    findings: Findings, disconnect: DisconnectStrategy, job_type: str, translated: bool
+) -> None:
+    """`translated`: the block was made of the older fields, of which both may be set."""
     stop_ns = disconnect.stop_on_client_after_ns
-    findings.check(
-        stop_ns is not None and job_type not in ("service", "batch"),
-        "stop_on_client_after cannot be used with system or sysbatch jobs",
-        "StopOnClientAfter",
-    )
+    if stop_ns is not None:
+        findings.check(stop_ns < 0, "stop_after cannot be a negative duration", "StopOnClientAfter")
+        findings.check(
+            job_type not in ("service", "batch"),
+            "stop_after can only be used with service or batch jobs",
+            "StopOnClientAfter",
+        )
     findings.check(
         disconnect.lost_after_ns < 0, "lost_after cannot be a negative duration", "LostAfter"
     )
     findings.check(
-        stop_ns is not None and stop_ns < 0,
-        "stop_on_client_after cannot be a negative duration",
+        stop_ns is not None and disconnect.lost_after_ns != 0 and not translated,
+        "Disconnect cannot be configured with both lost_after and stop_after",
         "StopOnClientAfter",
     )
     findings.check(

@@ -38,8 +38,9 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
     repeated: list[str] = []
     for index, service in enumerate(group.services or ()):
         inner = findings.at("Services", index)
-        _service(inner, service, group)
+        _service(inner, service)
         findings.nest(f"Service[{index}] {service.name} validation failed", inner)
+        _check_tasks(findings, service, group, index)
         _note_repeated(service, "group", seen, repeated)
     for task in group.tasks:
         for service in task.services or ():
@@ -51,6 +52,34 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
         "Multiple service providers used: task group services must use the same provider",
         "Services",
     )
+
+
+def _check_tasks(findings: Findings, service: Service, group: TaskGroup, index: int) -> None:
+    known = {task.name for task in group.tasks}
+    for at, check in enumerate(service.checks or ()):
+        findings.check(
+            bool(check.task_name) and check.task_name not in known,
+            f"Check {check.name} invalid: refers to non-existent task {check.task_name}",
+            "Services",
+            index,
+            "Checks",
+            at,
+        )
+
+
+def check_script_checks(findings: Findings, group: TaskGroup) -> None:
+    """A script runs in a task, so it must be said in which."""
+    for index, service in enumerate(group.services or ()):
+        for at, check in enumerate(service.checks or ()):
+            findings.check(
+                check.type == "script" and not check.task_name and not service.task_name,
+                f"Service [{group.name}]->{service.name} or Check {check.name} must specify task "
+                "parameter",
+                "Services",
+                index,
+                "Checks",
+                at,
+            )
 
 
 def _note_repeated(
@@ -65,7 +94,7 @@ def _note_repeated(
 def check_task_services(findings: Findings, task: Task) -> None:
     for index, service in enumerate(task.services or ()):
         inner = findings.at("Services", index)
-        _service(inner, service, None)
+        _service(inner, service)
         findings.nest(f"Service[{index}] {service.name} validation failed", inner)
         findings.check(
             service.connect is not None,
@@ -76,7 +105,7 @@ def check_task_services(findings: Findings, task: Task) -> None:
         )
 
 
-def _service(findings: Findings, service: Service, group: TaskGroup | None) -> None:
+def _service(findings: Findings, service: Service) -> None:
     name = re.sub(r"\$\{[^}]*\}", "ENV-VAR", service.name)
     findings.check(
         not _NAME.fullmatch(name),
@@ -104,7 +133,7 @@ def _service(findings: Findings, service: Service, group: TaskGroup | None) -> N
     if service.provider == "nomad":
         _nomad_service(findings, service)
     elif service.provider in ("", "consul"):
-        _consul_service(findings, service, group)
+        _consul_service(findings, service)
     else:
         findings.add(
             f'Service provider must be "consul" or "nomad"; not {quoted(service.provider)}',
@@ -151,8 +180,7 @@ def _nomad_check_problem(check: ServiceCheck) -> str | None:
     return None
 
 
-def _consul_service(findings: Findings, service: Service, group: TaskGroup | None) -> None:
-    known = {task.name for task in group.tasks} if group is not None else None
+def _consul_service(findings: Findings, service: Service) -> None:
     for index, check in enumerate(service.checks or ()):
         place = ("Checks", index)
         if (
@@ -164,11 +192,6 @@ def _consul_service(findings: Findings, service: Service, group: TaskGroup | Non
                 f"Check {check.name} invalid: check requires a port but neither check nor service "
                 f"{quoted(service.name)} have a port",
                 *place,
-            )
-            continue
-        if known is not None and check.task_name and check.task_name not in known:
-            findings.add(
-                f"Check {check.name} invalid: refers to non-existent task {check.task_name}", *place
             )
             continue
         _check(findings, check, service, index)
