@@ -245,11 +245,10 @@ class TaskRunner:
 
     async def _start(self, config: TaskConfig) -> TaskHandle | None:
         """None when the task was ended meanwhile: a start may take as long as an image's pull."""
-        record = msgspec.structs.replace(
+        self.record = msgspec.structs.replace(
             self.record, attempt=config.attempt, starting=True, handle=None, next_start_ns=0
         )
-        await self._node.local.start_task(self._context.alloc.id, self.name, record)
-        self.record = record
+        await self._node.local.start_task(self._context.alloc.id, self.name, self.record)
         starting = asyncio.ensure_future(self._driver().start_task(config))
         interrupt = asyncio.ensure_future(self._interrupt.wait())
         try:
