@@ -6,17 +6,18 @@ Every mistake is an HclError at the range of the part that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobspec import numbers, runtime_text
-from jobspec.errors import HclError, did_you_mean
+from jobspec.errors import HclError
 from jobspec.hcl import tree
+from jobspec.indexing import index_at, walk_steps
 from jobspec.numbers import NULL, Null
+from jobspec.scope import POISON, Scope, SilentError
 from jobspec.values import (
     ConvertError,
     List,
-    Map,
     SetOf,
     Value,
     convert,
@@ -31,59 +32,9 @@ from jobspec.values import (
     unify,
 )
 
+__all__ = ["MAX_STRING", "POISON", "Scope", "SilentError", "evaluate", "iterate"]
+
 MAX_STRING = 8 * 1024 * 1024
-MAX_ITERATIONS = 200_000
-"""How many times the for-expressions and splats of one file may go round, all together."""
-
-
-class SilentError(HclError):
-    """A follow-up of a mistake that was reported already."""
-
-
-class Poison:
-    """Stands for a variable or local whose own mistake was reported."""
-
-
-POISON = Poison()
-
-
-class Scope:
-    """Names that an expression may use, inner ones first; `calls` evaluates function calls."""
-
-    __slots__ = ("calls", "names", "outer", "runtime", "text", "turns")
-
-    def __init__(
-        self,
-        names: Mapping[Any, Value],
-        text: str,
-        calls: Callable[[tree.Call, Scope], Value],
-        outer: Scope | None = None,
-        runtime: bool = True,
-    ) -> None:
-        self.names = names
-        self.text = text
-        self.calls = calls
-        self.outer = outer
-        self.runtime = runtime
-        self.turns: list[int] = [0] if outer is None else outer.turns
-
-    def inner(self, names: Mapping[Any, Value]) -> Scope:
-        return Scope(names, self.text, self.calls, self, self.runtime)
-
-    def turn(self, node: tree.Node) -> None:
-        """Count one iteration; raises HclError when there were too many in the file."""
-        self.turns[0] += 1
-        if self.turns[0] > MAX_ITERATIONS:
-            message = f"Too many iterations: more than {MAX_ITERATIONS} in this file."
-            raise HclError(message, node.start, node.end)
-
-    def find(self, name: Any) -> Value | None:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.outer
-        return None
 
 
 def evaluate(node: tree.Node, scope: Scope) -> Value:
@@ -140,90 +91,17 @@ def _traversal(node: tree.Traversal, scope: Scope) -> Value:
         return runtime_text.source_of(scope.text, node.start, node.end)
     if not node.steps and type(value) is dict and POISON in value.values():
         raise SilentError("", node.start, node.end)
-    return _walk(value, node.steps)
+    return walk_steps(value, node.steps)
 
 
 def _relative(node: tree.Relative, scope: Scope) -> Value:
-    return _walk(evaluate(node.source, scope), node.steps)
-
-
-def _walk(value: Value, steps: list[tree.Step]) -> Value:
-    for step in steps:
-        if step.is_attr:
-            value = _attribute(value, step)
-        else:
-            value = _index_of(value, step.key, step.start, step.end)
-        if value is POISON:
-            raise SilentError("", step.start, step.end)
-    return value
-
-
-def _attribute(value: Value, step: tree.Step) -> Value:
-    pairs = mapping(value)
-    name = step.key
-    if pairs is not None:
-        if name in pairs:
-            return pairs[name]
-        if type(value) is Map:
-            message = (
-                f'Missing map element: this map does not have an element with the key "{name}".'
-            )
-        else:
-            message = (
-                f'Unsupported attribute: this object does not have an attribute named "{name}".'
-            )
-        raise HclError(message, step.start, step.end, did_you_mean(name, pairs))
-    if type(value) is Null:
-        message = "Attempt to get attribute from null value: it does not have any attributes."
-    elif elements(value) is not None:
-        message = f'Unsupported attribute: cannot access "{name}" on a {_kind(value)}.'
-    else:
-        message = "Unsupported attribute: this value does not have any attributes."
-    raise HclError(message, step.start, step.end)
-
-
-def _kind(value: Value) -> str:
-    return type_name(type_of(value))
+    return walk_steps(evaluate(node.source, scope), node.steps)
 
 
 def _index(node: tree.Index, scope: Scope) -> Value:
     collection = evaluate(node.collection, scope)
     key = evaluate(node.key, scope)
-    return _index_of(collection, key, node.open, node.end)
-
-
-def _index_of(collection: Value, key: Value, start: int, end: int) -> Value:
-    if type(collection) is Null:
-        raise HclError("Attempt to index null value.", start, end)
-    if type(key) is Null:
-        raise HclError("Invalid index: can't use a null value as an indexing key.", start, end)
-    try:
-        return index_value(collection, key)
-    except ConvertError as error:
-        raise HclError(f"Invalid index: {error}.", start, end) from None
-
-
-def index_value(collection: Value, key: Value) -> Value:
-    """`collection[key]`; raises ConvertError saying why there is none."""
-    pairs = mapping(collection)
-    if pairs is not None:
-        text = to_string(key)
-        if text not in pairs:
-            raise ConvertError("the given key does not identify an element in this collection")
-        return pairs[text]
-    if type(collection) is SetOf:
-        raise ConvertError("elements of a set have no index or key")
-    items = elements(collection)
-    if items is None:
-        raise ConvertError("this value does not have any indices")
-    number = to_number(key)
-    if type(number) is not int:
-        raise ConvertError("a whole number is required")
-    if number < 0:
-        raise ConvertError("a negative number is not a valid index for a sequence")
-    if number >= len(items):
-        raise ConvertError("the given index is not less than the length of the collection")
-    return items[number]
+    return index_at(collection, key, node.open, node.end)
 
 
 def _splat(node: tree.Splat, scope: Scope) -> Value:
@@ -467,7 +345,8 @@ def iterate(collection: Value, node: tree.Node, use: str) -> Iterator[tuple[Valu
     items = elements(collection)
     if items is None:
         raise HclError(
-            f"Iteration over non-iterable value: a {_kind(collection)} cannot be {use}.",
+            "Iteration over non-iterable value: a value of type "
+            f"{type_name(type_of(collection))} cannot be {use}.",
             node.start,
             node.end,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jobspec.evaluate import index_value
 from jobspec.functions.signature import (
     ArgumentError,
     Function,
@@ -13,6 +12,7 @@ from jobspec.functions.signature import (
     num,
     text,
 )
+from jobspec.indexing import index_value
 from jobspec.numbers import Number
 from jobspec.values import (
     ConvertError,
