@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
+from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -60,16 +62,43 @@ def wait_parameters(call: Call) -> tuple[int, float]:
 
 
 async def answer_list(
-    call: Call, tables: Sequence[str], read: Callable[[Snapshot], Any]
+    call: Call,
+    tables: Sequence[str],
+    read: Callable[[Snapshot], Any],
+    *,
+    in_thread: bool = False,
 ) -> Response:
-    """A list whose index is that of its tables. `read` may return (value, extra headers)."""
-    value, index = await blocking_read(
-        call, tables, lambda snapshot: (read(snapshot), snapshot.table_index(*tables))
-    )
-    headers = None
-    if isinstance(value, tuple):
-        value, headers = value
-    return call.answer(value, index=index, headers=headers, read=True)
+    """A list whose index is that of its tables. `read` may return (value, extra headers).
+
+    `in_thread` is for lists that may be long: the event loop goes on meanwhile.
+    """
+    snapshot = await _moved_snapshot(call, tables)
+
+    def answer() -> Response:
+        with snapshot:
+            value, index = read(snapshot), snapshot.table_index(*tables)
+        value, headers = value if isinstance(value, tuple) else (value, None)
+        return call.answer(value, index=index, headers=headers, read=True)
+
+    return await asyncio.to_thread(answer) if in_thread else answer()
+
+
+async def _moved_snapshot(call: Call, tables: Sequence[str]) -> Snapshot:
+    """A snapshot in which `tables` are beyond the request's index, or the one at the wait's end.
+
+    The list itself is not read before that.
+    """
+    min_index, wait_s = wait_parameters(call)
+    store, clock = call.world.state.store, call.world.clock
+    deadline_s = clock.monotonic_s() + wait_s
+    while True:
+        snapshot = store.snapshot()
+        remaining_s = deadline_s - clock.monotonic_s()
+        if not min_index or snapshot.table_index(*tables) > min_index or remaining_s <= 0:
+            return snapshot
+        seen = snapshot.index
+        snapshot.close()
+        await store.watch.wait(tables, max(seen, min_index), remaining_s)
 
 
 async def answer_object(
@@ -78,10 +107,13 @@ async def answer_object(
     read: Callable[[Snapshot], Any],
     missing: str,
     shown: Callable[[Any], Any] = lambda found: found,
+    *,
+    key: str = "",
 ) -> Response:
     """One object; its index is its own `modify_index`, or its table's where there is none.
 
-    `read` returns None for what is not there: 404 with the text `missing`.
+    `read` returns None for what is not there: 404 with the text `missing`. With the object's `key`
+    in the first table, changes of other objects do not wake the reader.
     """
 
     def indexed(snapshot: Snapshot) -> tuple[Any, int]:
@@ -89,7 +121,8 @@ async def answer_object(
         own = getattr(found, "modify_index", 0)
         return found, own or snapshot.table_index(*tables)
 
-    value, index = await blocking_read(call, tables, indexed)
+    targets = [target(tables[0], key), *tables[1:]] if key else tables
+    value, index = await blocking_read(call, targets, indexed)
     if value is None:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response(missing, 404, headers)

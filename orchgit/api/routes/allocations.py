@@ -30,7 +30,7 @@ async def list_allocations(call: Call) -> Response:
         chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 
-    return await answer_list(call, ("allocations",), read)
+    return await answer_list(call, ("allocations",), read, in_thread=True)
 
 
 def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
@@ -43,7 +43,9 @@ async def read_allocation(call: Call) -> Response:
         found = snapshot.allocation(call.path["alloc_id"])
         return with_job(snapshot, found) if found else None
 
-    return await answer_object(call, ("allocations",), read, "alloc not found")
+    return await answer_object(
+        call, ("allocations",), read, "alloc not found", key=call.path["alloc_id"]
+    )
 
 
 async def stop(call: Call) -> Response:

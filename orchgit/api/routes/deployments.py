@@ -60,7 +60,9 @@ async def read_deployment(call: Call) -> Response:
     def read(snapshot: Snapshot) -> Deployment | None:
         return snapshot.deployment(call.path["id"])
 
-    return await answer_object(call, ("deployments",), read, "deployment not found", shown)
+    return await answer_object(
+        call, ("deployments",), read, "deployment not found", shown, key=call.path["id"]
+    )
 
 
 def shown(deployment: Deployment) -> Any:
@@ -79,6 +81,7 @@ async def allocations(call: Call) -> Response:
             alloc_stub(each)
             for each in in_order_of_creation(snapshot.allocations_by_deployment(call.path["id"]))
         ],
+        in_thread=True,
     )
 
 

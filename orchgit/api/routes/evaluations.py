@@ -26,7 +26,7 @@ async def list_evaluations(call: Call) -> Response:
         chosen, headers = page.apply(_chosen(call, snapshot), by_index)
         return [explained(snapshot, each) for each in chosen], headers
 
-    return await answer_list(call, ("evaluations",), read)
+    return await answer_list(call, ("evaluations",), read, in_thread=True)
 
 
 def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
@@ -64,7 +64,8 @@ async def read_evaluation(call: Call) -> Response:
         found = explained(snapshot, found)
         return replace(found, related_evals=_related(snapshot, found)) if related else found
 
-    return await answer_object(call, ("evaluations",), read, "eval not found")
+    key = "" if related else call.path["eval_id"]
+    return await answer_object(call, ("evaluations",), read, "eval not found", key=key)
 
 
 def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
@@ -113,6 +114,7 @@ async def allocations(call: Call) -> Response:
             alloc_stub(each)
             for each in in_order_of_creation(snapshot.allocations_by_eval(call.path["eval_id"]))
         ],
+        in_thread=True,
     )
 
 

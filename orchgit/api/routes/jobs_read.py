@@ -15,6 +15,7 @@ from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub, job_stub, shown_job, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
+from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
 _LIST_TABLES = ("jobs", "allocations")
@@ -35,7 +36,7 @@ async def list_jobs(call: Call) -> Response:
         ]
         return stubs, headers
 
-    return await answer_list(call, _LIST_TABLES, read)
+    return await answer_list(call, _LIST_TABLES, read, in_thread=True)
 
 
 async def read_job(call: Call) -> Response:
@@ -46,7 +47,8 @@ async def read_job(call: Call) -> Response:
             return snapshot.job_version(call.namespace, job_id, call.number("version"))
         return snapshot.job(call.namespace, job_id)
 
-    return await answer_object(call, ("jobs",), read, "job not found", shown_job)
+    key = job_key(call.namespace, job_id)
+    return await answer_object(call, ("jobs",), read, "job not found", shown_job, key=key)
 
 
 async def summary(call: Call) -> Response:
@@ -71,7 +73,7 @@ async def allocations(call: Call) -> Response:
             found = [each for each in found if each.create_index >= job.create_index]
         return [alloc_stub(each) for each in in_order_of_creation(found)]
 
-    return await answer_list(call, ("allocations",), read)
+    return await answer_list(call, ("allocations",), read, in_thread=True)
 
 
 async def evaluations(call: Call) -> Response:

@@ -27,7 +27,7 @@ async def statuses(call: Call) -> Response:
         chosen, headers = page.apply(found, job_token)
         return [_status(snapshot, job) for job in chosen], headers
 
-    return await answer_list(call, ("jobs", "allocations", "deployments"), read)
+    return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
 
 
 async def chosen_statuses(call: Call) -> Response:

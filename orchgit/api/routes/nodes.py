@@ -37,7 +37,7 @@ async def list_nodes_of(call: Call, pool: str | None) -> Response:
         chosen, headers = page.apply(found, lambda each: each.id, shown_node)
         return [node_stub(each, resources, with_os) for each in chosen], headers
 
-    return await answer_list(call, ("nodes",), read)
+    return await answer_list(call, ("nodes",), read, in_thread=True)
 
 
 async def read_node(call: Call) -> Response:
@@ -45,7 +45,7 @@ async def read_node(call: Call) -> Response:
         found = snapshot.node(call.path["node_id"])
         return shown_node(found) if found else None
 
-    return await answer_object(call, ("nodes",), read, "node not found")
+    return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
 
 
 async def allocations(call: Call) -> Response:
@@ -55,7 +55,7 @@ async def allocations(call: Call) -> Response:
         found = in_order_of_creation(snapshot.allocations_by_node(call.path["node_id"]))
         return [with_job(snapshot, each) for each in found]
 
-    return await answer_list(call, ("allocations",), read)
+    return await answer_list(call, ("allocations",), read, in_thread=True)
 
 
 async def drain(call: Call) -> Response:
