@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.log import LOG
 from orchgit.gitops.rollout_rules import SETTLED, JobView, judge_job, judge_rollout
 from orchgit.model.deployment import Deployment
@@ -45,9 +45,19 @@ class RolloutTracker:
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
         self._news = asyncio.Condition()
+        self._running = True
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled; those who follow a rollout then hear that it goes on without them."""
+        self._running = True
+        try:
+            await self._judge_forever()
+        finally:
+            self._running = False
+            async with self._news:
+                self._news.notify_all()
+
+    async def _judge_forever(self) -> None:
         while True:
             started_s = self._world.clock.monotonic_s()
             try:
@@ -112,11 +122,14 @@ class RolloutTracker:
         return self._world.clock.monotonic_s() - last_s >= self._config.record_interval_s
 
     async def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
-        """The rollout's states as they are judged, up to and including the last."""
+        """The rollout's states as they are judged, up to and including the last. Raises
+        UnavailableError when this server stops or is no longer the leader."""
         seen: Rollout | None = None
         while not rollout.is_terminal:
             async with self._news:
                 while (now := self._latest.get(rollout.id)) is None or now is seen:
+                    if not self._running:
+                        raise UnavailableError("this server stopped following rollouts")
                     await self._news.wait()
             seen = rollout = now
             yield now

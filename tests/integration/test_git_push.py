@@ -271,6 +271,21 @@ def test_links_and_submodules_are_not_followed(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
+def test_a_malformed_object_is_refused(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        tree = work.git("rev-parse", "HEAD^{tree}")
+        raw = tmp_path / "commit"
+        raw.write_text(f"tree {tree}\nauthor nobody\ncommitter nobody\n\nBad\n")
+        bad = work.git("hash-object", "-t", "commit", "-w", "--literally", str(raw))
+        answer = await work.push(rig.url("demo"), ref=f"{bad}:refs/heads/main")
+        assert answer.returncode != 0
+        assert "cannot receive this push" in answer.output
+        assert rig.gitops.mirrors.get("demo").open().refs() == {}
+
+    with_rig(tmp_path, body)
+
+
 def test_what_is_no_push(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("mirror", kind="remote", url="file:///nowhere")
@@ -389,6 +404,20 @@ def test_a_job_registered_by_hand_is_taken_over_as_it_is(tmp_path: Path) -> None
         assert "  - web: stop" in lines((await mine.push(rig.url("demo"))).output)
 
     with_rig(tmp_path, body)
+
+
+def test_a_push_that_is_followed_ends_when_the_server_stops_following(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        pushing = asyncio.create_task(work.push(rig.url("demo")))
+        await rig.until(lambda: bool(rig.rollouts()))
+        await rig.gitops.stop()
+        answer = await pushing
+        assert answer.returncode == 0, answer.output
+        assert "stopped following" in answer.output
+        assert rig.source().status.applied_commit == work.head()
+
+    with_rig(tmp_path, body, evaluate=False)
 
 
 def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:

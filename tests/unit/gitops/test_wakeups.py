@@ -22,6 +22,19 @@ def test_a_request_during_the_work_causes_one_more_round() -> None:
     asyncio.run(body())
 
 
+def test_requests_are_numbered() -> None:
+    async def body() -> None:
+        wakeups = Wakeups(FakeClock())
+        wakeups.request(Wake("api"))
+        await wakeups.next(60)
+        wakeups.request(Wake("api"))
+        assert (wakeups.requested, wakeups.handled) == (2, 1)
+        await wakeups.next(60)
+        assert (wakeups.requested, wakeups.handled) == (2, 2)
+
+    asyncio.run(body())
+
+
 def test_a_poll_comes_when_nobody_asks() -> None:
     async def body() -> None:
         clock = FakeClock()
