@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dev_server import DevServer, dev_server, git
+from tests.support.dev_server import ApiUser, DevServer, dev_server, git
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def shared_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
 class Repository:
     """A clone of a source's built-in repository, and what a person does in it."""
 
-    def __init__(self, server: DevServer, name: str, parent: Path) -> None:
+    def __init__(self, server: ApiUser, name: str, parent: Path) -> None:
         self.server = server
         self.name = name
         self.path = parent / name

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -34,28 +34,20 @@ class Done:
         return self.out + self.err
 
 
-class DevServer:
-    """`start` returns when the node is ready; `kill9`, then `start`: a crash and a restart."""
+class OrchgitProcess:
+    """`python -m orchgit ARGUMENTS` until it says what it says when it is ready."""
 
-    def __init__(self, data_dir: Path, *arguments: str) -> None:
-        self.data_dir = data_dir
-        self._arguments = arguments
-        self._process: subprocess.Popen[str] | None = None
-        self._port = 0
+    def __init__(self, *arguments: str, ready: str) -> None:
+        self.arguments = arguments
+        self._ready_text = ready
         self._ready = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
         self._lines: list[str] = []
-        self.address = ""
 
-    # -- its life ------------------------------------------------------------------------------
-
-    def start(self) -> DevServer:
+    def start(self) -> Self:
         self._ready.clear()
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "orchgit", "dev"),
-                *("-data-dir", str(self.data_dir), "-port", str(self._port)),
-                *self._arguments,
-            ],
+            [sys.executable, "-m", "orchgit", *self.arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -64,8 +56,7 @@ class DevServer:
         )
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
         if not self._ready.wait(READY_TIMEOUT_S):
-            raise AssertionError("orchgit dev did not get ready:\n" + self.output)
-        self._port = int(self.address.rsplit(":", 1)[1])
+            raise AssertionError(f"{self.arguments} did not get ready:\n" + self.output)
         return self
 
     def kill9(self) -> None:
@@ -78,15 +69,9 @@ class DevServer:
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=15)
 
-    def cleanup(self) -> None:
-        """End the process and every task of its data directory."""
-        if self._process is not None and self._process.poll() is None:
-            self.kill9()
-        subprocess.run(
-            [sys.executable, "-m", "orchgit", "dev", "-data-dir", str(self.data_dir), "-cleanup"],
-            check=True,
-            timeout=30,
-        )
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -101,13 +86,18 @@ class DevServer:
         assert process.stdout is not None
         for line in process.stdout:
             self._lines.append(line)
-            found = re.search(r"HTTP\s+(http://\S+)", line)
-            if found:
-                self.address = found.group(1)
-            if "Node ready" in line:
+            self._heard(line)
+            if self._ready_text in line:
                 self._ready.set()
 
-    # -- what a person does with it --------------------------------------------------------------
+    def _heard(self, line: str) -> None:
+        """Each line of output, before it may mean ready."""
+
+
+class ApiUser:
+    """What a person does with a cluster at an address."""
+
+    address = ""
 
     def cli(self, *arguments: str, cwd: Path | None = None) -> Done:
         done = subprocess.run(
@@ -192,6 +182,45 @@ class DevServer:
         )
         assert response.status_code == 200, response.text
         return response.text
+
+
+class DevServer(OrchgitProcess, ApiUser):
+    """`start` returns when the node is ready; `kill9`, then `start`: a crash and a restart."""
+
+    def __init__(self, data_dir: Path, *arguments: str) -> None:
+        super().__init__(ready="Node ready")
+        self.data_dir = data_dir
+        self._extra = arguments
+        self._port = 0
+
+    def start(self) -> Self:
+        self.arguments = (
+            *("dev", "-data-dir", str(self.data_dir), "-port", str(self._port)),
+            *self._extra,
+        )
+        super().start()
+        self._port = int(self.address.rsplit(":", 1)[1])
+        return self
+
+    def cleanup(self) -> None:
+        """End the process and every task of its data directory."""
+        if self.is_running:
+            self.kill9()
+        end_tasks(self.data_dir)
+
+    def _heard(self, line: str) -> None:
+        found = re.search(r"HTTP\s+(http://\S+)", line)
+        if found:
+            self.address = found.group(1)
+
+
+def end_tasks(data_dir: Path) -> None:
+    """Stop every task under the supervisor of a data directory."""
+    subprocess.run(
+        [sys.executable, "-m", "orchgit", "dev", "-data-dir", str(data_dir), "-cleanup"],
+        check=True,
+        timeout=30,
+    )
 
 
 def git(cwd: Path, *arguments: str, check: bool = True) -> Done:
