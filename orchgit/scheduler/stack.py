@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -90,6 +90,8 @@ class Stacks:
         self._config = view.scheduler_config()
         self._stacks: dict[tuple[int, str], GroupStack] = {}
         self._followers: list[Selector] = []
+        self._history: list[tuple[int, str, int]] = []
+        """(row, group, +1 or -1) of everything the plan did to the job's live allocations."""
         self._requests: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
 
     def of(self, job: Job, group: TaskGroup) -> GroupStack:
@@ -116,8 +118,10 @@ class Stacks:
                 self.ties,
                 self.rng,
             )
-            if stack.selector.follows_placements:
+            if stack.selector.follows_changes:
                 self._followers.append(stack.selector)
+                for row, name, change in self._history:
+                    stack.selector.changed(row, name, change)
         return stack.selector
 
     def learn_classes(self) -> ClassLesson:
@@ -161,16 +165,7 @@ class Stacks:
             if spreads:
                 ranking.spread = SpreadScore(self.columns, spreads, group.count)
                 ranking.spread.add_all(live[group.name])
-                self._replay(ranking.spread, group.name)
         return ranking
-
-    def _replay(self, spread: SpreadScore, group: str) -> None:
-        """What the plan stopped or placed before this spread was counted."""
-        for row, stopped in self.proposed.stopped.items():
-            for allocation in stopped.values():
-                mine = (allocation.namespace, allocation.job_id) == self.proposed.job_key
-                if mine and allocation.task_group == group and not allocation.is_terminal:
-                    spread.add(row, -1)
 
     def _volume_check(self, stack: GroupStack) -> VolumeCheck:
         host = csi = None
@@ -204,28 +199,27 @@ class Stacks:
     def stop(self, allocation: Allocation) -> None:
         self.proposed.stop(allocation)
         self.claims.held_by.discard(allocation.id)
-        self._tell(allocation, Selector.stopped)
+        self._tell(allocation, -1)
 
     def unstop(self, allocation: Allocation, *, held_claim: bool) -> None:
         self.proposed.unstop(allocation)
         if held_claim:
             self.claims.held_by.add(allocation.id)
-        self._tell(allocation, Selector.unstopped)
+        self._tell(allocation, 1)
 
-    def _tell(
-        self, allocation: Allocation, event: Callable[[Selector, int, str, bool], None]
-    ) -> None:
+    def _tell(self, allocation: Allocation, change: int) -> None:
         row = self.columns.rows.get(allocation.node_id)
         mine = (allocation.namespace, allocation.job_id) == self.proposed.job_key
-        if row is None or not mine:
-            return
-        for stack in self._stacks.values():
-            if stack.selector is not None:
-                event(stack.selector, row, allocation.task_group, not allocation.is_terminal)
+        if row is not None and mine and not allocation.is_terminal:
+            self._changed(row, allocation.task_group, change)
 
     def placed(self, row: int, group: str) -> None:
+        self._changed(row, group, 1)
+
+    def _changed(self, row: int, group: str, change: int) -> None:
+        self._history.append((row, group, change))
         for selector in self._followers:
-            selector.placed(row, group)
+            selector.changed(row, group, change)
 
 
 def _claim_book(view: ClusterView, job: Job, allocations: Iterable[Allocation]) -> ClaimBook:

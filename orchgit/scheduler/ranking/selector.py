@@ -329,30 +329,18 @@ class Selector:
     # --- what the plan does ---------------------------------------------------------------
 
     @property
-    def follows_placements(self) -> bool:
-        """Whether it must be told of placements, besides the usage that it sees by itself."""
+    def follows_changes(self) -> bool:
+        """Whether it must be told of the plan's changes, besides the usage that it sees itself."""
         return self.ranking.spread is not None or bool(self.ranking.row_checks)
 
-    def placed(self, row: int, group: str) -> None:
-        """The plan placed an allocation of the job on the row."""
-        self._changed(row, group, 1)
-
-    def stopped(self, row: int, group: str, counted: bool) -> None:
-        """The plan stopped one; `counted`: it was not terminal, so it counted for spreads."""
-        if counted:
-            self._changed(row, group, -1)
-        if any(check.frees_others for check in self.ranking.row_checks):
-            self._queues = None
-
-    def unstopped(self, row: int, group: str, counted: bool) -> None:
-        if counted:
-            self._changed(row, group, 1)
-
-    def _changed(self, row: int, group: str, change: int) -> None:
+    def changed(self, row: int, group: str, change: int) -> None:
+        """The plan placed (1) or stopped (-1) a live allocation of the job on the row."""
         if self.ranking.spread is not None and group == self._group:
             self.ranking.spread.add(row, change)
         for check in self.ranking.row_checks:
             check.add(row, group, change)
+        if change < 0 and any(check.frees_others for check in self.ranking.row_checks):
+            self._queues = None
 
     def choose_row(self, row: int, request: Request) -> Choice | None:
         """The offer of this one row, for schedulers that look at nodes one by one."""

@@ -258,6 +258,7 @@ def test_plans_keep_the_rules_through_any_history(
         _happen(world, jobs, event, number)
         _check_nodes(world.cluster)
         _check_distinct(world.cluster, jobs)
+        _check_counts(world.cluster, jobs)
 
 
 def _changes(outcome: Outcome) -> list[object]:

@@ -59,7 +59,7 @@ def _choices(cluster: ListCluster, job: Job, *, queue: bool, spread: bool) -> li
         scores.append(float(before[choice.row]))
         assert scores[-1] == before.max()
         proposed.place(choice.row, group.name, choice.offer.cpu, chooser.ask.memory, 10)
-        chooser.placed(choice.row, group.name)
+        chooser.changed(choice.row, group.name, 1)
     return scores
 
 
