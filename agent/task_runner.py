@@ -70,6 +70,7 @@ class TaskRunner:
         self._kill: TaskEvent | None = None
         self._restart: TaskEvent | None = None
         self._restart_counts = False
+        self._with_delay = True
         self._stopping: asyncio.Task[None] | None = None
 
     @property
@@ -127,6 +128,7 @@ class TaskRunner:
         return await self._driver().exec_task(handle, command, timeout_s)
 
     def _end_attempt(self, because: TaskEvent, with_delay: bool) -> None:
+        self._with_delay = with_delay
         self._emit(because)
         self._interrupt.set()
         handle = self.handle
@@ -296,7 +298,7 @@ class TaskRunner:
         self._start_services()
         pending = self._kill or self._restart
         if pending is not None and self._stopping is None:
-            stop = self._stop(handle, with_delay=True)
+            stop = self._stop(handle, self._with_delay)
             self._stopping = spawn(stop, f"stop {handle.key}")
 
     def _start_services(self) -> None:
