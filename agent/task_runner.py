@@ -26,8 +26,6 @@ from agent.drivers.base import (
     ExitResult,
     TaskConfig,
     TaskHandle,
-    TaskPort,
-    TaskResources,
 )
 from agent.hooks import TASK_HOOKS
 from agent.hooks.base import SetupError, TaskSetup
@@ -36,7 +34,7 @@ from agent.local_state import TaskRecord
 from agent.loops import spawn
 from agent.restarts import Ended, Restarts, decide
 from agent.services import AllocServices
-from agent.task_env import allocated_ports, allocated_task
+from agent.task_config import task_config, terminated_event
 from agent.task_state import DEAD, RUNNING, Happened
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
@@ -243,7 +241,7 @@ class TaskRunner:
         for hook in TASK_HOOKS:
             if not await self._unless_interrupted(hook(setup)):
                 return None
-        return self._config(setup)
+        return task_config(setup, self.record.attempt + (0 if self.record.starting else 1))
 
     async def _start(self, config: TaskConfig) -> TaskHandle | None:
         """None when the task was ended meanwhile: a start may take as long as an image's pull."""
@@ -317,7 +315,7 @@ class TaskRunner:
     # -- deciding ----------------------------------------------------------------------------------
 
     def _decide_after(self, result: ExitResult) -> None:
-        self._emit(_terminated(result, self._now()))
+        self._emit(terminated_event(result, self._now()))
         if self._kill is not None:
             self._finish_killed()
         elif self._restart is not None and not self._restart_counts:
@@ -436,53 +434,3 @@ class TaskRunner:
             emit=self._emit,
             done=self._setup.done if self._setup else set(),
         )
-
-    def _config(self, setup: TaskSetup) -> TaskConfig:
-        task, alloc = setup.task, setup.alloc
-        environment = setup.environment()
-        given = allocated_task(alloc, task)
-        ports = [
-            TaskPort(port.label, port.value, max(0, port.to), port.host_ip)
-            for port in allocated_ports(alloc)
-        ]
-        return TaskConfig(
-            alloc_id=alloc.id,
-            task_name=task.name,
-            attempt=self.record.attempt + (0 if self.record.starting else 1),
-            task_dir=setup.paths.for_driver(),
-            job_id=alloc.job_id,
-            task_group=alloc.task_group,
-            config=environment.interpolate.tree(task.config or {}),
-            env=environment.env,
-            user=environment.interpolate.text(task.user),
-            resources=TaskResources(
-                cpu_shares=given.cpu.cpu_shares,
-                reserved_cores=tuple(given.cpu.reserved_cores or ()),
-                memory_mb=given.memory.memory_mb,
-                memory_max_mb=given.memory.memory_max_mb,
-            ),
-            mounts=tuple(setup.mounts),
-            ports=tuple(ports),
-            logs=task.log_config,
-            kill_signal=task.kill_signal,
-            kill_timeout_s=task.kill_timeout_ns / NS_PER_S,
-        )
-
-
-def _terminated(result: ExitResult, now_ns: int) -> TaskEvent:
-    message = f"Exit Code: {result.exit_code}"
-    if result.signal:
-        message += f", Signal: {result.signal}"
-    if result.oom_killed:
-        message += ', Exit Message: "OOM Killed"'
-    elif result.error:
-        message += f', Exit Message: "{result.error}"'
-    return task_state.event(
-        Happened.TERMINATED,
-        result.finished_ns or now_ns,
-        message,
-        exit_code=result.exit_code,
-        signal=result.signal,
-        driver_message=result.error,
-        details={"exit_code": str(result.exit_code), "oom_killed": str(result.oom_killed).lower()},
-    )
