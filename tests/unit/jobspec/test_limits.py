@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobspec.errors import JobFileErrors
+from jobspec.functions.regexes import PatternError, compile_re2
 from jobspec.parse import parse_job
 
 JOB = (
@@ -53,6 +54,29 @@ def test_large_honest_files_are_read() -> None:
     spec = parse_job(text.encode(), filename="x.hcl").spec
     assert spec["Priority"] == 1
     assert len(spec["TaskGroups"]) == 2_000
+
+
+@pytest.mark.timeout(20)
+def test_no_pattern_takes_for_ever() -> None:
+    text = JOB % ('regex_replace("' + "a" * 5_000 + 'b", "(a+)+$", "x")')
+    config = parse_job(text.encode(), filename="x.hcl").spec["TaskGroups"][0]["Tasks"][0]["Config"]
+    assert config["a"] == "a" * 5_000 + "b"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("[", "missing closing ]: `[`"),
+        ("(", "missing closing ): `(`"),
+        ("(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+    ],
+)
+def test_bad_patterns_are_named_as_gos_users_know_them(pattern: str, message: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        compile_re2(pattern)
+    assert str(caught.value) == f"error parsing regexp: {message}"
 
 
 @pytest.mark.timeout(20)
