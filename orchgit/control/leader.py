@@ -103,6 +103,8 @@ class Control:
 
     def _leading(self) -> Reign:
         if self._reign is None or not self._ready.is_set():
+            if self._state.is_leader:
+                raise NotLeaderError("cannot do this yet: this server is taking over the lead")
             raise NotLeaderError(
                 "cannot do this here: this server does not lead; ask the leader",
                 self._state.leader_address,
