@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,4 +53,6 @@ class Repository:
 @pytest.fixture
 def repository(shared_dev: DevServer, tmp_path: Path, request: pytest.FixtureRequest) -> Repository:
     """A fresh source on the shared server, named after the test."""
-    return Repository(shared_dev, request.node.name.replace("_", "-")[:40].strip("-"), tmp_path)
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:6]
+    return Repository(shared_dev, f"{words[:32].strip('-')}-{digest}", tmp_path)
