@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from jobspec.canonicalize import canonicalize, to_job
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
@@ -17,7 +15,7 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
     """The job of a register, plan or validate request, completed with its defaults.
 
     The namespace and region of the query beat those of the job. Where a job came from is not a
-    caller's to say: only gitops records an origin.
+    caller's to say, and no part of what `to_job` reads: only gitops records an origin.
     """
     tree = nomad_json.get(body, "Job")
     if not isinstance(tree, dict):
@@ -27,7 +25,7 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
     spec = canonicalize(tree)
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
-    return replace(to_job(spec), origin=None)
+    return to_job(spec)
 
 
 def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:

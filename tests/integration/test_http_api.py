@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import gzip
 import itertools
@@ -10,6 +9,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -94,21 +94,45 @@ def test_the_namespace_of_the_query_beats_the_bodys(http: httpx.Client) -> None:
     assert [each["Namespace"] for each in listed] == [name]
 
 
+class Waiting:
+    """A blocking read that has been sent and not been answered."""
+
+    def __init__(self, rig: ServerRig, path: str) -> None:
+        self._connection = HTTPConnection(rig.server.http_address, timeout=15)
+        self._connection.request("GET", "/v1/regions")
+        self._connection.getresponse().read()
+        self._connection.request("GET", path)
+
+    def answer(self) -> tuple[int, int, Any]:
+        """(status, index, value)."""
+        answer = self._connection.getresponse()
+        body = answer.read()
+        self._connection.close()
+        return answer.status, int(answer.headers["X-Nomad-Index"]), json.loads(body)
+
+
 def test_a_blocking_read_answers_when_its_object_changes(
     rig: ServerRig, http: httpx.Client
 ) -> None:
     job_id = new_id()
     rig.register(job(job_id))
-    before = http.get(f"/v1/job/{job_id}")
-    index = before.headers["x-nomad-index"]
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        params = {"index": index, "wait": "20s"}
-        waiting = pool.submit(httpx.get, f"{http.base_url}/v1/job/{job_id}", params=params)
-        rig.register(job(new_id()))  # another job does not end the wait
-        rig.register(job(job_id, Priority=60))
-        answer = waiting.result(timeout=10)
-    assert answer.json()["Priority"] == 60
-    assert int(answer.headers["x-nomad-index"]) > int(index)
+    index = http.get(f"/v1/job/{job_id}").headers["x-nomad-index"]
+    waiting = Waiting(rig, f"/v1/job/{job_id}?index={index}&wait=20s")
+    rig.register(job(new_id()))  # another job does not end the wait
+    rig.register(job(job_id, Priority=60))
+    status, moved, found = waiting.answer()
+    assert (status, found["Priority"]) == (200, 60)
+    assert moved > int(index)
+
+
+def test_a_blocking_list_answers_when_its_table_changes(rig: ServerRig, http: httpx.Client) -> None:
+    prefix = new_id("block")
+    index = http.get("/v1/jobs").headers["x-nomad-index"]
+    waiting = Waiting(rig, f"/v1/jobs?prefix={prefix}&index={index}&wait=20s")
+    rig.register(job(prefix))
+    status, moved, found = waiting.answer()
+    assert (status, [each["ID"] for each in found]) == (200, [prefix])
+    assert moved > int(index)
 
 
 def test_a_blocking_read_ends_with_its_wait(http: httpx.Client) -> None:
@@ -125,11 +149,10 @@ def test_a_blocking_read_of_what_is_not_there_waits_for_it(
     job_id = new_id()
     missing = http.get(f"/v1/job/{job_id}")
     assert missing.status_code == 404
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        params = {"index": missing.headers["x-nomad-index"], "wait": "20s"}
-        waiting = pool.submit(httpx.get, f"{http.base_url}/v1/job/{job_id}", params=params)
-        rig.register(job(job_id))
-        assert waiting.result(timeout=10).status_code == 200
+    index = missing.headers["x-nomad-index"]
+    waiting = Waiting(rig, f"/v1/job/{job_id}?index={index}&wait=20s")
+    rig.register(job(job_id))
+    assert waiting.answer()[0] == 200
 
 
 def test_pages_hold_every_job_once(rig: ServerRig, http: httpx.Client) -> None:

@@ -77,13 +77,14 @@ def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_i
             SetJobStability(namespace="default", job_id="web", version=0, stable=True)
         )
         await register_job(world, make_job(id="web", priority=60))
-        deployment = await deployment_of(world, "web", version=1, auto_revert=True)
+        await register_job(world, make_job(id="web", priority=70))
+        deployment = await deployment_of(world, "web", version=2, auto_revert=True)
         done = await fail_deployment(world, deployment.id)
         with world.snapshot() as snapshot:
             job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
         assert done.reverted_job_version == 0
         assert job is not None
-        assert (job.version, job.priority) == (2, 50)
+        assert (job.version, job.priority) == (3, 50)
         assert found is not None
         assert "rolling back to job version 0" in found.status_description
 

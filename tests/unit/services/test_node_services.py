@@ -152,8 +152,10 @@ def test_reports_of_other_nodes_allocations_are_dropped() -> None:
         await update_allocs(world, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
         with world.snapshot() as snapshot:
             allocation = snapshot.allocation(alloc_id)
+            evaluations = snapshot.evaluations_by_job("default", "web")
         assert allocation is not None
         assert allocation.client_status == "running"
+        assert "alloc-failure" not in {each.triggered_by for each in evaluations}
 
     in_world(work)
 
