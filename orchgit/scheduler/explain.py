@@ -130,6 +130,8 @@ def _judge_row(
 
 def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Selector) -> str:
     """The first thing a node has too little of; empty when it has enough."""
+    if proposed.free_slots(row) < 1:
+        return "max allocs exceeded"
     try:
         offered = offer(proposed, row, ask, selector.rng)
     except NotOfferedError as error:

@@ -6,11 +6,9 @@ No numpy here: the plan applier uses it too.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources, NetworkResource, Port
 
@@ -102,24 +100,11 @@ class PortIndex:
         self.used.setdefault(address, set()).add(port)
         return free
 
-    def take_all(self, allocations: Iterable[Allocation]) -> None:
-        for allocation in allocations:
-            if allocation.allocated_resources is not None:
-                self.take_resources(allocation.allocated_resources)
-
     def take_resources(self, resources: AllocatedResources) -> None:
         for address, port in ports_of(resources):
             self.take(address, port)
         for device, mbits in bandwidth_of(resources):
             self.bandwidth_used[device] = self.bandwidth_used.get(device, 0) + mbits
-
-    def bandwidth_exceeded(self) -> bool:
-        limits = self.networks.bandwidth
-        return any(
-            used > limits[device]
-            for device, used in self.bandwidth_used.items()
-            if device in limits and used
-        )
 
     def offer_group(
         self, ask: NetworkResource, rng: random.Random, node_alias: dict[str, str] | None = None

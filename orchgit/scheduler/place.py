@@ -302,7 +302,7 @@ class Placer:
         proposed.place(choice.row, group.name, choice.offer.cpu, ask.memory, ask.disk)
         if choice.offer.ports:
             proposed.take_ports(choice.row, choice.offer.ports)
-        if choice.offer.resources is not None or stack.has_host_volumes:
+        if choice.offer.resources is not None or stack.has_volumes:
             proposed.record(
                 choice.row,
                 Allocation(

@@ -55,7 +55,7 @@ class GroupStack:
         self.ask = ask
         self.checks = checks
         self.selector: Selector | None = None
-        self.has_host_volumes = bool(host_requests(group))
+        self.has_volumes = bool(group.volumes)
         self.is_sticky = is_sticky(group)
 
     def feasible(self, candidates: Mask) -> Mask:
@@ -174,7 +174,9 @@ class Stacks:
                 self.view, stack.group, self.claims, self._proposed_on, self._requests_of
             )
         if csi_requests(stack.group):
-            csi = CsiVolumes(self.view, stack.job, stack.group)
+            csi = CsiVolumes(
+                self.view, stack.job, stack.group, self._proposed_on, self._requests_of
+            )
         return VolumeCheck(self.columns.nodes, host, csi)
 
     def _proposed_on(self, node: Node) -> list[Allocation]:

@@ -18,6 +18,7 @@ from orchgit.model.plan import Plan
 from orchgit.scheduler.explain import Candidates, coalesce, failure
 from orchgit.scheduler.feasibility.checks import place_mask
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
 from orchgit.scheduler.outcome import Outcome, blocked_evaluation
 from orchgit.scheduler.place import Placer
@@ -44,6 +45,8 @@ from orchgit.scheduler.service_job import (
     write_changes,
 )
 from orchgit.scheduler.stack import Stacks
+
+_FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 
 
 def schedule_system(
@@ -182,9 +185,9 @@ class _SystemRun:
             one_node_each=True,
         )
         for group in job.task_groups:
-            diff = diffs[group.name]
             self._queued[group.name] += 0
-            self._place_group(job, group, diff, stacks, placer)
+            if group.name in diffs and group.count > 0:
+                self._place_group(job, group, diffs[group.name], stacks, placer)
 
     def _place_group(
         self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks, placer: Placer
@@ -197,6 +200,7 @@ class _SystemRun:
         wanted = [(n, p) for n, p in diff.place if feasible[rows[n.id]]]
         staying = 0 if self._is_sysbatch else len(diff.ignore) + len(diff.in_place)
         staying += 0 if self._is_sysbatch else len(diff.update)
+        self._deployment.allowed = all(map(_knows_deployments, self._candidates.values()))
         state = self._deployment.begin(group, diff, self._allocations, staying + len(wanted))
         placed = 0
         for node, previous in wanted:
@@ -301,3 +305,9 @@ class _SystemRun:
 
 def _only_row(candidates: Candidates, row: int) -> Candidates:
     return Candidates(np.array([row]), candidates.pool, candidates.available)
+
+
+def _knows_deployments(node: Node) -> bool:
+    """Agents report the health of system jobs since version 1.11 of Nomad's protocol."""
+    version = parse_version(node.attributes.get("nomad.version", ""))
+    return version is None or version.segments >= _FIRST_WITH_DEPLOYMENTS

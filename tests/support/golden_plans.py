@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment, DeploymentStatusUpdate
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, Placements, Plan, PlanResult
 from tests.support.cluster import ListCluster
+from tests.support.golden_compare import fits
 from tests.support.golden_world import load_cluster
 
 
@@ -24,11 +26,28 @@ def plan_problems(case: dict[str, Any]) -> list[str]:
     checked = examine_plan(plan, cluster)
     wanted = case["expect"]
     found = _report(checked.result, plan) | {"reasons": checked.reasons}
-    return [
+    if "error" in wanted:
+        committed = found["actual_placements"]
+        return [f"error: wanted {wanted['error']}, found it committed"] if committed else []
+    problems = [
         f"{name}: wanted {wanted[name]}, found {found[name]}"
         for name in found
         if name in wanted and wanted[name] != found[name]
     ]
+    return problems + list(_deployment_problems(wanted, checked.result))
+
+
+def _deployment_problems(wanted: dict[str, Any], result: PlanResult) -> Iterator[str]:
+    """The deployment and the changes of deployments that are committed with the plan."""
+    deployment = msgspec.to_builtins(result.deployment)
+    stated = wanted.get("deployment")
+    if bool(stated) != bool(deployment) or (stated and not fits(stated, deployment)):
+        yield f"deployment: wanted {stated}, found {deployment}"
+    updates = msgspec.to_builtins(result.deployment_updates)
+    if len(updates) != len(wanted.get("deployment_updates") or []) or not fits(
+        wanted.get("deployment_updates") or [], updates
+    ):
+        yield f"deployment_updates: found {updates}"
 
 
 def _forget_jobs(plan: dict[str, Any], cluster: ListCluster) -> None:
@@ -126,6 +145,16 @@ def _report(result: PlanResult, plan: Plan) -> dict[str, Any]:
         "refresh": result.refresh_index > 0,
         "refresh_index": result.refresh_index,
         "expected_placements": _count(plan.placements) + len(plan.updates),
+        "full_commit": _count(result.placements) + len(result.updates)
+        == _count(plan.placements) + len(plan.updates),
+        "no_op": not (
+            result.stops
+            or result.placements
+            or result.updates
+            or result.preemptions
+            or result.deployment
+            or result.deployment_updates
+        ),
         "actual_placements": _count(result.placements) + len(result.updates),
     }
 

@@ -144,6 +144,8 @@ class CsiVolumes:
     view: ClusterView
     job: Job
     group: TaskGroup
+    proposed_on: Callable[[Node], Iterable[Allocation]]
+    requests_of: Callable[[Allocation], Iterable[VolumeRequest]]
 
     def refused(self, node: Node, alloc_name: str) -> str:
         """Why not; empty when all can be had."""
@@ -152,10 +154,37 @@ class CsiVolumes:
             volume = self.view.csi_volume(self.job.namespace, source)
             if volume is None:
                 return f"missing CSI volume(s) {source}"
-            reason = _plugin_problem(node, volume) or self._claim_problem(volume, request)
+            reason = (
+                _plugin_problem(node, volume)
+                or self._too_many(node, volume)
+                or self._claim_problem(volume, request)
+            )
             if reason:
                 return reason
         return ""
+
+    def _too_many(self, node: Node, volume: Mapping[str, Any]) -> str:
+        """A plugin's limit of volumes on the node; the volumes there already do not count twice."""
+        plugin_id = str(volume.get("PluginID", ""))
+        plugin: Mapping[str, Any] = (node.csi_node_plugins or {})[plugin_id]
+        info: Any = plugin.get("NodeInfo") or {}
+        limit = int(info.get("MaxVolumes") or 0)
+        if not limit:
+            return ""
+        held = {
+            volume_source(request, allocation.name)
+            for allocation in self.proposed_on(node)
+            for request in self.requests_of(allocation)
+            if request.type == "csi" and self._is_of(allocation, request, plugin_id)
+        }
+        if len(held | {str(volume.get("ID", ""))}) <= limit:
+            return ""
+        return f"CSI plugin {plugin_id} has the maximum number of volumes on client {node.id}"
+
+    def _is_of(self, allocation: Allocation, request: VolumeRequest, plugin_id: str) -> bool:
+        source = volume_source(request, allocation.name)
+        known = self.view.csi_volume(allocation.namespace, source)
+        return known is not None and known.get("PluginID") == plugin_id
 
     def missing(self, alloc_name: str) -> list[str]:
         """Names of volumes that do not exist at all, as a blocked evaluation lists them."""
@@ -170,7 +199,8 @@ class CsiVolumes:
         name = volume.get("ID", "")
         schedulable = bool(volume.get("Schedulable"))
         if request.read_only:
-            return "" if schedulable else f"CSI volume {name} is unschedulable"
+            reason = "is unschedulable or has exhausted its available reader claims"
+            return "" if schedulable else f"CSI volume {name} {reason}"
         modes = _access_modes(volume)
         if not schedulable or not any(mode in _CSI_MODES_TO_WRITE for mode in modes):
             return f"CSI volume {name} is unschedulable or is read-only"

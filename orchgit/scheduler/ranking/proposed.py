@@ -14,6 +14,7 @@ from orchgit.scheduler.networks import NodeNetworks, PortIndex, ports_of
 from orchgit.scheduler.ports import ClusterView, Numbers
 
 Counts = dict[int, int]
+UNLIMITED = 1 << 30
 
 
 class Proposed:
@@ -32,6 +33,8 @@ class Proposed:
         self.stopped: dict[int, dict[str, Allocation]] = defaultdict(dict)
         self.counts: dict[str, Counts] = defaultdict(dict)
         """Group -> row -> allocations of the job there that are not client-terminal."""
+        self.added: Counts = defaultdict(int)
+        """Row -> allocations that the plan adds there, less those that it ends."""
         self._usage: dict[int, list[int]] = {}
         self._records: dict[int, list[Allocation]] = defaultdict(list)
         self._port_indexes: dict[int, PortIndex] = {}
@@ -73,6 +76,7 @@ class Proposed:
         used[1] += memory
         used[2] += disk
         self._count(group, row, 1)
+        self.added[row] += 1
         self.touched.append(row)
 
     def take_ports(self, row: int, ports: list[AllocatedPort]) -> None:
@@ -114,8 +118,17 @@ class Proposed:
             used[2] += sign * total.disk_mb
         if (allocation.namespace, allocation.job_id) == self.job_key:
             self._count(allocation.task_group, row, sign)
+        self.added[row] += sign
         self._port_indexes.pop(row, None)
         self.touched.append(row)
+
+    def free_slots(self, row: int) -> int:
+        """How many more allocations the node lets in; a large number when it does not say."""
+        node = self.columns.nodes[row]
+        if node is None or not node.node_max_allocs:
+            return UNLIMITED
+        held = len(self.view.allocations_on_node(node.id))
+        return node.node_max_allocs - held - self.added[row]
 
     def _count(self, group: str, row: int, change: int) -> None:
         counts = self.counts[group]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from orchgit.scheduler.feasibility.checks import by_node
 from orchgit.scheduler.feasibility.distinct import RowCheck
 from orchgit.scheduler.ports import Mask, Numbers
 from orchgit.scheduler.ranking.ask import Ask
@@ -82,6 +83,7 @@ class Selector:
         self._queues: dict[tuple[int, int], BestFirst] | None = None
         self._queue_of: dict[int, tuple[int, int]] = {}
         self._capacities: dict[int, tuple[int, int, int]] = {}
+        self._limited = _rows_with_limits(proposed)
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
 
@@ -119,6 +121,9 @@ class Selector:
                 if count > 0 and self._mask[row]:
                     self._sums[row] -= (count + 1) / self._count
                     self._parts[row] += 1
+        for row in self._limited:
+            if self._mask[row]:
+                self._rescore(row)
 
     def _rescore(self, row: int) -> None:
         """One row whose usage changed."""
@@ -166,6 +171,8 @@ class Selector:
         used_cpu += ask_cpu
         used_memory += ask.memory
         if used_cpu > cpu or used_memory > memory or used_disk + ask.disk > disk:
+            return None
+        if row in self._limited and self._proposed.free_slots(row) < 1:
             return None
         total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
@@ -390,3 +397,9 @@ class Selector:
             if boost:
                 scores["allocation-spread"] = boost
         return scores
+
+
+def _rows_with_limits(proposed: Proposed) -> frozenset[int]:
+    """The nodes that let in only so many allocations."""
+    mask = by_node(proposed.columns, "max allocs", lambda node: node.node_max_allocs > 0)
+    return frozenset(np.flatnonzero(mask).tolist())

@@ -53,7 +53,9 @@ class SystemWorld:
 
 def diff_system(world: SystemWorld, allocations: Sequence[Allocation]) -> dict[str, GroupDiff]:
     """Group -> its difference; groups that the job does not have (any more) are stopped."""
-    groups = {g.name: g for g in world.job.task_groups} if world.job and not world.job.stop else {}
+    groups: dict[str, TaskGroup] = {}
+    if world.job is not None and not world.job.stop:
+        groups = {group.name: group for group in world.job.task_groups if group.count > 0}
     diffs = {name: GroupDiff() for name in groups}
     by_group: dict[str, list[Allocation]] = defaultdict(list)
     for allocation in allocations:

@@ -63,6 +63,8 @@ class SystemDeployment:
         self._is_new = False
         self._updates: list[DeploymentStatusUpdate] = []
         self._busy = False
+        self.allowed = True
+        """False: some agent is too old to take part, updates go without a deployment."""
         if latest is not None:
             self._adopt(latest)
 
@@ -106,7 +108,7 @@ class SystemDeployment:
         self._busy = self._busy or bool(diff.place or diff.update)
         if not has_deployments(group.update) or self._job is None:
             return Rolling(len(diff.update))
-        if self._job.type != JobType.SYSTEM:
+        if self._job.type != JobType.SYSTEM or not self.allowed:
             return Rolling(len(diff.update))
         state = self._state(group, diff, allocations, total)
         assert group.update is not None, "has_deployments says so"
