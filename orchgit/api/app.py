@@ -65,7 +65,10 @@ _TABLES: tuple[Sequence[Endpoint], ...] = (
 
 
 def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks."""
+    """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks.
+
+    `app.state.close` ends the connections to far agents; await it when the app is stopped.
+    """
     requests = RequestMetrics()
     tables = (*_TABLES, metrics.endpoints(requests))
     routes: list[BaseRoute] = [
@@ -76,7 +79,9 @@ def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> S
     routes += [checks_of_allocation(client)]
     routes += extra_routes
     routes += [Route("/v1/{rest:path}", _unknown_path, methods=_ANY)]
-    return Starlette(routes=routes)
+    app = Starlette(routes=routes)
+    app.state.close = client.close
+    return app
 
 
 _CLIENT = "/v1/client/{rest:path}"

@@ -10,7 +10,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
-from orchgit.wire.tls import TlsFiles
 
 _BACKLOG = 1024
 
@@ -18,10 +17,9 @@ _BACKLOG = 1024
 class HttpServer:
     """`address` is known after `start`."""
 
-    def __init__(self, app: ASGIApp, bind: str, tls: TlsFiles | None = None) -> None:
+    def __init__(self, app: ASGIApp, bind: str) -> None:
         self._app = app
         self._bind = bind
-        self._tls = tls
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -57,8 +55,6 @@ class HttpServer:
             lifespan="off",
             server_header=False,
             timeout_keep_alive=75,
-            ssl_certfile=self._tls.cert if self._tls else None,
-            ssl_keyfile=self._tls.key if self._tls else None,
         )
         config.load()
         server = uvicorn.Server(config)

@@ -82,8 +82,8 @@ class Server:
             gitops=GitopsForApi(self.gitops, config.gitops),
             scrape=self._gauges,
         )
-        app = create_app(self._api, [*self.gitops.routes, *extra_routes])
-        self.http = HttpServer(app, config.http_bind)
+        self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
+        self.http = HttpServer(self._app, config.http_bind)
         self._workers: WorkerPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -120,6 +120,7 @@ class Server:
         deadline_s = self.config.stop_timeout_s
         self.events.close()
         await self.http.stop(deadline_s / 4)
+        await self._app.state.close()
         await _end(self._tasks)
         await _within(deadline_s / 4, self.gitops.stop(), "gitops")
         if self._workers is not None:
