@@ -23,8 +23,8 @@ from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.reconcile.changes import UNKNOWN, Changes, Placement
 from orchgit.scheduler.reconcile.classify import GroupOf, is_tainted
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
-from orchgit.scheduler.reconcile.group import DESTRUCTIVE, IGNORE, IN_PLACE
-from orchgit.scheduler.reconcile.service import World, reconcile
+from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE, World
+from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.updates import must_replace
 from orchgit.scheduler.stack import Stacks
 

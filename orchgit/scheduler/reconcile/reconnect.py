@@ -28,13 +28,12 @@ def reconcile_reconnecting(
             replacements = _replacements(original, everything)
             group = group_of(original)
             strategy = group.disconnect.reconcile if group and group.disconnect else ""
-            if any(_keeps_replacement(original, r, strategy, job) for r in replacements):
+            if any(_keeps_replacement(original, r, strategy) for r, _ in replacements):
                 stops[alloc_id] = Stop(original, NOT_NEEDED)
                 continue
             kept[alloc_id] = original
-            for replacement in replacements:
-                direct = replacement.previous_allocation == alloc_id
-                stops[replacement.id] = Stop(replacement, RECONNECTED if direct else NOT_NEEDED)
+            for replacement, description in replacements:
+                stops[replacement.id] = Stop(replacement, description)
     return kept, list(stops.values())
 
 
@@ -47,9 +46,11 @@ def _is_unwanted(original: Allocation, job: Job) -> bool:
     )
 
 
-def _replacements(original: Allocation, everything: Allocs) -> list[Allocation]:
-    """The allocations along the chain of replacements that still run."""
+def _replacements(original: Allocation, everything: Allocs) -> list[tuple[Allocation, str]]:
+    """The allocations along the chain of replacements that still run, each with what to say when
+    it is stopped: behind one that the servers stopped it is simply one too many."""
     found = []
+    description = RECONNECTED
     current = original
     seen = {original.id}
     while current.next_allocation and current.next_allocation not in seen:
@@ -58,14 +59,14 @@ def _replacements(original: Allocation, everything: Allocs) -> list[Allocation]:
             break
         seen.add(following.id)
         if not following.is_terminal:
-            found.append(following)
+            found.append((following, description))
+        elif following.is_server_terminal:
+            description = NOT_NEEDED
         current = following
     return found
 
 
-def _keeps_replacement(
-    original: Allocation, replacement: Allocation, strategy: str, job: Job
-) -> bool:
+def _keeps_replacement(original: Allocation, replacement: Allocation, strategy: str) -> bool:
     if replacement.job_version > original.job_version:
         return True
     prefers = _STRATEGIES.get(strategy.replace("-", "_"), _prefers_better_score)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
-from orchgit.model.evaluation import DesiredUpdates, Evaluation
+from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.scheduler.reconcile.changes import (
     LOST,
@@ -18,25 +16,11 @@ from orchgit.scheduler.reconcile.changes import (
     Stop,
     alloc_set,
 )
-from orchgit.scheduler.reconcile.classify import GroupOf, Tainted, classify
+from orchgit.scheduler.reconcile.classify import classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.followups import Followups
-from orchgit.scheduler.reconcile.group import GroupReconciler, UpdateKind
-
-
-@dataclass(slots=True)
-class World:
-    """What a reconciliation of one job knows."""
-
-    evaluation: Evaluation
-    job: Job | None
-    tainted: Tainted
-    group_of: GroupOf
-    """The group of an allocation's own job version."""
-    update_kind: UpdateKind
-    now_ns: int
-    ids: IdSource
-    is_batch: bool = False
+from orchgit.scheduler.reconcile.group import GroupReconciler
+from orchgit.scheduler.reconcile.group_part import World
 
 
 def reconcile(

@@ -16,7 +16,7 @@ from orchgit.scheduler.reconcile.classify import (
     last_recorded_status,
     unknown_since_ns,
 )
-from orchgit.scheduler.reconcile.group import DESTRUCTIVE, IN_PLACE, UpdateKind
+from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE, UpdateKind
 
 
 @dataclass(slots=True)

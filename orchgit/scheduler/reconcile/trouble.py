@@ -1,0 +1,118 @@
+"""Allocations in trouble: disconnected, come back, failed, lost."""
+
+from __future__ import annotations
+
+from orchgit.model.allocation import Allocation
+from orchgit.model.node import NodeStatus
+from orchgit.scheduler.reconcile.changes import Allocs, Disconnect, union, without
+from orchgit.scheduler.reconcile.classify import Classes
+from orchgit.scheduler.reconcile.group_part import GroupPart
+from orchgit.scheduler.reconcile.reconnect import reconcile_reconnecting
+from orchgit.scheduler.reconcile.reschedule import Rescheduling, split_by_reschedule
+from orchgit.scheduler.reconcile.stopping import client_stop_ns
+
+
+class Trouble(GroupPart):
+    """Decides what is replaced now, what later, and what waits for its node."""
+
+    def _handle_reconnecting(self, classes: Classes, everything: Allocs) -> None:
+        if not classes.reconnecting:
+            return
+        kept, stops = reconcile_reconnecting(
+            classes.reconnecting, everything, self._job, self._world.group_of
+        )
+        self._changes.stops += stops
+        self._desired.stop += len(stops)
+        self._changes.reconnects += kept.values()
+        self._desired.reconnect = len(kept)
+        stopped = {stop.allocation.id: stop.allocation for stop in stops}
+        classes.untainted = union(without(classes.untainted, stopped), kept)
+        classes.migrate = without(classes.migrate, stopped)
+        classes.lost = without(classes.lost, stopped)
+        classes.disconnecting = without(classes.disconnecting, stopped)
+        classes.expiring = without(classes.expiring, stopped)
+
+    def _reschedule(self, classes: Classes) -> tuple[Allocs, Allocs, bool]:
+        """(what counts as it is, what is replaced now, whether something is replaced later)"""
+        world = self._world
+        split = split_by_reschedule(
+            classes.untainted,
+            world.group_of,
+            self._deployments.current,
+            is_batch=world.is_batch,
+            disconnecting=False,
+            eval_id=world.evaluation.id,
+            now_ns=world.now_ns,
+        )
+        if classes.disconnecting:
+            self._disconnect(classes.disconnecting, split.untainted, split.now, split.later)
+        self._hurry(split)
+        ids = self._followups.reschedule(split.later)
+        self._changes.followup_of.update({a.id: (a, ids[a.id]) for _, a in split.later})
+        self._desired.reschedule_later = len(split.later)
+        for entry in self._changes.disconnects:
+            entry.followup_eval_id = ids.get(entry.allocation.id, entry.followup_eval_id)
+        return split.untainted, split.now, bool(split.later)
+
+    def _hurry(self, split: Rescheduling) -> None:
+        """Failed allocations on nodes that are away do not wait: nothing can be recorded on such
+        a node, so nothing would keep the delay."""
+        for entry in list(split.later):
+            allocation = entry[1]
+            node = self._world.tainted.get(allocation.node_id)
+            is_away = allocation.node_id in self._world.tainted and (
+                node is None or node.status != NodeStatus.READY
+            )
+            if is_away and allocation.is_client_terminal:
+                split.later.remove(entry)
+                split.untainted.pop(allocation.id, None)
+                split.now[allocation.id] = allocation
+
+    def _disconnect(
+        self,
+        disconnecting: Allocs,
+        untainted: Allocs,
+        now: Allocs,
+        later: list[tuple[int, Allocation]],
+    ) -> None:
+        world = self._world
+        timeouts = [
+            (world.now_ns + lost_after_ns, a)
+            for a in disconnecting.values()
+            if (lost_after_ns := self._lost_after_ns(a)) > 0
+        ]
+        timeout_ids = self._followups.disconnect_timeout(timeouts)
+        self._changes.disconnects += [
+            Disconnect(a, timeout_ids.get(a.id, "")) for a in disconnecting.values()
+        ]
+        self._desired.disconnect = len(disconnecting)
+        if self._group.disconnect is not None and not self._group.disconnect.replace:
+            untainted.update(disconnecting)
+            return
+        split = split_by_reschedule(
+            disconnecting,
+            world.group_of,
+            self._deployments.current,
+            is_batch=world.is_batch,
+            disconnecting=True,
+            eval_id=world.evaluation.id,
+            now_ns=world.now_ns,
+        )
+        self._disconnecting = split.now
+        self._desired.reschedule_now = len(split.now)
+        untainted.update(split.untainted)
+        now.update(split.now)
+        later += split.later
+
+    def _lost_after_ns(self, allocation: Allocation) -> int:
+        group = self._world.group_of(allocation)
+        return group.disconnect.lost_after_ns if group and group.disconnect else 0
+
+    def _delay_lost(self, lost: Allocs) -> dict[str, str]:
+        """Lost allocations whose agent stops them by itself later: allocation -> evaluation."""
+        later = []
+        for allocation in lost.values():
+            at_ns = client_stop_ns(allocation, self._world.group_of(allocation), self._world.now_ns)
+            if at_ns is not None and at_ns > self._world.now_ns:
+                later.append((at_ns, allocation))
+        return self._followups.lost(later)
