@@ -48,7 +48,7 @@ class DisconnectStrategy(Model):
     lost_after_ns: int = 0
     stop_on_client_after_ns: int | None = None
     replace: bool = True
-    reconcile: str = "best-score"
+    reconcile: str = "best_score"
 
 
 class EphemeralDisk(Model):

@@ -21,9 +21,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
 
 
 def test_the_demo_rollout_gets_healthy_with_every_example(demo: DevServer) -> None:
-    [rollout] = demo.wait_for(
-        "/v1/gitops/rollouts", lambda found: bool(found) and found[0]["FinishedTime"] > 0
+    rollouts = demo.wait_for(
+        "/v1/gitops/rollouts", lambda found: bool(found) and found[-1]["FinishedTime"] > 0
     )
+    rollout = rollouts[-1]
     assert rollout["Status"] == "healthy", rollout
     assert {each["File"] for each in rollout["Jobs"]} == {p.name for p in EXAMPLES.glob("*.hcl")}
 

@@ -86,6 +86,8 @@ def test_everything_names_its_commit_author_and_subject(repository: Repository) 
     assert blame["Line"] == 2
     [deployment] = repository.server.get(f"/v1/job/{repository.name}/deployments")
     assert deployment["CommitID"] == commit
+    shown = repository.server.cli("deployment", "status", deployment["ID"])
+    assert "Explain yourself (Ada)" in shown.out
     shown = repository.server.cli("rollout", "status", commit[:10])
     assert shown.code == 0, shown.text
     assert "Explain yourself" in shown.out
@@ -115,7 +117,7 @@ def test_sticky_volume_keeps_its_claim_across_updates(repository: Repository) ->
         each["ID"]: each["NodeID"] for each in repository.server.get("/v1/volumes", type="host")
     }
     assert alloc["NodeID"] == volume_node[claims[0]["VolumeID"]]
-    assert repository.server.cli("volume", "claims").out.count(first[:8]) == 1
+    assert f"{first[:8]} Claim it (Ada)" in repository.server.cli("volume", "claims").out
 
 
 def test_purge_deletes_the_claim(repository: Repository) -> None:

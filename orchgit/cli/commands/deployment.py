@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from orchgit.cli.commit_text import commit_line
 from orchgit.cli.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.output import formatted as print_formatted
@@ -119,7 +120,7 @@ def show_status(
             ("Job Version", data["JobVersion"]),
             ("Status", styled(data["Status"])),
             ("Description", plain(data["StatusDescription"])),
-            ("Commit", short(data.get("CommitID") or "", verbose)),
+            ("Commit", commit_line(client, data, verbose)),
         )
     )
     show_groups(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from orchgit.cli.commit_text import commit_line
 from orchgit.cli.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.output import formatted as print_formatted
@@ -96,7 +97,7 @@ def claims(client: ApiClient, verbose: bool, as_json: bool, template: str | None
                 plain(each["VolumeName"]),
                 short(each["VolumeID"], verbose),
                 short(each["AllocID"], verbose),
-                short(each.get("CommitID") or "-", verbose),
+                commit_line(client, each, verbose) or "-",
             )
             for each in found
         ),
