@@ -23,6 +23,8 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _PORTS = msgspec.msgpack.Decoder(list[AllocatedPort])
 _FIRST_ROWS = 64
+_MEMO_LIMIT = 512
+"""Entries; each is up to 8 bytes a node, and jobs with constraints of their own keep adding."""
 _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
     WHERE modify_index > ? AND create_index > ?
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
@@ -159,10 +161,14 @@ class ClusterColumns:
     # --- refresh --------------------------------------------------------------------------
 
     def refresh(self, snapshot: StateReads) -> None:
-        """Bring everything to the snapshot's index; a later snapshot than the last time."""
+        """Bring everything to the snapshot's index; an earlier one than the last starts anew."""
         index = snapshot.applied_index()
         if index == self._index:
             return
+        if index < self._index:
+            self.__init__()  # type: ignore[misc]
+        if len(self.memo) > _MEMO_LIMIT:
+            self.memo.clear()
         known = self._index
         self._index = index
         if snapshot.table_index("nodes") > known:

@@ -151,3 +151,19 @@ def test_columns_grow_beyond_their_first_size() -> None:
         columns.put_node(make_node(cpu_shares=number))
     assert columns.cpu_capacity.tolist() == list(range(200))
     assert np.all(columns.ready)
+
+
+def test_columns_of_an_earlier_state_start_anew(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    try:
+        world = _World(store)
+        with store.snapshot() as earlier:
+            world.step("node", 1)
+            columns = ClusterColumns()
+            with store.snapshot() as later:
+                columns.refresh(later)
+            assert len(columns.rows) == 4
+            columns.refresh(earlier)
+            assert len(columns.rows) == 3
+    finally:
+        store.close()
