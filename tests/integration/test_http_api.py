@@ -18,8 +18,10 @@ import pytest
 from orchgit.api.call import MAX_BODY_BYTES
 from orchgit.services.node_operations import purge_node
 from orchgit.services.nodes import register_node
-from tests.support.factories import make_node
+from orchgit.services.world import World
+from tests.support.factories import make_job, make_node
 from tests.support.server_rig import ServerRig, server_rig
+from tests.support.world import placed_job, ready_node
 
 _numbers = itertools.count(1)
 
@@ -310,3 +312,29 @@ def test_no_answer_holds_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> N
     leaked = http.get("/v1/nodes", params={"filter": f'SecretID == "{node.secret_id}"'})
     assert leaked.json() == []
     rig.run(purge_node(rig.server.services.world, node.id))
+
+
+async def _place(world: World, job_id: str, count: int) -> list[str]:
+    node = await ready_node(world)
+    await placed_job(world, make_job(id=job_id, count=count), [node] * count)
+    with world.snapshot() as snapshot:
+        return [each.id for each in snapshot.allocations_by_job("default", job_id)]
+
+
+def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id("many")
+    placed = rig.run(_place(rig.server.services.world, job_id, 5))
+    whole = [each["ID"] for each in http.get("/v1/allocations").json()]
+    for extra in ({}, {"filter": f'JobID == "{job_id}"'}, {"reverse": "true"}):
+        found: list[str] = []
+        params: dict[str, Any] = {"per_page": 2, **extra}
+        while True:
+            answer = http.get("/v1/allocations", params=params)
+            found += [each["ID"] for each in answer.json()]
+            if "x-nomad-nexttoken" not in answer.headers:
+                break
+            params["next_token"] = answer.headers["x-nomad-nexttoken"]
+        assert set(placed) <= set(found)
+        in_order = [each for each in whole if each in found]
+        assert found == (in_order[::-1] if "reverse" in extra else in_order)
+        assert len(found) == len(set(found))

@@ -26,11 +26,24 @@ async def list_allocations(call: Call) -> Response:
         def view(each: Allocation) -> Allocation:
             return with_job(snapshot, each) if looks_at_job else each
 
-        found = in_order_of_creation(snapshot.allocations(call.namespaces, prefix))
-        chosen, headers = page.apply(found, by_index, view)
+        if page.per_page and page.matches is None:
+            chosen, headers = _page_by_keys(snapshot, call.namespaces, prefix, page)
+        else:
+            found = in_order_of_creation(snapshot.allocations(call.namespaces, prefix))
+            chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 
     return await answer_list(call, ("allocations",), read, in_thread=True)
+
+
+def _page_by_keys(
+    snapshot: Snapshot, namespace: str | None, prefix: str, page: PageRequest
+) -> tuple[list[Allocation], dict[str, str]]:
+    """Only the page's own rows are read; the rest is known by its keys."""
+    keys = snapshot.allocation_keys(namespace, prefix)
+    chosen, headers = page.apply(keys, lambda key: f"{key[0]}.{key[1]}")
+    found = {each.id: each for each in snapshot.allocations_by_ids([key[1] for key in chosen])}
+    return [found[key[1]] for key in chosen], headers
 
 
 def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:

@@ -47,6 +47,15 @@ class AllocationReads(Reads):
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         return self._allocations(where, values)
 
+    def allocation_keys(
+        self, namespace: str | None = None, prefix: str = ""
+    ) -> list[tuple[int, str]]:
+        """(create index, id) in order of creation: enough to choose a page of them."""
+        where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
+        sql = f"SELECT create_index, id FROM allocations WHERE {where or 'TRUE'}"  # noqa: S608
+        rows = self.connection.execute(f"{sql} ORDER BY create_index, id", tuple(values))
+        return cast(list[tuple[int, str]], rows.fetchall())
+
     def allocations_by_ids(self, ids: Iterable[str]) -> list[Allocation]:
         """Those that exist, in no particular order."""
         return [
