@@ -96,7 +96,10 @@ def failure(
     tally = _Tally(proposed.columns)
     keep, reasons, failed = eligibility.filter(candidates.rows, selector.ask.group.name, checks)
     tally.filter_rows(failed, reasons)
-    for row in candidates.rows[keep].tolist():
+    passing = candidates.rows[keep]
+    if selector.ask.is_plain and not selector.ask.has_ports and not selector.ranking.row_checks:
+        passing = _judge_at_once(proposed, passing, selector, tally)
+    for row in passing.tolist():
         _judge_row(proposed, row, selector, request, tally)
     metric = candidates.metric()
     metric.nodes_filtered = sum(tally.filtered.values())
@@ -113,6 +116,24 @@ def coalesce(metric: AllocMetric, ask: Ask) -> None:
     """One more placement of the group that found no node, for the same reasons."""
     metric.coalesced_failures += 1
     _add_exhausted(metric, ask)
+
+
+def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally: _Tally) -> Numbers:
+    """Where only cpu, memory and disk are asked; the rows that need a closer look."""
+    columns, ask = proposed.columns, selector.ask
+    limited = np.isin(rows, list(selector.limited))
+    special, rows = rows[limited], rows[~limited]
+    used = proposed.usage_vectors()
+    capacities = (columns.cpu_capacity, columns.memory_capacity, columns.disk_capacity)
+    asks = (ask.cpu, ask.memory, ask.disk)
+    for dimension, held, capacity, wanted in zip(
+        ("cpu", "memory", "disk"), used, capacities, asks, strict=True
+    ):
+        over = held[rows] + wanted > capacity[rows]
+        for row in rows[over].tolist():
+            tally.exhaust_row(row, dimension)
+        rows = rows[~over]
+    return special
 
 
 def _judge_row(

@@ -83,7 +83,7 @@ class Selector:
         self._queues: dict[tuple[int, int], BestFirst] | None = None
         self._queue_of: dict[int, tuple[int, int]] = {}
         self._capacities: dict[int, tuple[int, int, int]] = {}
-        self._limited = _rows_with_limits(proposed)
+        self.limited = _rows_with_limits(proposed)
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
 
@@ -121,7 +121,7 @@ class Selector:
                 if count > 0 and self._mask[row]:
                     self._sums[row] -= (count + 1) / self._count
                     self._parts[row] += 1
-        for row in self._limited:
+        for row in self.limited:
             if self._mask[row]:
                 self._rescore(row)
 
@@ -172,7 +172,7 @@ class Selector:
         used_memory += ask.memory
         if used_cpu > cpu or used_memory > memory or used_disk + ask.disk > disk:
             return None
-        if row in self._limited and self._proposed.free_slots(row) < 1:
+        if row in self.limited and self._proposed.free_slots(row) < 1:
             return None
         total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
