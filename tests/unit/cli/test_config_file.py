@@ -95,7 +95,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, named: str) -> 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="cannot read the configuration .*nowhere"):
+    with pytest.raises(InvalidInputError, match=r"cannot read the configuration .*nowhere"):
         read_config(tmp_path / "nowhere")
 
 
