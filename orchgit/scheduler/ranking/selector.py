@@ -12,9 +12,10 @@ from orchgit.scheduler.feasibility.checks import by_node
 from orchgit.scheduler.feasibility.distinct import RowCheck
 from orchgit.scheduler.ports import Mask, Numbers
 from orchgit.scheduler.ranking.ask import Ask
-from orchgit.scheduler.ranking.best_first import NO_ROW, BestFirst
+from orchgit.scheduler.ranking.best_first import NO_ROW
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.queues import Queues
 from orchgit.scheduler.ranking.spread import SpreadScore
 
 Scores = NDArray[np.float64]
@@ -80,8 +81,7 @@ class Selector:
         self._counts = proposed.counts[self._group]
         self._cursor = len(proposed.touched)
         self._scans = 0
-        self._queues: dict[tuple[int, int], BestFirst] | None = None
-        self._queue_of: dict[int, tuple[int, int]] = {}
+        self._queues: Queues | None = None
         self._capacities: dict[int, tuple[int, int, int]] = {}
         self.limited = _rows_with_limits(proposed)
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
@@ -140,7 +140,7 @@ class Selector:
         self._sums[row] = sums
         self._parts[row] = parts
         if self._queues is not None:
-            self._requeue(row, sums, parts)
+            self._queues.put(row, sums, parts)
 
     def _components(
         self, row: int, ask_cpu: int, device_score: float | None
@@ -263,75 +263,20 @@ class Selector:
             scores[position] = -np.inf
 
     def _select_from_queues(self, request: Request) -> Choice | None:
-        if self._queues is None:
-            self._fill_queues()
+        queues = self._queues
+        if queues is None:
+            rows = self.rows[self._sums[self.rows] != -np.inf]
+            queues = self._queues = Queues(
+                rows, self._sums[rows], self._parts[rows], self._ties, self.ranking.spread
+            )
         while True:
-            row = self._best_queued()
+            row = queues.best()
             if row == NO_ROW:
                 return None
             choice = self._accept(row, request)
             if choice is not None:
                 return choice
-            self._unqueue(row)
-
-    def _fill_queues(self) -> None:
-        """Rows with equal (combination, number of scores) keep their order whatever the boost."""
-        self._queues = {}
-        self._queue_of = {}
-        rows = self.rows[self._sums[self.rows] != -np.inf]
-        spread = self.ranking.spread
-        if spread is None:
-            scores = self._sums[rows] / self._parts[rows]
-            self._queues[0, 0] = BestFirst(rows, scores, self._ties)
-            return
-        combinations, parts = spread.combination[rows], self._parts[rows]
-        for combination in np.unique(combinations).tolist():
-            for part in np.unique(parts[combinations == combination]).tolist():
-                chosen = rows[(combinations == combination) & (parts == part)]
-                key = (combination, part)
-                self._queues[key] = BestFirst(chosen, self._sums[chosen], self._ties)
-                self._queue_of.update(dict.fromkeys(chosen.tolist(), key))
-
-    def _best_queued(self) -> int:
-        assert self._queues is not None, "filled before"
-        if self.ranking.spread is None:
-            return self._queues[0, 0].best()[0]
-        boosts = self.ranking.spread.boosts().tolist()
-        best_row, best = NO_ROW, (_NO_SCORE, 0)
-        for (combination, parts), queue in self._queues.items():
-            row, total = queue.best()
-            if row != NO_ROW:
-                boost = boosts[combination]
-                score = (total + boost) / (parts + (boost != 0))
-                if (score, -self._ties[row]) > best:
-                    best_row, best = row, (score, -self._ties[row])
-        return best_row
-
-    def _unqueue(self, row: int) -> None:
-        assert self._queues is not None, "filled before"
-        if self.ranking.spread is None:
-            self._queues[0, 0].drop(row)
-        elif row in self._queue_of:
-            self._queues[self._queue_of.pop(row)].drop(row)
-
-    def _requeue(self, row: int, total: float, parts: int) -> None:
-        assert self._queues is not None, "filled before"
-        if self.ranking.spread is None:
-            if total == _NO_SCORE:
-                self._queues[0, 0].drop(row)
-            else:
-                self._queues[0, 0].push(row, total / parts, int(self._ties[row]))
-            return
-        self._unqueue(row)
-        if total == _NO_SCORE:
-            return
-        tie = int(self._ties[row])
-        key = (int(self.ranking.spread.combination[row]), parts)
-        if key not in self._queues:
-            empty = np.zeros(0, dtype=np.int64)
-            self._queues[key] = BestFirst(empty, np.zeros(0), self._ties)
-        self._queues[key].push(row, total, tie)
-        self._queue_of[row] = key
+            queues.drop(row)
 
     # --- what the plan does ---------------------------------------------------------------
 
