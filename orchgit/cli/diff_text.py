@@ -33,8 +33,10 @@ def print_job_diff(diff: dict[str, Any], verbose: bool = False) -> None:
 
 
 def job_diff_lines(diff: dict[str, Any], verbose: bool = False) -> Iterator[str]:
+    """Of what is new or gone as a whole only the name is said, unless `verbose`."""
     yield f"{MARKS[diff['Type']]} Job: {plain(repr(diff['ID']))}"
-    yield from _body_lines(diff, "  ", verbose)
+    if diff["Type"] == "Edited" or verbose:
+        yield from _body_lines(diff, "  ", verbose)
     for group in diff.get("TaskGroups") or []:
         yield from _group_lines(group, verbose)
 
@@ -47,13 +49,15 @@ def _group_lines(group: dict[str, Any], verbose: bool) -> Iterator[str]:
         return
     note = f" ({counts})" if counts else ""
     yield f"{MARKS[group['Type']]} Task Group: {plain(repr(group['Name']))}{note}"
-    yield from _body_lines(group, "  ", verbose)
+    if group["Type"] == "Edited" or verbose:
+        yield from _body_lines(group, "  ", verbose)
     for task in group.get("Tasks") or []:
         if task["Type"] == "None" and not verbose:
             continue
         note = _annotations(task)
         yield f"  {MARKS[task['Type']]} Task: {plain(repr(task['Name']))}{note}"
-        yield from _body_lines(task, "    ", verbose)
+        if task["Type"] == "Edited" or verbose:
+            yield from _body_lines(task, "    ", verbose)
 
 
 def _body_lines(node: dict[str, Any], indent: str, verbose: bool) -> Iterator[str]:

@@ -14,7 +14,9 @@ TERMINAL_EVALS = frozenset(("complete", "failed", "canceled"))
 TERMINAL_DEPLOYMENTS = frozenset(("successful", "failed", "cancelled", "blocked"))
 
 
-def monitor_evaluation(client: ApiClient, eval_id: str, namespace: str) -> int:
+def monitor_evaluation(
+    client: ApiClient, eval_id: str, namespace: str, with_deployment: bool = True
+) -> int:
     """0: everything placed and healthy; 1: it failed; 2: some could not be placed."""
     evaluation = _wait_for_evaluation(client, eval_id, namespace)
     console().print(f"==> Evaluation {short(eval_id)} is {styled(evaluation['Status'])}")
@@ -35,7 +37,9 @@ def monitor_evaluation(client: ApiClient, eval_id: str, namespace: str) -> int:
         return 2
     next_eval = evaluation.get("NextEval")
     if next_eval:
-        return monitor_evaluation(client, next_eval, namespace)
+        return monitor_evaluation(client, next_eval, namespace, with_deployment)
+    if not with_deployment:
+        return 0
     return monitor_deployment(client, evaluation, namespace)
 
 

@@ -34,7 +34,7 @@ def stop(
             namespace=found["Namespace"],
             purge="true" if purge else None,
         )
-        _follow(client, found, answer, detach)
+        _follow(client, found, answer, detach, with_deployment=False)
 
 
 @click.command("revert")
@@ -175,12 +175,18 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _follow(client: ApiClient, found: dict[str, Any], answer: dict[str, Any], detach: bool) -> None:
+def _follow(
+    client: ApiClient,
+    found: dict[str, Any],
+    answer: dict[str, Any],
+    detach: bool,
+    with_deployment: bool = True,
+) -> None:
     if not answer.get("EvalID"):
         return
     console().print(f"==> Job {found['ID']!r}: evaluation {short(answer['EvalID'])}")
     if not detach:
-        code = monitor_evaluation(client, answer["EvalID"], found["Namespace"])
+        code = monitor_evaluation(client, answer["EvalID"], found["Namespace"], with_deployment)
         if code:
             raise SystemExit(code)
 
