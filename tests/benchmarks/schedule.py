@@ -1,12 +1,19 @@
 """Jobs registered over HTTP until all their allocations are committed in the durable log.
 
-    python -m tests.benchmarks.schedule [--nodes 5000] [--jobs 10] [--count 1000] [--type service]
+    python tests/benchmarks/schedule.py [--nodes 5000] [--jobs 10] [--count 1000] [--type service]
 
 Nodes are registered in the state and never run anything; everything from the HTTP request to the
 applied plan is what a server does.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Run as a script, the benchmark `jobspec.py` beside this file would hide the package of that name.
+sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]
 
 import argparse
 import asyncio
@@ -14,7 +21,6 @@ import json
 import os
 import tempfile
 import time
-from pathlib import Path
 
 import httpx
 import psutil
