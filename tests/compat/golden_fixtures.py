@@ -139,6 +139,12 @@ class Fixtures:
         policies = http.get("/v1/scaling/policies", params={"job": names["job"]}).json()
         names["policy"] = policies[0]["ID"]
 
+    def settle(self) -> None:
+        """Every evaluation is decided: what the recorded answers show is no passing state."""
+        self.rig.wait_for(
+            "/v1/evaluations", lambda found: all(each["Status"] != "pending" for each in found)
+        )
+
     def alloc(self, job_id: str, status: str) -> str:
         found = self.rig.wait_for(
             f"/v1/job/{job_id}/allocations",

@@ -175,6 +175,7 @@ def test_recorded_answer(name: str, fixtures: Fixtures) -> None:
         fixtures.deployment(names["own"], "successful")
     if name in PREPARE_OWN_TWICE:
         fixtures.rig.register(small_job(names["own"], kind="service", command="exec sleep 999"))
+    fixtures.settle()
     answer = fixtures.rig.http.request(method, path, **_content(name, fixtures, names))
     wanted = OTHER_STATUS.get(name, check["status"])
     statuses = wanted if isinstance(wanted, list) else [wanted]
