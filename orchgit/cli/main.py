@@ -19,6 +19,8 @@ COMMANDS = {
     "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),
     "eval": ("eval", "eval_", "Look into evaluations"),
     "event": ("event", "event", "Follow the cluster's events"),
+    "fmt": ("fmt", "fmt", "Lay out job files"),
+    "import": ("import_jobs", "import_jobs", "Write a cluster's jobs as job files"),
     "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),
     "lint": ("lint", "lint", "Check job files offline"),
     "namespace": ("namespace", "namespace", "Manage namespaces"),
