@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from orchgit.cli.http_client import ApiError
 from orchgit.errors import JobFileError
 
 SUFFIXES = (".nomad.hcl", ".nomad", ".hcl")
@@ -15,15 +14,16 @@ SUFFIXES = (".nomad.hcl", ".nomad", ".hcl")
 def found_files(
     paths: Iterable[str], recursive: bool, suffixes: tuple[str, ...] = SUFFIXES
 ) -> list[str]:
-    """The files named and those in the directories named, each once; `-` stays `-`."""
+    """The files named and those in the directories named, each once; `-` stays `-`.
+
+    That a file named is there is found out by reading it.
+    """
     found: dict[str, None] = {}
     for path in paths:
         if path != "-" and os.path.isdir(path):
             found.update((each, None) for each in sorted(_below(Path(path), recursive, suffixes)))
-        elif path == "-" or os.path.exists(path):
-            found[path] = None
         else:
-            raise ApiError(f"cannot read {path}: there is no such file or directory")
+            found[path] = None
     return list(found)
 
 
