@@ -169,6 +169,8 @@ def _spaced(before: _Piece, left: _Piece, right: _Piece) -> bool:
     """Whether a space stands between two tokens; `before` is the one before the left."""
     if "comment" in (left.kind, right.kind):
         return True
+    if (before.kind, left.kind, right.kind) == ("num", ".", "num"):
+        return True  # an index of a number; without the space it were another number
     if right.kind in _TIGHT_BEFORE or left.kind in _TIGHT_AFTER:
         return False
     if left.kind in _OPENING or right.kind in _CLOSING:  # only braces are left

@@ -41,8 +41,9 @@ CASES = {
         'a = <<-EOT\n   x  =  ${ y }\n     EOT\nbcd   = "a  ${ b   }%{ if c }  %{ endif }"\n',
         'a   = <<-EOT\n   x  =  ${ y }\n     EOT\nbcd = "a  ${ b   }%{ if c }  %{ endif }"\n',
     ),
+    "numbers are not joined": ("a = x.0 . 1\nb = 1 . 5\n", "a = x.0. 1\nb = 1. 5\n"),
     "line ends stay what they are": ("a=1 \r\nbb=2\t\r\n", "a  = 1\r\nbb = 2\r\n"),
-    "wide letters count once": ('"żółć" = 1\n', None),
+    "a name in quotes is no attribute": ('"żółć" = 1\n', None),
     "a mark at the start stays": ("\ufeffa  =1\n", "\ufeffa = 1\n"),
     "nothing": ("", ""),
 }
