@@ -16,6 +16,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from orchgit.errors import InvalidInputError
+from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
 from orchgit.server.http_server import HttpServer
 from orchgit.server.server import Server
@@ -86,6 +87,7 @@ async def run_until_stopped(
             agent, client_http = _agent_alone(agent_config, client_http_bind)
             await agent.start()
             await client_http.start()
+        settle_collector()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
         await _first_of(stopping, started)
         started.cancel()

@@ -134,7 +134,15 @@ CREATE TABLE root_keys (
     create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES)
+_USAGE_INDEX = """
+-- Only what changes a node's usage concerns the schedulers' columns; most reports do not.
+ALTER TABLE allocations ADD COLUMN usage_index INTEGER NOT NULL DEFAULT 0;
+UPDATE allocations SET usage_index = modify_index;
+DROP INDEX allocations_by_change;
+CREATE INDEX allocations_by_usage ON allocations (usage_index);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX)
 
 TABLES = (
     "jobs",
