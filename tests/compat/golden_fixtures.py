@@ -96,7 +96,7 @@ class Fixtures:
             "blkjob": "cf-blocked",
             "ns": "cf-ns",
             "pool": "cf-pool",
-            "varp": "cf/var",
+            "varp": "cf-var",
             "node": rig.wait_ready_node(),
         }
         self._make_jobs()
@@ -131,6 +131,7 @@ class Fixtures:
     def _make_others(self) -> None:
         http, names = self.rig.http, self.names
         http.put("/v1/namespace", json={"Name": names["ns"], "Description": "d"})
+        http.put(f"/v1/var/{names['varp']}", json={"Items": {"k": "v"}})
         http.put("/v1/node/pools", json={"Name": names["pool"], "Meta": {"a": "b"}})
         volume = {"Name": "cf-vol", "NodeID": names["node"], "RequestedCapacityMinBytes": 1000}
         made = http.put("/v1/volume/host/create", json={"Volume": volume})
