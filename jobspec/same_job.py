@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from jobspec.api_shape import complete, shape_of
 from jobspec.canonicalize import to_job
 
 _NOTED_BY_SERVERS = (
@@ -14,6 +15,30 @@ _NOTED_BY_SERVERS = (
     "ModifyIndex", "JobModifyIndex", "Origin", "VersionTag", "ParentID", "Dispatched", "Payload",
     "DispatchIdempotencyToken", "NomadTokenID", "ConsulNamespace", "VaultNamespace",
 )  # fmt: skip
+
+
+_ADDED_IDENTITY = {"Name": "default", "Audience": ["nomadproject.io"]}
+
+
+def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
+    """A complete API tree without what Nomad's servers add to every job that they store.
+
+    These are each task's default identity, and a job's `Update` that has only the old fields, the
+    groups' own being complete.
+    """
+    groups = [
+        {**group, "Tasks": [_without_added_identity(task) for task in group["Tasks"] or []] or None}
+        for group in spec["TaskGroups"] or []
+    ]
+    update = spec["Update"]
+    is_remnant = update is not None and update["HealthCheck"] == ""
+    return {**spec, "TaskGroups": groups or None, "Update": None if is_remnant else update}
+
+
+def _without_added_identity(task: dict[str, Any]) -> dict[str, Any]:
+    identity = task["Identity"] or {}
+    said = {key: value for key, value in identity.items() if value}
+    return {**task, "Identity": None} if said == _ADDED_IDENTITY else task
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -25,7 +50,8 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _asked(spec: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = msgspec.to_builtins(to_job(dict(spec)))
+    whole = complete(dict(spec), shape_of("job"))
+    tree: dict[str, Any] = msgspec.to_builtins(to_job(without_additions(whole)))
     return {key: value for key, value in tree.items() if key not in _NOTED_BY_SERVERS}
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from jobspec.api_shape import complete, shape_of
 from jobspec.blocks import JOB, TABLES, BlockField, BlockTable
+from jobspec.canonicalize import canonicalize, to_job
 from jobspec.durations import to_text
 from jobspec.errors import Diagnostics, JobFileErrors, SourceText
 from jobspec.hcl.format import format_text
 from jobspec.hcl.writer import INDENT, UnwritableError, expression, is_name, quoted
+from jobspec.same_job import without_additions
 from jobspec.shorten import shorten
 from orchgit.errors import InvalidInputError
 
@@ -33,16 +35,19 @@ _LAST = {"job": "group", "group": "task"}
 _NEVER_FREE_BLOCKS = frozenset(("dynamic",))
 
 
-def write_job(job: Mapping[str, Any], short: bool = True) -> str:
+def write_job(job: Mapping[str, Any], short: bool = True, exact: bool = True) -> str:
     """The text of a job file that parses to the same job.
 
     `job` is API-shaped: from parse_job, a server's answer, or a model's JSON. What only servers
-    set (status, indexes, versions) is not written. Not `short`: defaults are written out.
+    set (status, indexes, versions) is not written. Not `short`: defaults are written out. Not
+    `exact`: null and zero are the same where they are to a server, as befits a server's answer.
     Raises InvalidInputError for what is no job, or what no HCL text says.
     """
     spec = complete(dict(job), shape_of("job"))
+    if not exact:
+        spec = without_additions(spec)
     if short:
-        spec = shorten(spec)
+        spec = shorten(spec, canonicalize if exact else to_job)
     label = spec["ID"] or spec["Name"] or ""
     shown = {**spec, "ID": None, "Name": None if spec["Name"] == label else spec["Name"]}
     try:

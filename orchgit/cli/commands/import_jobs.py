@@ -114,7 +114,7 @@ def job_text(job: dict[str, Any], full: bool = False) -> Written:
     from jobspec.same_job import difference
     from jobspec.write_job import write_job
 
-    text = write_job(job, short=not full)
+    text = write_job(job, short=not full, exact=False)
     parsed = parse_job(text.encode(), filename=f"{job['ID']}.nomad.hcl")
     return Written(text, difference(job, parsed.spec))
 

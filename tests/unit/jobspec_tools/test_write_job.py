@@ -155,3 +155,33 @@ def test_any_config_comes_back(config: dict[str, Any]) -> None:
 def test_numbers_keep_their_value() -> None:
     for value in (0, -1, 1.5, 1e22, 9223372036854775807, -0.25, 3.0):
         assert float(value_of(expression(value))) == float(value)
+
+
+def stored(job: dict[str, Any]) -> dict[str, Any]:
+    """As Nomad's servers answer: everything filled in, and what they add themselves."""
+    tree: dict[str, Any] = msgspec.to_builtins(to_job(job))
+    zeros = {"Stagger": 30_000_000_000, "MaxParallel": 1, "HealthCheck": "", "MinHealthyTime": 0,
+             "HealthyDeadline": 0, "ProgressDeadline": 0, "Canary": 0, "AutoRevert": False,
+             "AutoPromote": False}  # fmt: skip
+    tree |= {"Update": zeros, "Status": "running", "Version": 3, "ModifyIndex": 77}
+    for group in tree["TaskGroups"]:
+        for task in group["Tasks"]:
+            task["Identity"] = {"Name": "default", "Audience": ["nomadproject.io"], "Env": False}
+    return tree
+
+
+@pytest.mark.parametrize("type_", ["service", "batch", "system", "sysbatch"])
+def test_what_servers_add_is_not_written(type_: str) -> None:
+    job = {**minimal(), "Type": type_}
+    text = write_job(stored(job), exact=False)
+    assert text == (
+        f'job "j" {{\n  type = "{type_}"\n\n  group "g" {{\n    count = 1\n\n    task "t" {{\n'
+        '      driver = "d"\n    }\n  }\n}\n'
+    )
+    assert difference(stored(job), read(text)) == ""
+
+
+@pytest.mark.parametrize("path", CANONICAL, ids=lambda p: p.stem)
+def test_recorded_jobs_come_back_from_a_server_s_answer(path: Path) -> None:
+    answer = msgspec.to_builtins(to_job(json.loads(path.read_text())))
+    assert difference(answer, read(write_job(answer, exact=False))) == ""
