@@ -25,12 +25,13 @@ COMMANDS = {
     "lint": ("lint", "lint", "Check job files offline"),
     "namespace": ("namespace", "namespace", "Manage namespaces"),
     "node": ("node", "node", "Look into nodes, drain them, make them eligible"),
-    "operator": ("operator", "operator", "Scheduler configuration and metrics"),
+    "operator": ("operator", "operator", "Scheduler configuration, metrics, root keys"),
     "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
     "server": ("server", "server", "The servers of this cluster"),
     "source": ("source", "source", "Git repositories that the cluster follows"),
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
+    "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "volume": ("volume", "volume", "Host volumes and the claims on them"),
 }
 
