@@ -12,7 +12,7 @@ import pytest
 
 from jobspec.parse import parse_job
 from jobspec.same_job import difference
-from tests.support.dev_server import DevServer, dev_server
+from tests.support.dev_server import DevServer, dev_server, git
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "jobspec"
 DISPATCHED = """
@@ -113,3 +113,16 @@ def test_export_prints_one_job(server: DevServer) -> None:
     spec = parse_job(done.out.encode(), filename="paper.nomad.hcl").spec
     assert difference(server.get("/v1/job/paper"), spec) == ""
     assert server.cli("job", "export", "no-such-job").code == 1
+
+
+def test_pushing_them_back_changes_no_job(server: DevServer, tmp_path: Path) -> None:
+    assert server.cli("source", "add", "owner").code == 0
+    git(tmp_path, "clone", f"{server.address}/git/owner.git", "clone")
+    clone = tmp_path / "clone"
+    git(clone, "checkout", "-B", "main")
+    assert server.cli("import", "-out", "jobs", cwd=clone).code == 0
+    # It has a number beyond 64 bits, which a client's JSON may hold as digits; a file has a double.
+    (clone / "jobs" / "quirks.nomad.hcl").unlink()
+    seen = server.cli("diff", cwd=clone)
+    assert "update shop-web (jobs/shop-web.nomad.hcl:1)" in seen.out
+    assert [line for line in seen.out.splitlines() if line.strip()[:1] in ("+", "-", "~")] == []

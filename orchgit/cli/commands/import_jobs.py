@@ -143,6 +143,6 @@ def _say_what_next(root: Path, written: int, failed: int) -> None:
         click.echo(
             "Next, in that repository:\n"
             f"  orchgit lint {root}\n"
-            "  orchgit diff            # what pushing would change: nothing, where they run\n"
+            "  orchgit diff   # where they run already, pushing only makes the source their owner\n"
             '  git add . && git commit -m "Import the jobs" && git push'
         )

@@ -61,6 +61,17 @@ def test_every_recorded_job_comes_back(path: Path, short: bool) -> None:
     assert format_text(diagnostics.source, diagnostics) == text
 
 
+def test_every_other_job_file_we_have_comes_back() -> None:
+    paths = sorted((GOLDEN / "validate").glob("*.nomad.hcl"))
+    assert len(paths) > 100
+    for path in paths:
+        spec = read(path.read_text())
+        again = read(write_job(spec))
+        assert _difference(canonicalize(again), canonicalize(spec)) is None, path.name
+        answer = msgspec.to_builtins(to_job(spec))
+        assert difference(answer, read(write_job(answer, exact=False))) == "", path.name
+
+
 def test_defaults_are_left_out_and_what_differs_stays() -> None:
     short = write_job(canonicalize(minimal(KillTimeout=7_000_000_000)))
     assert short == (
