@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,10 +113,11 @@ def _diff_lines(result: Formatted) -> list[str]:
 def _replace(path: Path, text: str) -> None:
     """Whole or not at all; a link stays a link, and the mode stays."""
     target = path.resolve()
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as new:
-            new.write(text.encode())
-        os.chmod(new.name, target.stat().st_mode & 0o7777)
-        os.replace(new.name, target)
+        new.write_bytes(text.encode())
+        new.chmod(target.stat().st_mode & 0o7777)
+        new.replace(target)
     except OSError as error:
+        new.unlink(missing_ok=True)
         raise ApiError(f"cannot write {path}: {error.strerror}") from error

@@ -114,6 +114,7 @@ def test_fmt_rewrites_names_and_settles(folder: Path) -> None:
     assert path.read_text() == GOOD
     assert path.stat().st_mode & 0o777 == 0o640
     assert run("fmt", ".").output == ""
+    assert sorted(each.name for each in folder.iterdir()) == ["good.hcl", "ugly.hcl"]
 
 
 def test_fmt_check_and_diff(folder: Path) -> None:
