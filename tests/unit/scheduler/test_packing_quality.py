@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from orchgit.control.plan_check import examine_plan
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.resources import Resources
@@ -46,7 +47,7 @@ def _nodes_used(sizes: Sequence[Size], seed: int) -> int:
         )
         outcome = schedule(evaluation, cluster, NOW_NS, seed + number, ids)
         assert outcome.plan is not None
-        cluster.apply(outcome.plan)
+        cluster.apply(examine_plan(outcome.plan, cluster).result)
     assert len(cluster.allocs) == len(sizes), "there is a node for each of them"
     return len({allocation.node_id for allocation in cluster.allocs.values()})
 
