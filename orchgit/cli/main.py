@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 
@@ -44,7 +45,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
+            hint = f"did you mean `orchgit {near[0]}`?" if near else "`orchgit -h` lists them"
+            ctx.fail(f"cannot find command {cmd_name!r}: {hint}")
         module_name, attribute, _ = COMMANDS[cmd_name]
         module = importlib.import_module(f"orchgit.cli.commands.{module_name}")
         command = getattr(module, attribute)
