@@ -92,6 +92,7 @@ class Electing:
     ) -> None:
         self.name = name
         self.members = frozenset(members)
+        self.others = tuple(sorted(self.members - {name}))
         self.log = log
         self.snapshots = snapshots
         self._rng = rng
@@ -113,9 +114,6 @@ class Electing:
         if self.members == {name}:
             self._election_s = now_s
 
-    @property
-    def others(self) -> frozenset[str]:
-        return self.members - {self.name}
 
     def _is_majority(self, count: int) -> bool:
         return count * 2 > len(self.members)

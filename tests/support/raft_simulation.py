@@ -80,7 +80,9 @@ class Member:
         self.snapshots.crash()
         self.log.crash(rng)
         taken = self.snapshots.taken
-        if rng.random() < 0.5:
+        # A snapshot was received and the crash came before the state was replaced.
+        overtaken = self.state.index + 1 < self.log.first_index
+        if rng.random() < 0.5 or overtaken:
             self.state = msgspec.msgpack.decode(taken[1], type=State) if taken else State()
 
     def apply(self) -> None:

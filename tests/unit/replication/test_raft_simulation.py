@@ -5,6 +5,10 @@ More seeds: `python -m tests.benchmarks.simulate_raft --seeds 100000 --first-see
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from orchgit.replication.raft_core import RaftCore
@@ -37,7 +41,9 @@ def test_clusters_keep_their_promises(first: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_thousands_of_clusters() -> None:
+def test_thousands_of_clusters(request: pytest.FixtureRequest) -> None:
+    if "long" not in request.config.option.markexpr:
+        pytest.skip("long: run with -m long")
     for seed in range(SEEDS, 10_000):
         Simulation(seed).run()
 
@@ -75,6 +81,25 @@ def test_a_seed_says_it_all() -> None:
     two.run()
     assert one.history == two.history
     assert one.events == two.events
+
+
+def test_a_seed_says_the_same_in_another_process() -> None:
+    """Nothing may depend on the order of a set of strings."""
+    code = (
+        "from tests.support.raft_simulation import Simulation\n"
+        "for seed in range(3):\n"
+        "    one = Simulation(seed); one.run(); print(one.events, len(one.history))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(said) == 1
 
 
 def _write(value: int, began: float, ended: float | None) -> Operation:
