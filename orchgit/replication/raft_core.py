@@ -138,6 +138,10 @@ class RaftCore(Replicating):
         self._follow(sender)
         ref = SnapshotRef(message.index, message.index_term, message.size)
         wanted = 0
+        if self._agrees(ref.index, ref.term):
+            # The log is the leader's up to there: dropping it for the snapshot would take back
+            # what was acknowledged behind it.
+            self._commit(ref.index)
         installed = ref.index <= self.commit_index
         if not installed:
             wanted = self.snapshots.receive(ref, message.offset, message.data)

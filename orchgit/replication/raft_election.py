@@ -114,7 +114,6 @@ class Electing:
         if self.members == {name}:
             self._election_s = now_s
 
-
     def _is_majority(self, count: int) -> bool:
         return count * 2 > len(self.members)
 

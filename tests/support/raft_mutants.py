@@ -7,7 +7,14 @@ import random
 
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Role
-from orchgit.replication.raft_messages import Append, AppendReply, Entry, Message, VoteReply
+from orchgit.replication.raft_messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Message,
+    SnapshotChunk,
+    VoteReply,
+)
 from orchgit.replication.vote import Vote
 from tests.support.raft_disk import MemoryLog
 
@@ -88,3 +95,15 @@ class CommitsWhatItWasNotSent(RaftCore):
         super()._on_append(sender, message)
         if message.term == self.term:
             self._commit(min(message.commit_index, self.log.last_index))
+
+
+class SnapshotTakesEntriesBack(RaftCore):
+    """A snapshot that comes late replaces a log that had it all, and acknowledged more."""
+
+    def _on_chunk(self, sender: str, message: SnapshotChunk) -> None:
+        self._late = True
+        super()._on_chunk(sender, message)
+        self._late = False
+
+    def _agrees(self, index: int, term: int) -> bool:
+        return not getattr(self, "_late", False) and super()._agrees(index, term)

@@ -228,6 +228,7 @@ class Simulation:
         core.durable()
         if core.role is Role.LEADER:
             self._check_leader(member, core)
+            self._check_acknowledged(core)
         outbox, core.outbox = core.outbox, []
         for receiver, message in outbox:
             self._carry(member.name, receiver, raft_messages.encode(message))
@@ -348,6 +349,13 @@ class Simulation:
                 continue
             if index > core.log.last_index or core.log.term(index) != term:
                 raise Violation(f"{member.name} leads term {core.term} without entry {index}")
+
+    def _check_acknowledged(self, core: RaftCore) -> None:
+        """What a leader counts is on that member's disk while it follows in the same term."""
+        for name, peer in core.progress.items():
+            log = self.members[name].log
+            if log.vote.term == core.term and log.synced_index < peer.match:
+                raise Violation(f"{name} took back entries up to {peer.match}")
 
     def applied(self, member: Member, term: int, payload: bytes) -> None:
         index = member.state.index

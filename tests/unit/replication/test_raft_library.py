@@ -154,7 +154,9 @@ def test_shipped_a_success_moves_next_index_back(shipped: Shipped) -> None:
     shipped.member._SyncObj__sendAppendEntries()
     assert shipped.member._SyncObj__raftNextIndex[B] == 11
     shipped.receive(B, type="next_node_idx", next_node_idx=5, reset=False, success=True)
-    assert shipped.member._SyncObj__raftNextIndex[B] == 5, "4 entries were accepted, 6 are on the way"
+    assert shipped.member._SyncObj__raftNextIndex[B] == 5, (
+        "4 entries were accepted, 6 are on the way"
+    )
 
 
 def test_ours_a_success_never_moves_next_index_back() -> None:

@@ -65,6 +65,7 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.ReadsWithoutAsking,
         raft_mutants.VotesForAnyLog,
         raft_mutants.CommitsWhatItWasNotSent,
+        raft_mutants.SnapshotTakesEntriesBack,
     ],
 )
 def test_a_broken_rule_is_found(mutant: type[RaftCore]) -> None:
