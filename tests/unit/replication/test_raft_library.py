@@ -1,6 +1,6 @@
 """pysyncobj 0.3.17 as shipped: each fault that made us write the consensus ourselves, shown on the
 library's own code, next to what our core does with the same input. Of the library only the poller
-is used; if one of these tests fails after an upgrade, read `docs/decisions/0007-raft-core.md` again.
+is used; if one of these fails after an upgrade, read `docs/decisions/0007-raft-core.md` again.
 """
 
 from __future__ import annotations
@@ -63,8 +63,13 @@ class Shipped:
 
     def __init__(self) -> None:
         self.transport = Recorder()
-        conf = SyncObjConf(autoTick=False, raftMinTimeout=0.4, raftMaxTimeout=0.5,
-                           appendEntriesUseBatch=True, appendEntriesBatchSizeBytes=1000)  # fmt: skip
+        conf = SyncObjConf(
+            autoTick=False,
+            raftMinTimeout=0.4,
+            raftMaxTimeout=0.5,
+            appendEntriesUseBatch=True,
+            appendEntriesBatchSizeBytes=1000,
+        )
         self.member = SyncObj(A, [B, C], conf=conf, transport=self.transport)
         self.transport._onNodeConnected(B)
         self.transport._onNodeConnected(C)
