@@ -26,6 +26,7 @@ from orchgit.api.routes import (
     jobs_read,
     jobs_statuses,
     jobs_write,
+    keyring,
     metrics,
     namespaces,
     node_pools,
@@ -33,6 +34,7 @@ from orchgit.api.routes import (
     operator,
     search,
     service_catalog,
+    variables,
     volumes,
 )
 from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
@@ -58,6 +60,8 @@ _TABLES: tuple[Sequence[Endpoint], ...] = (
     operator.ENDPOINTS,
     search.ENDPOINTS,
     service_catalog.ENDPOINTS,
+    variables.ENDPOINTS,
+    keyring.ENDPOINTS,
     volumes.ENDPOINTS,
     namespaces.ENDPOINTS,
     disabled.ENDPOINTS,

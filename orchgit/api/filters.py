@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from jobspec.functions.regexes import PatternError, compile_re2
 from orchgit.errors import InvalidInputError
 
 Predicate = Callable[[Any], bool]
@@ -282,8 +283,8 @@ def _contains(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
 
 def _matches(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     try:
-        pattern = re.compile(wanted)
-    except re.error:
+        pattern = compile_re2(wanted)
+    except PatternError:
         fail("a regular expression")
     return lambda value: pattern.search(_text(value)) is not None
 

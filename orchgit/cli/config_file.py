@@ -57,6 +57,7 @@ class ServerSection(_Section):
     enabled: bool = False
     num_schedulers: int = 1
     enabled_schedulers: list[str] | None = None
+    cluster_key_file: str = ""
 
 
 class ClientSection(_Section):
@@ -168,6 +169,8 @@ def _server_settings(file: FileConfig) -> dict[str, Any]:
             _source(name, section) for name, section in sorted(file.gitops.source.items())
         ),
     }
+    if file.server.cluster_key_file:
+        settings["cluster_key_file"] = Path(file.server.cluster_key_file)
     if file.server.enabled_schedulers is not None:
         settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
     return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 
@@ -19,16 +20,19 @@ COMMANDS = {
     "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),
     "eval": ("eval", "eval_", "Look into evaluations"),
     "event": ("event", "event", "Follow the cluster's events"),
+    "fmt": ("fmt", "fmt", "Lay out job files"),
+    "import": ("import_jobs", "import_jobs", "Write a cluster's jobs as job files"),
     "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),
     "lint": ("lint", "lint", "Check job files offline"),
     "namespace": ("namespace", "namespace", "Manage namespaces"),
     "node": ("node", "node", "Look into nodes, drain them, make them eligible"),
-    "operator": ("operator", "operator", "Scheduler configuration and metrics"),
+    "operator": ("operator", "operator", "Scheduler configuration, metrics, root keys"),
     "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
     "server": ("server", "server", "The servers of this cluster"),
     "source": ("source", "source", "Git repositories that the cluster follows"),
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
+    "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "volume": ("volume", "volume", "Host volumes and the claims on them"),
 }
 
@@ -41,7 +45,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
+            hint = f"did you mean `orchgit {near[0]}`?" if near else "`orchgit -h` lists them"
+            ctx.fail(f"cannot find command {cmd_name!r}: {hint}")
         module_name, attribute, _ = COMMANDS[cmd_name]
         module = importlib.import_module(f"orchgit.cli.commands.{module_name}")
         command = getattr(module, attribute)

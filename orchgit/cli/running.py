@@ -7,6 +7,7 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -14,6 +15,8 @@ import structlog
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from orchgit.errors import InvalidInputError
+from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
 from orchgit.server.http_server import HttpServer
 from orchgit.server.server import Server
@@ -68,6 +71,9 @@ async def run_until_stopped(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
+    for config in (server_config, agent_config):
+        if config:
+            make_usable(config.data_dir)
     server = Server(server_config) if server_config else None
     agent: Agent | None = None
     client_http: HttpServer | None = None
@@ -81,6 +87,7 @@ async def run_until_stopped(
             agent, client_http = _agent_alone(agent_config, client_http_bind)
             await agent.start()
             await client_http.start()
+        settle_collector()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
         await _first_of(stopping, started)
         started.cancel()
@@ -107,6 +114,19 @@ def _agent_beside(config: AgentConfig, server: Server) -> Agent:
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent))
     return agent
+
+
+def make_usable(data_dir: Path) -> None:
+    """Raises InvalidInputError unless files can be made in the data directory."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        (data_dir / ".writable").touch()
+        (data_dir / ".writable").unlink()
+    except OSError as error:
+        raise InvalidInputError(
+            f"cannot use the data directory {data_dir}: {error.strerror}; "
+            "choose another with -data-dir"
+        ) from error
 
 
 async def node_ready(server: Server, node_id: str) -> None:

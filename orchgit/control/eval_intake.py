@@ -13,7 +13,7 @@ from orchgit.control.blocked_evals import BlockedEvals
 from orchgit.control.eval_broker import job_key
 from orchgit.control.eval_queue import EvalQueue
 from orchgit.model.evaluation import EvalStatus, Evaluation
-from orchgit.replication.events import AllocNotes, AppliedBatch
+from orchgit.replication.events import AppliedBatch
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 
@@ -35,7 +35,8 @@ class EvalIntake:
     def take(self, batch: AppliedBatch) -> None:
         self._route(batch.evaluations)
         nodes = set(batch.changed.get("nodes", ()))
-        self._capacity_changed(nodes | self._freed_nodes(batch), batch.index)
+        # Plans free nothing by themselves: what they stop runs until its agent says that it ended.
+        self._capacity_changed(nodes | batch.effects.freed_nodes, batch.index)
 
     def unblock_failed(self) -> None:
         """Let those try again whose plans kept being rejected; called from time to time."""
@@ -58,21 +59,6 @@ class EvalIntake:
         placed_all = not evaluation.failed_tg_allocs
         if evaluation.status == EvalStatus.COMPLETE and placed_all:
             self._blocked.untrack(job_key(evaluation))
-
-    def _freed_nodes(self, batch: AppliedBatch) -> set[str]:
-        """Nodes on which an agent reported an allocation as over; plans free nothing by
-        themselves, since what they stop runs until its agent says that it ended."""
-        ids = [
-            alloc_id
-            for note in batch.effects.notes
-            if isinstance(note, AllocNotes) and note.type == "AllocationUpdated"
-            for alloc_id in note.ids
-        ]
-        if not ids:
-            return set()
-        with self._store.snapshot() as snapshot:
-            reported = snapshot.allocations_by_ids(ids)
-        return {held.node_id for held in reported if held.is_client_terminal}
 
     def _capacity_changed(self, node_ids: set[str], index: int) -> None:
         """Nodes came, changed, or have less to do: who waited for that tries again."""

@@ -75,8 +75,10 @@ class NodeUsage:
     cores: set[int] = field(default_factory=set)
     ports: dict[int, set[str]] = field(default_factory=dict)
     devices: set[DeviceUse] = field(default_factory=set)
+    allocations: int = 0
 
     def add(self, alloc_id: str, ask: Ask) -> str:
+        self.allocations += 1
         self.cpu_shares += ask.cpu_shares
         self.memory_mb += ask.memory_mb
         self.disk_mb += ask.disk_mb
@@ -91,10 +93,12 @@ class NodeUsage:
 
     def over(self, node: Node) -> str:
         """The first dimension of the node that is exceeded, or an empty string."""
+        if 0 < node.node_max_allocs < self.allocations:
+            return "max allocs exceeded"
         cpu_shares, memory_mb, disk_mb = capacity_of(node)
         if self.cpu_shares > cpu_shares:
             return "cpu"
-        if not self.cores.issubset(_reservable_cores(node)):
+        if self.cores and not self.cores.issubset(_reservable_cores(node)):
             return "cores"
         if self.memory_mb > memory_mb:
             return "memory"
@@ -110,6 +114,7 @@ class NodeUsage:
             set(self.cores),
             {port: set(addresses) for port, addresses in self.ports.items()},
             set(self.devices),
+            self.allocations,
         )
 
     def _add_cores(self, cores: tuple[int, ...]) -> str:

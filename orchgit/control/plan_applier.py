@@ -20,6 +20,7 @@ import msgspec
 
 from orchgit.clock import Clock
 from orchgit.control.job_evals import evaluation_of
+from orchgit.control.node_book import NodeBook
 from orchgit.control.node_ledger import NodeLedger
 from orchgit.control.plan_check import NodeChange, PlanCheck, changes_by_node, examine_plan
 from orchgit.control.plan_queue import PendingPlan, PlanQueue
@@ -48,14 +49,16 @@ class HoldsEvaluation(Protocol):
 
 
 class SnapshotView:
-    """A snapshot as a plan check reads it."""
+    """A snapshot as a plan check reads it, with nodes that earlier checks have read."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: NodeBook) -> None:
+        nodes.refresh(snapshot)
         self._snapshot = snapshot
+        self._nodes = nodes
         self.index = snapshot.index
 
     def node(self, node_id: str) -> Node | None:
-        return self._snapshot.node(node_id)
+        return self._nodes.node(self._snapshot, node_id)
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
         return self._snapshot.allocations_by_node(node_id, terminal=False)
@@ -83,6 +86,7 @@ class PlanApplier:
         self._ids = ids
         self._on_rejected = on_rejected
         self._ledger = NodeLedger()
+        self._nodes = NodeBook()
         self._commits: set[asyncio.Task[None]] = set()
         self._touched: Counter[str] = Counter()
         """Nodes that plans on their way change."""
@@ -142,7 +146,7 @@ class PlanApplier:
 
     def _examine(self, plan: Plan) -> PlanCheck:
         with self._state.store.snapshot() as snapshot:
-            return examine_plan(plan, SnapshotView(snapshot), self._ledger)
+            return examine_plan(plan, SnapshotView(snapshot, self._nodes), self._ledger)
 
     async def _drain(self) -> None:
         if self._commits:

@@ -8,9 +8,10 @@ node of the plan is judged by itself and all its changes are taken or dropped to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -70,10 +71,10 @@ class PlanCheck:
 class NodeChange:
     """All that one plan wants of one node. A row is (which placements, which row of it)."""
 
-    stops: list[AllocStop] = field(default_factory=list)
-    updates: list[AllocUpdate] = field(default_factory=list)
-    preemptions: list[AllocPreemption] = field(default_factory=list)
-    rows: list[tuple[int, int]] = field(default_factory=list)
+    stops: Sequence[AllocStop] = ()
+    updates: Sequence[AllocUpdate] = ()
+    preemptions: Sequence[AllocPreemption] = ()
+    rows: Sequence[tuple[int, int]] = ()
 
     @property
     def only_adds(self) -> bool:
@@ -97,24 +98,31 @@ def examine_plan(plan: Plan, view: PlanView, source: UsageSource | None = None) 
 
 
 def changes_by_node(plan: Plan) -> dict[str, NodeChange]:
-    changes: dict[str, NodeChange] = {}
-
-    def of(node_id: str) -> NodeChange:
-        change = changes.get(node_id)
-        if change is None:
-            change = changes[node_id] = NodeChange()
-        return change
-
-    for stop in plan.stops:
-        of(stop.node_id).stops.append(stop)
-    for update in plan.updates:
-        of(update.node_id).updates.append(update)
-    for preemption in plan.preemptions:
-        of(preemption.node_id).preemptions.append(preemption)
+    stops, updates = _by_node(plan.stops), _by_node(plan.updates)
+    preemptions = _by_node(plan.preemptions)
+    rows: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, placements in enumerate(plan.placements):
         for row, node_id in enumerate(placements.node_ids):
-            of(node_id).rows.append((number, row))
-    return changes
+            rows[node_id].append((number, row))
+    return {
+        node_id: NodeChange(
+            stops.get(node_id, ()),
+            updates.get(node_id, ()),
+            preemptions.get(node_id, ()),
+            rows.get(node_id, ()),
+        )
+        for node_id in stops | updates | preemptions | rows
+    }
+
+
+_OnNode = TypeVar("_OnNode", AllocStop, AllocUpdate, AllocPreemption)
+
+
+def _by_node(items: Iterable[_OnNode]) -> dict[str, list[_OnNode]]:
+    found: defaultdict[str, list[_OnNode]] = defaultdict(list)
+    for item in items:
+        found[item.node_id].append(item)
+    return found
 
 
 def live_allocations(view: PlanView, node_id: str) -> dict[str, Allocation]:
@@ -172,7 +180,7 @@ class _Judge:
         group = self._group(allocation) if allocation else None
         return group is not None and group.disconnect is not None and not group.disconnect.replace
 
-    def _all_live(self, node_id: str, updates: list[AllocUpdate]) -> bool:
+    def _all_live(self, node_id: str, updates: Sequence[AllocUpdate]) -> bool:
         live = live_allocations(self._view, node_id)
         return all(update.alloc_id in live for update in updates)
 
@@ -225,6 +233,8 @@ class _Judge:
 
     def _writer_conflict(self, node: Node, change: NodeChange) -> str:
         """A host volume for a single writer has one user; most plans have no such volume."""
+        if not any(map(self._written, self._plan.placements)):
+            return ""
         wanted = [
             volume
             for number, row in change.rows

@@ -28,6 +28,7 @@ from orchgit.control.node_rejections import NodeRejections, RejectionLimits
 from orchgit.control.periodic import PeriodicDispatcher
 from orchgit.control.plan_applier import PlanApplier
 from orchgit.control.plan_queue import PlanQueue
+from orchgit.control.variable_locks import VariableLocks
 from orchgit.errors import ConflictError, OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.base import datetime_of_ns
@@ -87,6 +88,7 @@ class Reign:
         self._deployments = DeploymentWatcher(state, clock, ids)
         self._drainer = Drainer(state, clock, ids)
         self._periodic = PeriodicDispatcher(state, clock, ids)
+        self._locks = VariableLocks(state, clock)
 
     async def run(self) -> None:
         """Lead until canceled. Any loop's unexpected error ends all of them."""
@@ -145,6 +147,7 @@ class Reign:
             self._deployments.run(),
             self._drainer.run(),
             self._periodic.run(),
+            self._locks.run(),
             self.garbage.run(),
         ]
 
@@ -155,6 +158,7 @@ class Reign:
         self._deployments.restore(snapshot)
         self._drainer.restore(snapshot)
         self._periodic.restore(snapshot)
+        self._locks.restore(snapshot)
         self._intake.restore(snapshot)
 
     def _take(self, batch: AppliedBatch) -> None:
@@ -166,6 +170,7 @@ class Reign:
         self._deployments.take(batch)
         self._drainer.take(batch)
         self._periodic.take(batch)
+        self._locks.take(batch)
 
     async def _tend_blocked(self) -> None:
         """Let the rejected try again, and forget changes that every snapshot has seen by now."""

@@ -1,19 +1,21 @@
 """From a tree to the jobs it asks for: each changed file parsed once, every problem reported.
 
 What a file means depends on its blob, its path, the source's variables, the parser, and the files
-it reads with `file()`; an outcome is kept under exactly these, so an unchanged file is not parsed.
+it reads with `file()`; an outcome is kept under exactly these, so an unchanged file is not parsed,
+after a restart neither.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
 
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError
+from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.repo import EntryKind, TreeEntry
 from orchgit.gitops.tree_files import TreeFiles, read_file, seen_at
 from orchgit.gitops.trees import FileTree, blob_id_of, confined_path
@@ -89,10 +91,25 @@ class _Outcome:
     """What it looked at in the tree, and what was there (see TreeFiles)."""
 
 
+class _Record(msgspec.Struct, array_like=True):
+    """A job that was found, as the store keeps it."""
+
+    job: Job
+    path: str
+    line: int
+    blob_id: str
+    depends: tuple[tuple[str, str], ...]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_Record)
+
+
 @dataclass(slots=True)
 class ParseCache:
-    """Outcomes by what they depend on; the oldest leave first."""
+    """Outcomes by what they depend on; the oldest leave first. `store` keeps them over restarts."""
 
+    store: ParseStore | None = None
     max_files: int = 50_000
     outcomes: dict[str, _Outcome] = field(default_factory=dict)
 
@@ -100,6 +117,42 @@ class ParseCache:
         while len(self.outcomes) >= self.max_files:
             self.outcomes.pop(next(iter(self.outcomes)), None)
         self.outcomes[key] = outcome
+
+    def recall(self, keys: Sequence[str]) -> None:
+        """Fetch what the store knows of the keys that are not in memory."""
+        missing = [key for key in keys if key not in self.outcomes]
+        if self.store is None or not missing:
+            return
+        for key, body in self.store.get(missing).items():
+            outcome = _from_bytes(body)
+            if outcome is not None:
+                self.put(key, outcome)
+
+    def keep(self, fresh: Mapping[str, _Outcome]) -> None:
+        """Hand the jobs just parsed to the store. Problems are not kept: some are of limits that
+        may have been raised before the next start, and there are few."""
+        if self.store is not None:
+            records = {key: _to_bytes(each) for key, each in fresh.items() if each.desired}
+            if records:
+                self.store.put(records)
+
+
+def _to_bytes(outcome: _Outcome) -> bytes:
+    desired = outcome.desired
+    assert desired is not None
+    return _ENCODER.encode(
+        _Record(desired.job, desired.path, desired.line, desired.blob_id, outcome.depends)
+    )
+
+
+def _from_bytes(body: bytes) -> _Outcome | None:
+    """None for what this version of the program does not understand."""
+    try:
+        record = _DECODER.decode(body)
+    except msgspec.DecodeError:
+        return None
+    desired = DesiredJob(record.job, record.path, record.line, record.blob_id)
+    return _Outcome(desired, (), record.depends)
 
 
 class Discoverer:
@@ -116,25 +169,25 @@ class Discoverer:
         inputs = _digest(self._parser.version, source, var_files)
         reading = _Reading(tree, source, var_files)
         entries = _job_files(tree, source)
+        keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
+        self._cache.recall(keys)
         outcomes = []
-        parsed = 0
-        for entry in entries:
-            outcome, fresh = self._outcome(reading, entry, inputs)
-            parsed += fresh
+        fresh: dict[str, _Outcome] = {}
+        for key, entry in zip(keys, entries, strict=True):
+            outcome = self._known(reading, key)
+            if outcome is None:
+                outcome = fresh[key] = reading.parse(entry, self._parser)
+                self._cache.put(key, outcome)
             outcomes.append(outcome)
             problems.extend(outcome.problems)
+        self._cache.keep(fresh)
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
-        return Discovery(jobs, tuple(problems + duplicates), len(entries), parsed)
+        return Discovery(jobs, tuple(problems + duplicates), len(entries), len(fresh))
 
-    def _outcome(self, reading: _Reading, entry: TreeEntry, inputs: str) -> tuple[_Outcome, bool]:
-        key = f"{entry.blob_id}:{inputs}:{entry.path}"
+    def _known(self, reading: _Reading, key: str) -> _Outcome | None:
         known = self._cache.outcomes.get(key)
-        if known is not None and reading.still_holds(known.depends):
-            return known, False
-        outcome = reading.parse(entry, self._parser)
-        self._cache.put(key, outcome)
-        return outcome, True
+        return known if known is not None and reading.still_holds(known.depends) else None
 
 
 @dataclass(slots=True)

@@ -13,11 +13,12 @@ from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.gitops.applying import Applier, SourceMemory
 from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.discovery import Discoverer, JobParser
+from orchgit.gitops.discovery import Discoverer, JobParser, ParseCache
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirrors import Mirrors
+from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.previews import Preview, Previewer
 from orchgit.gitops.push import Forecaster, PushReceiver
 from orchgit.gitops.reconciler import ReconcilerPorts, full_ref, keep_applied
@@ -35,7 +36,7 @@ class Gitops:
     """`start` on gaining leadership, `stop` on losing it or at shutdown; `routes` always.
 
     The mirrors lie in `<data_dir>/git`; they can all be made again from the sources, but for the
-    built-in ones.
+    built-in ones. `<data_dir>/parsed.sqlite` only saves work, and may be deleted at any time.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Gitops:
         self._world = world
         self._parser = parser
         self._memories: dict[str, SourceMemory] = {}
+        self._parsed = ParseStore(data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes)
         self._tasks: list[asyncio.Task[None]] = []
         limits = self.config.limits
         self._git = GitProcess(data_dir / "git", limits)
@@ -81,7 +83,11 @@ class Gitops:
         )
 
     def _memory(self, source: str) -> SourceMemory:
-        return self._memories.setdefault(source, SourceMemory(Discoverer(self._parser)))
+        known = self._memories.get(source)
+        if known is None:
+            discoverer = Discoverer(self._parser, ParseCache(self._parsed))
+            known = self._memories[source] = SourceMemory(discoverer)
+        return known
 
     def _forget(self, source: str) -> None:
         self._memories.pop(source, None)
@@ -110,6 +116,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._parsed.close()
         await self._maintenance.close()
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:

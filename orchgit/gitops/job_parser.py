@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
 
+import jobspec
+import orchgit.model
 from jobspec.canonicalize import canonicalize, to_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
@@ -19,7 +23,10 @@ from orchgit.model.job import Job
 class JobspecParser:
     """The parser that servers use."""
 
-    version = "jobspec-1"
+    @property
+    def version(self) -> str:
+        """Of the code that decides what a file means: an upgrade parses every file again."""
+        return _code_version()
 
     def parse(
         self,
@@ -45,6 +52,19 @@ class JobspecParser:
         job = to_job(canonicalize(parsed.spec))
         _check_rules(job, parsed.positions, path)
         return ParsedFile(job, parsed.positions.locate(())[0])
+
+
+@cache
+def _code_version() -> str:
+    """A digest, since nobody remembers to count a number up; without sources, the release's."""
+    model = Path(orchgit.model.__file__).parent
+    folders = (Path(jobspec.__file__).parent, model, Path(__file__).parent)
+    digest = hashlib.sha256(orchgit.__version__.encode())
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def _check_rules(job: Job, positions: Positions, path: str) -> None:

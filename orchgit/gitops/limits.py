@@ -9,7 +9,8 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """`max_push_bytes` bounds a push to the built-in remote, `max_fetch_bytes` a fetched pack."""
+    """`max_push_bytes` bounds a push to the built-in remote, `max_fetch_bytes` a fetched pack,
+    `max_parsed_bytes` what is kept on disk of files that were parsed."""
 
     max_file_bytes: int = MIB
     max_job_files: int = 20_000
@@ -18,6 +19,7 @@ class GitLimits:
     max_push_bytes: int = 64 * MIB
     max_fetch_bytes: int = 1024 * MIB
     max_git_memory_bytes: int = 4096 * MIB
+    max_parsed_bytes: int = 128 * MIB
     max_refs: int = 20_000
     fetch_timeout_s: float = 120.0
     list_timeout_s: float = 20.0

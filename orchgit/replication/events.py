@@ -54,6 +54,8 @@ class Effects:
 
     evaluations: list[Evaluation] = field(default_factory=list)
     notes: list[EventNote | AllocNotes] = field(default_factory=list)
+    freed_nodes: set[str] = field(default_factory=set)
+    """Where an allocation ended for its agent, so that there is room."""
 
     def note(self, index: int, type_: str, subject: Topical) -> None:
         self.notes.append(EventNote(type_, index, subject))
@@ -65,6 +67,7 @@ class Effects:
     def merge(self, other: Effects) -> None:
         self.evaluations.extend(other.evaluations)
         self.notes.extend(other.notes)
+        self.freed_nodes |= other.freed_nodes
 
 
 @dataclass

@@ -101,6 +101,7 @@ def _block(
     blocked.status = EvalStatus.BLOCKED
     blocked.snapshot_index = outcome.evaluation.snapshot_index
     blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
+    blocked.failed_tg_allocs = outcome.evaluation.failed_tg_allocs
     if outcome.learn_classes is not None:
         blocked.escaped_computed_class, blocked.class_eligibility = outcome.learn_classes()
     if not was_blocked:

@@ -34,6 +34,8 @@ class ServerConfig:
     gitops: GitopsConfig = field(default_factory=GitopsConfig)
     sources: tuple[Source, ...] = ()
     """Sources that are stored when this server first leads; later changes over the API stay."""
+    cluster_key_file: Path | None = None
+    """Wraps the keys that seal variables; the same on every server. None: one of its own."""
     tls: TlsFiles | None = None
     dev_mode: bool = False
     log_level: str = "INFO"
@@ -54,6 +56,11 @@ class ServerConfig:
     @property
     def server_dir(self) -> Path:
         return self.data_dir / "server"
+
+    @property
+    def own_cluster_key_file(self) -> Path:
+        """Where a server makes a cluster key if it is told of none."""
+        return self.server_dir / "keyring" / "cluster.key"
 
 
 def _address_problems(addresses: Mapping[str, str]) -> list[str]:

@@ -26,7 +26,9 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
+from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.dry_run import DryRun
+from orchgit.services.keyring import Keyring
 from orchgit.services.services import Services
 from orchgit.services.sources import put_source
 from orchgit.services.world import World
@@ -63,7 +65,9 @@ class Server:
             ids,
         )
         self.control = Control(self.state, clock, ids, config.control)
-        self.services = Services(World(self.state, clock, ids), self.control.collect_garbage)
+        world = World(self.state, clock, ids)
+        keyring = Keyring(world, _cluster_key(config))
+        self.services = Services(world, keyring, self.control.collect_garbage)
         self.dry_run = DryRun(self.services.world)
         self.gitops = Gitops(
             self.services.world,
@@ -176,8 +180,16 @@ class Server:
             if leads:
                 await self._store_sources()
                 await self.gitops.start()
+                await self._make_first_root_key()
             else:
                 await self.gitops.stop()
+
+    async def _make_first_root_key(self) -> None:
+        """Clients look for a signing key soon after a cluster's first start."""
+        try:
+            await self.services.keyring.active_key()
+        except OrchgitError as error:
+            _log.warning("no root key yet; the first variable asks again", error=str(error))
 
     async def _store_sources(self) -> None:
         """Sources of the config are stored once; what was changed over the API since stays."""
@@ -206,6 +218,12 @@ def _kept_id(config: ServerConfig, ids: IdSource) -> str:
     server_id = ids.new()
     file.write_text(server_id + "\n")
     return server_id
+
+
+def _cluster_key(config: ServerConfig) -> bytes:
+    """A file that was named has to be there: one made up here would differ on each server."""
+    given = config.cluster_key_file
+    return read_or_make_cluster_key(given or config.own_cluster_key_file, may_make=given is None)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

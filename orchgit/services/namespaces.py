@@ -37,11 +37,14 @@ async def delete_namespace(world: World, name: str) -> int:
             raise RefusedError("namespace not found")
         live = [job.id for job in snapshot.jobs(name) if job.status != "dead"]
         volumes = snapshot.host_volumes(name)
+        variables = snapshot.variables(name)
     if live:
         raise RefusedError(
             f'namespace "{name}" has non-terminal jobs: stop {", ".join(live[:5])} first'
         )
     if volumes:
         raise RefusedError(f'namespace "{name}" has {len(volumes)} volumes: delete them first')
+    if variables:
+        raise RefusedError(f'namespace "{name}" has {len(variables)} variables: delete them first')
     applied = await world.propose(DeleteNamespaces(now_ns=world.now_ns(), names=[name]))
     return applied.index

@@ -103,6 +103,7 @@ _FINDERS: dict[str, Finder] = {
     "deployment": lambda s, ns, prefix: (each.id for each in s.deployments(ns, prefix)),
     "node_pools": lambda s, ns, prefix: _named((each.name for each in s.node_pools()), prefix),
     "namespaces": lambda s, ns, prefix: _named((each.name for each in s.namespaces()), prefix),
+    "vars": lambda s, ns, prefix: (each.path for each in s.variables(ns, prefix)),
     "host_volumes": lambda s, ns, prefix: _named((each.id for each in s.host_volumes(ns)), prefix),
 }
 
@@ -120,6 +121,8 @@ def _fuzzy_candidates(
         yield "node_pools", FuzzyMatch(pool.name, (pool.name,))
     for each in snapshot.namespaces():
         yield "namespaces", FuzzyMatch(each.name)
+    for variable in snapshot.variables(namespace):
+        yield "vars", FuzzyMatch(variable.path, (variable.namespace, variable.path))
 
 
 def _of_job(job: Job) -> Iterable[tuple[str, FuzzyMatch]]:

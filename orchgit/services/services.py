@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.services import nodes, update_allocs
+from orchgit.services.keyring import Keyring
 from orchgit.services.nodes import NodeChange
+from orchgit.services.variables import Variables
 from orchgit.services.world import World
 
 
@@ -36,12 +38,17 @@ async def _nothing_to_collect() -> None:
 class Services:
     """`world` is what the functions of this package take first.
 
-    `collect_garbage` asks the leader's collector for a forced run.
+    `keyring` seals variables; `collect_garbage` asks the leader's collector for a forced run.
     """
 
     world: World
+    keyring: Keyring
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
 
     @property
     def nodes(self) -> NodeServices:
         return NodeServices(self.world)
+
+    @property
+    def variables(self) -> Variables:
+        return Variables(self.world, self.keyring)

@@ -10,6 +10,7 @@ DERIVED = {
     "allocations_by_deployment": "allocations",
     "evaluations_by_job": "evaluations",
     "deployments_by_job": "deployments",
+    "variable_locks": "variables",
 }
 """Further keys under which a table's changes can be waited for, and the table they belong to."""
 

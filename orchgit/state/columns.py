@@ -26,8 +26,11 @@ _FIRST_ROWS = 64
 _MEMO_LIMIT = 512
 """Entries; each is up to 8 bytes a node, and jobs with constraints of their own keep adding."""
 _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
-    WHERE modify_index > ? AND create_index > ?
+    WHERE usage_index > ? AND create_index > ?
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
+# The index is named: for DISTINCT the planner would read the whole table in the order of nodes.
+_CHANGED_NODES = """SELECT DISTINCT node_id FROM allocations INDEXED BY allocations_by_usage
+    WHERE usage_index > ? AND create_index <= ?"""
 _NODE_USAGE = """SELECT cpu_shares, memory_mb, disk_mb, ports FROM allocations
     WHERE node_id = ? AND client_status NOT IN ('complete', 'failed', 'lost')"""
 Usage = tuple[int, int, int]
@@ -190,14 +193,9 @@ class ClusterColumns:
             self._recount(snapshot, fresh)
 
     def _refresh_usage(self, snapshot: StateReads, known: int) -> None:
-        """New rows are added; a node with a changed row is counted anew."""
+        """New rows are added; a node where a row takes more or less than before is counted anew."""
         touched = {
-            cast(str, row[0])
-            for row in snapshot.connection.execute(
-                "SELECT DISTINCT node_id FROM allocations WHERE modify_index > ? "
-                "AND create_index <= ?",
-                (known, known),
-            )
+            cast(str, row[0]) for row in snapshot.connection.execute(_CHANGED_NODES, (known, known))
         }
         self._recount(snapshot, touched)
         for node_id, *usage in snapshot.connection.execute(_NEW_USAGE, (known, known)):

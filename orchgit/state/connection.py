@@ -10,9 +10,11 @@ _WRITER_PRAGMAS = (
     # The log is the durability: it is fsynced before anything is applied, and the store notices
     # at start when the machine went down with writes in its cache (see replication/recovery.py).
     "PRAGMA synchronous = OFF",
-    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA wal_autocheckpoint = 8000",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -65536",
+    # A limit, not a reserve: a million allocations' indexes, which are written in random order,
+    # stay in memory up to it; a small cluster never comes near.
+    "PRAGMA cache_size = -262144",
 )
 
 

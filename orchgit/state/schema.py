@@ -121,7 +121,28 @@ CREATE INDEX rollouts_by_source ON rollouts (source, create_index);
 CREATE INDEX rollouts_by_status ON rollouts (status);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_VARIABLES = """
+CREATE TABLE variables (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, path TEXT NOT NULL, key_id TEXT NOT NULL,
+    lock_id TEXT NOT NULL, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE INDEX variables_by_path ON variables (namespace, path);
+CREATE INDEX variables_by_key ON variables (key_id);
+CREATE INDEX variables_locked ON variables (lock_id) WHERE lock_id != '';
+CREATE TABLE root_keys (
+    key_id TEXT PRIMARY KEY, state TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
+_USAGE_INDEX = """
+-- Only what changes a node's usage concerns the schedulers' columns; most reports do not.
+ALTER TABLE allocations ADD COLUMN usage_index INTEGER NOT NULL DEFAULT 0;
+UPDATE allocations SET usage_index = modify_index;
+DROP INDEX allocations_by_change;
+CREATE INDEX allocations_by_usage ON allocations (usage_index);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX)
 
 TABLES = (
     "jobs",
@@ -138,6 +159,8 @@ TABLES = (
     "namespaces",
     "scheduler_config",
     "periodic_launches",
+    "variables",
+    "root_keys",
 )
 """Names that readers may ask the index of, and wait for."""
 

@@ -15,6 +15,7 @@ from orchgit.state.tables.gitops import GitopsReads
 from orchgit.state.tables.jobs import JobReads
 from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.summaries import SummaryReads
+from orchgit.state.tables.variables import VariableReads
 from orchgit.state.tables.volumes import VolumeReads
 
 
@@ -44,6 +45,7 @@ class StateReads(
     DeploymentReads,
     VolumeReads,
     GitopsReads,
+    VariableReads,
     MetaReads,
 ):
     """Every read there is, over one connection."""

@@ -15,6 +15,7 @@ from orchgit.state.tables.gitops import GitopsWrites
 from orchgit.state.tables.jobs import JobWrites
 from orchgit.state.tables.nodes import NodeWrites
 from orchgit.state.tables.summaries import GroupKey
+from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volumes import VolumeWrites
 
 
@@ -26,6 +27,7 @@ class WriteTxn(
     DeploymentWrites,
     VolumeWrites,
     GitopsWrites,
+    VariableWrites,
     StateReads,
 ):
     """One SQLite transaction for many entries; each is whole or leaves nothing behind.

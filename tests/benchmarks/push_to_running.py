@@ -6,12 +6,11 @@ python tests/benchmarks/push_to_running.py [--pushes 30]
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server, git
 
 BUDGET_S = 0.25
@@ -72,19 +71,7 @@ def measure(pushes: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pushes", type=int, default=30)
-    took = measure(parser.parse_args().pushes)
-    print(
-        json.dumps(
-            {
-                "benchmark": "push_to_running",
-                "pushes": len(took),
-                "p50_s": round(statistics.median(took), 4),
-                "p90_s": round(sorted(took)[int(len(took) * 0.9)], 4),
-                "max_s": round(max(took), 4),
-                "budget_p50_s": BUDGET_S,
-            }
-        )
-    )
+    print_times("push_to_running", measure(parser.parse_args().pushes), BUDGET_S)
 
 
 if __name__ == "__main__":

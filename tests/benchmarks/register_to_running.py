@@ -6,8 +6,6 @@ python tests/benchmarks/register_to_running.py [--jobs 30]
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from tests.benchmarks.push_to_running import wait_for_file
+from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server
 
 BUDGET_S = 0.12
@@ -51,19 +50,7 @@ def measure(jobs: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=30)
-    took = measure(parser.parse_args().jobs)
-    print(
-        json.dumps(
-            {
-                "benchmark": "register_to_running",
-                "jobs": len(took),
-                "p50_s": round(statistics.median(took), 4),
-                "p90_s": round(sorted(took)[int(len(took) * 0.9)], 4),
-                "max_s": round(max(took), 4),
-                "budget_p50_s": BUDGET_S,
-            }
-        )
-    )
+    print_times("register_to_running", measure(parser.parse_args().jobs), BUDGET_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Small durable writes of one server: `python -m tests.benchmarks.replication [--seconds 3]`.
+"""Small durable writes of one server: `python tests/benchmarks/replication.py [--seconds 3]`.
 
 For each number of clients one JSON line: writes per second, p50 and p99 in ms, writes per sync.
 `--kill N` instead kills a writing server N times with SIGKILL and checks what it acknowledged.

@@ -96,7 +96,7 @@ class Fixtures:
             "blkjob": "cf-blocked",
             "ns": "cf-ns",
             "pool": "cf-pool",
-            "varp": "cf/var",
+            "varp": "cf-var",
             "node": rig.wait_ready_node(),
         }
         self._make_jobs()
@@ -131,6 +131,7 @@ class Fixtures:
     def _make_others(self) -> None:
         http, names = self.rig.http, self.names
         http.put("/v1/namespace", json={"Name": names["ns"], "Description": "d"})
+        http.put(f"/v1/var/{names['varp']}", json={"Items": {"k": "v"}})
         http.put("/v1/node/pools", json={"Name": names["pool"], "Meta": {"a": "b"}})
         volume = {"Name": "cf-vol", "NodeID": names["node"], "RequestedCapacityMinBytes": 1000}
         made = http.put("/v1/volume/host/create", json={"Volume": volume})
@@ -138,6 +139,12 @@ class Fixtures:
         names["volid"] = made.json()["Volume"]["ID"]
         policies = http.get("/v1/scaling/policies", params={"job": names["job"]}).json()
         names["policy"] = policies[0]["ID"]
+
+    def settle(self) -> None:
+        """Every evaluation is decided: what the recorded answers show is no passing state."""
+        self.rig.wait_for(
+            "/v1/evaluations", lambda found: all(each["Status"] != "pending" for each in found)
+        )
 
     def alloc(self, job_id: str, status: str) -> str:
         found = self.rig.wait_for(

@@ -16,15 +16,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples/jobs"
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """After its first rollout: a push before that end would make it a degraded one."""
     with dev_server(tmp_path_factory.mktemp("demo") / "data") as server:
+        server.wait_for(
+            "/v1/gitops/rollouts", lambda found: bool(found) and found[-1]["FinishedTime"] > 0
+        )
         yield server
 
 
 def test_the_demo_rollout_gets_healthy_with_every_example(demo: DevServer) -> None:
-    rollouts = demo.wait_for(
-        "/v1/gitops/rollouts", lambda found: bool(found) and found[-1]["FinishedTime"] > 0
-    )
-    rollout = rollouts[-1]
+    rollout = demo.get("/v1/gitops/rollouts")[-1]
     assert rollout["Status"] == "healthy", rollout
     assert {each["File"] for each in rollout["Jobs"]} == {p.name for p in EXAMPLES.glob("*.hcl")}
 

@@ -14,6 +14,7 @@ import httpx
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from orchgit.cli.commands.dev import end_tasks
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 
@@ -73,6 +74,7 @@ class ServerRig:
     async def _stop(self) -> None:
         if self._with_agent:
             await self.agent.stop()
+            await end_tasks(self._data_dir / "agent")
         await self.server.stop()
 
     # -- what tests do again and again ---------------------------------------------------------

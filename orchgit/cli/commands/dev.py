@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -104,7 +106,8 @@ async def _seed(url: str, node_id: str) -> None:
     click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")
     click.echo(f"    Try:  git clone {url}/git/demo.git && cd demo")
     click.echo("          edit web.nomad.hcl, then: git commit -am 'Try it' && git push")
-    click.echo("          orchgit rollout list; orchgit job status web")
+    program = "orchgit" if shutil.which("orchgit") else sys.argv[0]
+    click.echo(f"          {program} rollout list; {program} job status web")
 
 
 async def end_tasks(directory: Path) -> None:

@@ -12,6 +12,7 @@ from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.deployment import show_table as show_deployments
 from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.commands.eval import show_table as show_evaluations
+from orchgit.cli.commands.import_jobs import export
 from orchgit.cli.commands.job_change import CHANGES
 from orchgit.cli.commands.job_run import RUNS
 from orchgit.cli.diff_text import print_job_diff
@@ -26,7 +27,7 @@ def job() -> None:
     """Run, plan, inspect, stop and revert jobs."""
 
 
-for _command in (*RUNS, *CHANGES):
+for _command in (*RUNS, *CHANGES, export):
     job.add_command(_command)
 
 

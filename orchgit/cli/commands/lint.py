@@ -3,51 +3,94 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchgit.cli.http_client import ApiError
+from orchgit.cli.job_paths import found_files
 from orchgit.cli.options import option
-from orchgit.errors import JobFileError, OrchgitError
 
-SUFFIXES = (".nomad.hcl", ".nomad", ".hcl")
+if TYPE_CHECKING:
+    from orchgit.cli.linting import Finding
 
 
 @click.command("lint")
 @click.argument("paths", nargs=-1, required=True)
 @option("var", multiple=True, help="Variable, NAME=VALUE; may be repeated.")
-@option("json", dest="as_json", is_flag=True, help="Print the problems as JSON.")
-def lint(paths: tuple[str, ...], var: tuple[str, ...], as_json: bool) -> None:
-    """Check job files and directories of them; exit 1 when there are problems."""
-    from jobspec.files import CurrentDirectory
-    from jobspec.parse import parse_job
+@option("var-file", multiple=True, help="File of variables; may be repeated.")
+@option("json", dest="as_json", is_flag=True, help="Print the findings as JSON.")
+@option("sarif", dest="as_sarif", is_flag=True, help="Print the findings as SARIF 2.1.0.")
+def lint(
+    paths: tuple[str, ...],
+    var: tuple[str, ...],
+    var_file: tuple[str, ...],
+    as_json: bool,
+    as_sarif: bool,
+) -> None:
+    """Check job files and directories of them; exit 1 when there are mistakes.
 
-    variables = dict(each.split("=", 1) for each in var if "=" in each)
-    problems: list[str] = []
-    files = [found for each in paths for found in _job_files(Path(each))]
-    for path in files:
-        try:
-            parse_job(
-                path.read_bytes(),
-                filename=str(path),
-                variables=variables,
-                files=CurrentDirectory(),
-                strict=False,
-            )
-        except JobFileError as error:
-            problems.extend(error.problems or [str(error)])
-        except (OSError, OrchgitError) as error:
-            problems.append(f"{path}: {error}")
-    if as_json:
-        click.echo(json.dumps({"Files": len(files), "Problems": problems}, indent=4))
+    Their language, what a server would refuse, and two files for one job. Needs no server; what
+    depends on one (namespaces, node pools, policies) is not checked.
+    """
+    # Reading HCL is what few commands do; the others do not pay for its import.
+    from orchgit.cli.linting import ERROR, Settings, lint_files
+
+    variables = dict(_split(each) for each in var)
+    var_files = [(os.path.basename(each), _content(each)) for each in var_file]
+    files = [each for each in found_files(paths, recursive=True) if each not in var_file]
+    findings = lint_files(files, Settings(variables, var_files))
+    if as_sarif:
+        _print_sarif(findings)
+    elif as_json:
+        _print_json(findings, len(files))
     else:
-        for problem in problems:
-            click.echo(problem, err=True)
-        click.echo(f"{len(files)} files, {len(problems)} problems")
-    raise SystemExit(1 if problems else 0)
+        _print_text(findings, len(files))
+    raise SystemExit(1 if any(each.level == ERROR for each in findings) else 0)
 
 
-def _job_files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.is_file() and p.name.endswith(SUFFIXES))
-    return [path]
+def _print_text(findings: list[Finding], files: int) -> None:
+    for finding in findings:
+        click.echo(finding.pretty(), err=True)
+    problems = sum(finding.level == "error" for finding in findings)
+    warnings = len(findings) - problems
+    more = f", {warnings} warnings" if warnings else ""
+    click.echo(f"{files} files, {problems} problems{more}")
+
+
+def _print_json(findings: list[Finding], files: int) -> None:
+    shown: list[dict[str, Any]] = [
+        {
+            "File": each.path,
+            "Line": each.line,
+            "Column": each.column,
+            "Rule": each.rule,
+            "Level": each.level,
+            "Message": each.message,
+        }
+        for each in findings
+    ]
+    problems = [f"{each.place}: {each.message}" for each in findings if each.level == "error"]
+    click.echo(json.dumps({"Files": files, "Problems": problems, "Findings": shown}, indent=4))
+
+
+def _print_sarif(findings: list[Finding]) -> None:
+    from orchgit.cli.sarif import sarif_log  # imports the reader of job files
+
+    click.echo(json.dumps(sarif_log(findings), indent=2))
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.UsageError(f"cannot read -var {text!r}: write NAME=VALUE")
+    return name, value
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ApiError(f"cannot read {path}: {error.strerror}") from error

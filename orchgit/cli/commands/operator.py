@@ -1,4 +1,4 @@
-"""`orchgit operator`: scheduler configuration, metrics, raw requests."""
+"""`orchgit operator`: scheduler configuration, metrics, root keys, raw requests."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.http_client import ApiClient, quoted
 from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.output import ago, pairs, table
 from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import pairs
 
 
 @click.group("operator")
 def operator() -> None:
-    """Scheduler configuration and metrics."""
+    """Scheduler configuration, metrics, root keys."""
 
 
 @operator.group("scheduler")
@@ -69,6 +69,53 @@ def set_config(
         "/v1/operator/scheduler/configuration", config, cas=config.get("ModifyIndex") or None
     )
     click.echo("Scheduler configuration updated!")
+
+
+@operator.group("root")
+def root() -> None:
+    """What the cluster's security rests on."""
+
+
+@root.group("keyring")
+def keyring() -> None:
+    """The keys that seal variables."""
+
+
+@keyring.command("list")
+@formatted
+@connected
+def keyring_list(client: ApiClient, as_json: bool, template: str | None) -> None:
+    """The root keys, newest first; not what they are made of."""
+    found = client.get("/v1/operator/keyring/keys")
+    if not print_formatted(found, as_json, template):
+        table(
+            ("Key", "State", "Algorithm", "Created"),
+            (
+                (each["KeyID"], each["State"], each["Algorithm"], ago(each["CreateTime"]))
+                for each in found
+            ),
+            empty="No keys",
+        )
+
+
+@keyring.command("rotate")
+@option("full", is_flag=True, help="Also seal every variable anew with the new key.")
+@option("now", is_flag=True, help="Accepted for Nomad's scripts: a new key is active at once.")
+@connected
+def keyring_rotate(client: ApiClient, full: bool, now: bool) -> None:
+    """Seal what is written from now on with a new key."""
+    asked = {"full": "true"} if full else {}
+    key = client.put("/v1/operator/keyring/rotate", None, **asked)["Key"]
+    click.echo(f"Root key {key['KeyID']} is active.")
+
+
+@keyring.command("remove")
+@click.argument("key_id")
+@connected
+def keyring_remove(client: ApiClient, key_id: str) -> None:
+    """Delete a key that seals nothing any more."""
+    client.delete(f"/v1/operator/keyring/key/{quoted(key_id)}")
+    click.echo(f"Root key {key_id} is deleted.")
 
 
 @operator.command("metrics")

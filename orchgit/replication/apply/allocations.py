@@ -15,7 +15,7 @@ from orchgit.replication.commands import (
     UpdateAllocTransitions,
 )
 from orchgit.replication.events import Effects
-from orchgit.state.tables.allocation_rows import AllocBody, AllocRecord
+from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocBody, AllocRecord
 from orchgit.state.transaction import WriteTxn
 
 
@@ -36,6 +36,8 @@ def update_allocs_from_client(
         if _merge(txn, record, update):
             changed[record.id] = record
     _save(txn, list(changed.values()), "AllocationUpdated", effects)
+    if any(record.client_status in CLIENT_TERMINAL for record in changed.values()):
+        effects.freed_nodes.add(command.node_id)
     store_evaluations(txn, command.evaluations, effects)
 
 

@@ -14,7 +14,9 @@ from orchgit.replication.apply import (
     jobs,
     nodes,
     plans,
+    root_keys,
     settings,
+    variables,
     volumes,
 )
 from orchgit.replication.events import Effects
@@ -62,4 +64,12 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UpsertHostVolume: volumes.upsert_host_volume,
     commands.DeleteHostVolume: volumes.delete_host_volume,
     commands.DeleteVolumeClaim: volumes.delete_volume_claim,
+    commands.UpsertVariable: variables.upsert_variable,
+    commands.DeleteVariable: variables.delete_variable,
+    commands.AcquireVariableLock: variables.acquire_variable_lock,
+    commands.RenewVariableLock: variables.renew_variable_lock,
+    commands.ReleaseVariableLock: variables.release_variable_lock,
+    commands.ResealVariables: variables.reseal_variables,
+    commands.PutRootKey: root_keys.put_root_key,
+    commands.DeleteRootKey: root_keys.delete_root_key,
 }

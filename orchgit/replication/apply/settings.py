@@ -89,3 +89,5 @@ def _check_unused_namespace(txn: WriteTxn, name: str) -> None:
         )
     if txn.host_volumes(namespace=name):
         raise RefusedError(f"cannot delete namespace {name!r}: it has volumes; delete them first")
+    if txn.variables(namespace=name):
+        raise RefusedError(f"cannot delete namespace {name!r}: it has variables; delete them first")

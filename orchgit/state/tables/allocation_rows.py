@@ -48,6 +48,7 @@ class AllocBody(msgspec.Struct, omit_defaults=True):
 
 
 _EMPTY = AllocBody()
+CLIENT_TERMINAL = ("complete", "failed", "lost")
 _BODY = msgspec.msgpack.Decoder(AllocBody)
 _PORTS = msgspec.msgpack.Decoder(list[AllocatedPort])
 _RESOURCES = msgspec.msgpack.Decoder(AllocatedResources)
@@ -195,6 +196,14 @@ class AllocRecord:
             "running",
             "unknown",
         )
+
+    @property
+    def changes_usage(self) -> bool:
+        """Whether the node's usage is another one now; what ended by itself takes nothing."""
+        ended, ended_before = (
+            status in CLIENT_TERMINAL for status in (self.client_status, self.old_client_status)
+        )
+        return ended != ended_before or self.resources is not None
 
     @property
     def healthy(self) -> bool | None:

@@ -118,12 +118,13 @@ class AllocationReads(Reads):
 _INSERT = """INSERT INTO allocations (id, namespace, job_id, job_version, job_type, task_group,
     name_index, node_id, node_name, eval_id, deployment_id, commit_id, rollout_id, desired_status,
     client_status, cpu_shares, memory_mb, memory_max_mb, disk_mb, has_devices, has_cores, ports,
-    shared, create_index, modify_index, alloc_modify_index, create_time_ns, modify_time_ns, body)
+    shared, create_index, modify_index, alloc_modify_index, usage_index,
+    create_time_ns, modify_time_ns, body)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'run', 'pending', ?, ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?)"""
+    ?, ?, ?, ?, ?, ?, ?)"""
 _UPDATE = """UPDATE allocations SET job_version = ?, deployment_id = ?, desired_status = ?,
     client_status = ?, eval_id = coalesce(?, eval_id), modify_index = ?, alloc_modify_index = ?,
-    modify_time_ns = ?, body = ? WHERE row = ?"""
+    usage_index = coalesce(?, usage_index), modify_time_ns = ?, body = ? WHERE row = ?"""
 _UPDATE_RESOURCES = """UPDATE allocations SET cpu_shares = ?, memory_mb = ?, memory_max_mb = ?,
     disk_mb = ?, has_devices = ?, has_cores = ?, ports = ? WHERE row = ?"""
 
@@ -159,7 +160,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
             *(placements.eval_id, placements.deployment_id),
             *(placements.commit_id, placements.rollout_id),
         )
-        stamps = (shared, *(self.index,) * 3, *(self.now_ns,) * 2)
+        stamps = (shared, *(self.index,) * 4, *(self.now_ns,) * 2)
         rows = zip(
             placements.alloc_ids,
             *(repeat(value, count) for value in fixed),
@@ -263,6 +264,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         return (
             *(record.job_version, record.deployment_id, record.desired_status),
             *(record.client_status, record.eval_id, self.index, record.alloc_modify_index),
+            self.index if record.changes_usage else None,
             *(self.now_ns, encode_body(record.body), record.row),
         )
 

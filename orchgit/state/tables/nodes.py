@@ -51,6 +51,14 @@ class NodeReads(Reads):
         """Those whose modify index is beyond `index`; deleted ones are not seen here."""
         return self._nodes("modify_index > ?", [index])
 
+    def node_keys_changed_since(self, index: int) -> list[tuple[str, int]]:
+        """(id, create index) of those whose modify index is beyond `index`."""
+        rows = self._rows("SELECT id, create_index FROM nodes WHERE modify_index > ?", [index])
+        return cast(list[tuple[str, int]], rows)
+
+    def node_count(self) -> int:
+        return self._number("SELECT count(*) FROM nodes")
+
     def _nodes(self, where: str, values: Sequence[object]) -> list[Node]:
         condition = f"WHERE {where}" if where else ""
         sql = f"SELECT {_NODE_COLUMNS} FROM nodes {condition} ORDER BY id"  # noqa: S608

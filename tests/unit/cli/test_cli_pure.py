@@ -75,3 +75,9 @@ def test_long_options_take_one_dash_or_two() -> None:
     assert one.output == two.output
     assert one.exit_code == two.exit_code == 1
     assert "/nonexistent" in one.output
+
+
+def test_an_unknown_command_is_told_the_nearest_one() -> None:
+    found = CliRunner().invoke(cli, ["rolout", "list"])
+    assert found.exit_code == 2
+    assert "did you mean `orchgit rollout`?" in found.output

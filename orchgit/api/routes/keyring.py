@@ -1,0 +1,75 @@
+"""Root keys: what they are and when they were made, never the keys; and the public halves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.blocking import answer_list
+from orchgit.api.call import Call
+from orchgit.api.routing import endpoint
+from orchgit.model.base import Model
+from orchgit.model.variable import RootKey
+from orchgit.state.snapshot import Snapshot
+
+_TABLES = ("root_keys",)
+_CACHED_S = 3600
+
+
+class RootKeyMeta(Model):
+    key_id: str
+    algorithm: str
+    state: str
+    create_index: int
+    modify_index: int
+    create_time_ns: int
+    publish_time_ns: int
+
+
+def _meta(key: RootKey) -> RootKeyMeta:
+    return RootKeyMeta(*(getattr(key, name) for name in RootKeyMeta.__struct_fields__))
+
+
+async def list_keys(call: Call) -> Response:
+    return await answer_list(
+        call, _TABLES, lambda snapshot: [_meta(key) for key in snapshot.root_keys()]
+    )
+
+
+async def rotate(call: Call) -> Response:
+    key = await call.context.services.keyring.rotate(call.flag("full"))
+    return call.answer({"Key": _meta(key)}, index=key.modify_index)
+
+
+async def delete_key(call: Call) -> Response:
+    return call.empty(index=await call.context.services.keyring.delete(call.path["key_id"]))
+
+
+async def web_keys(call: Call) -> Response:
+    """Keys that still sign or may have signed, for whoever checks a signature."""
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        keys = [_web_key(key) for key in snapshot.root_keys()]
+        return {"keys": keys}, {"Cache-Control": f"max-age={_CACHED_S}"}
+
+    return await answer_list(call, _TABLES, read)
+
+
+def _web_key(key: RootKey) -> dict[str, str]:
+    return {
+        "use": "sig",
+        "kty": "RSA",
+        "kid": key.key_id,
+        "alg": "RS256",
+        "n": key.public_n,
+        "e": key.public_e,
+    }
+
+
+ENDPOINTS = [
+    endpoint("/v1/operator/keyring/keys", get=list_keys),
+    endpoint("/v1/operator/keyring/rotate", put=rotate),
+    endpoint("/v1/operator/keyring/key/{key_id}", delete=delete_key),
+    endpoint("/.well-known/jwks.json", get=web_keys),
+]

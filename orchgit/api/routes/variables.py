@@ -1,0 +1,264 @@
+"""Variables: list, read, write with check-and-set, lock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import field
+from starlette.responses import Response
+
+from jobspec.durations import DurationError, parse_ns, to_text
+from orchgit.api import nomad_json
+from orchgit.api.blocking import answer_list, blocking_read
+from orchgit.api.call import Call
+from orchgit.api.errors import VARY, text_response
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError
+from orchgit.model.base import Model
+from orchgit.model.variable import (
+    StoredVariable,
+    VariableConflictError,
+    VariableLock,
+    variable_key,
+)
+from orchgit.services.variables import (
+    DEFAULT_LOCK_NS,
+    NewVariable,
+    WantedLock,
+    check_path,
+)
+from orchgit.state.changes import target
+from orchgit.state.snapshot import Snapshot
+
+MAX_BODY_BYTES = 1 << 20
+"""Above what the largest variable needs, however its characters are escaped."""
+_TABLES = ("variables",)
+_LOCK_OPERATIONS = ("lock-acquire", "lock-renew", "lock-release")
+
+
+class LockBody(Model):
+    id: str = ""
+    ttl: str = field(default="", name="TTL")
+    lock_delay: str = ""
+
+
+class VariableBody(Model):
+    """What clients send. Path and namespace of the request win over the body's."""
+
+    namespace: str = ""
+    items: dict[str, str] | None = None
+    lock: LockBody | None = None
+
+
+class VariableStub(Model):
+    """`lock.id` is empty in lists and refusals: knowing it is holding the lock."""
+
+    namespace: str
+    path: str
+    create_index: int
+    modify_index: int
+    create_time_ns: int
+    modify_time_ns: int
+    lock: LockBody | msgspec.UnsetType = msgspec.UNSET
+
+
+class ShownVariable(VariableStub, kw_only=True):
+    items: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"ShownVariable({self.path!r})"
+
+
+class _Listed(Model):
+    """How filters name what they look at: Nomad's lists embed the metadata."""
+
+    variable_metadata: VariableStub
+
+
+async def list_variables(call: Call) -> Response:
+    page, prefix = PageRequest.of(call), call.query.get("prefix", "")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = sorted(snapshot.variables(call.namespaces, prefix), key=_token)
+        chosen, headers = page.apply(found, _token, lambda each: _Listed(_stub(each)))
+        return [_stub(each) for each in chosen], headers
+
+    return await answer_list(call, _TABLES, read)
+
+
+def _token(variable: StoredVariable) -> str:
+    return f"{variable.namespace}.{variable.path}"
+
+
+async def read_variable(call: Call) -> Response:
+    namespace, path = call.namespace, call.path["path"]
+
+    def read(snapshot: Snapshot) -> tuple[StoredVariable | None, int]:
+        found = snapshot.variable(namespace, path)
+        return found, found.modify_index if found else snapshot.table_index(*_TABLES)
+
+    targets = [target("variables", variable_key(namespace, path))]
+    variable, index = await blocking_read(call, targets, read)
+    if variable is None:
+        headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
+        return text_response("variable not found", 404, headers)
+    return call.answer(_shown(call, variable, with_lock_id=True), index=index, read=True)
+
+
+async def write_variable(call: Call) -> Response:
+    operation = _lock_operation(call)
+    body = nomad_json.decode(await call.body(MAX_BODY_BYTES), VariableBody)
+    namespace = call.query.get("namespace") or body.namespace or "default"
+    path = call.path["path"]
+    if (refusal := _refused_path(call, path)) is not None:
+        return refusal
+    if operation is None:
+        return await _put(call, namespace, path, body)
+    new = NewVariable(namespace, path, body.items or {})
+    lock, variables = body.lock or LockBody(), call.context.services.variables
+    if operation == "lock-acquire":
+        wanted = _wanted(lock)
+        return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
+    if operation == "lock-renew":
+        return await _written(
+            call, namespace, lambda: variables.renew_lock(namespace, path, lock.id), bare=True
+        )
+    return await _written(
+        call, namespace, lambda: variables.release_lock(namespace, path, lock.id), bare=True
+    )
+
+
+async def _put(call: Call, namespace: str, path: str, body: VariableBody) -> Response:
+    if not body.items:
+        raise InvalidInputError("variable missing required Items object")
+    new = NewVariable(namespace, path, body.items)
+    lock_id = body.lock.id if body.lock else ""
+    expected = _expected_index(call)
+    variables = call.context.services.variables
+    return await _written(call, namespace, lambda: variables.put(new, expected, lock_id))
+
+
+async def delete_variable(call: Call) -> Response:
+    expected = _expected_index(call)
+    try:
+        index = await call.context.services.variables.delete(
+            call.namespace, call.path["path"], expected
+        )
+    except VariableConflictError as conflict:
+        return _conflict(call, conflict, call.namespace)
+    return call.empty(status=204, index=index)
+
+
+# -- parameters --------------------------------------------------------------------------------
+
+
+def _expected_index(call: Call) -> int | None:
+    text = call.query.get("cas")
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise InvalidInputError(f"cannot parse cas: {text!r} is not a modify index")
+    return int(text)
+
+
+def _lock_operation(call: Call) -> str | None:
+    asked = [name for name in _LOCK_OPERATIONS if name in call.query]
+    if len(asked) > 1:
+        raise InvalidInputError("cannot do several lock operations in one request")
+    if asked and "cas" in call.query:
+        raise InvalidInputError("cannot check-and-set in a lock operation: leave cas out")
+    return asked[0] if asked else None
+
+
+def _refused_path(call: Call, path: str) -> Response | None:
+    """With the words before the reason that Nomad's clients know."""
+    try:
+        check_path(path)
+    except InvalidInputError as error:
+        return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
+    return None
+
+
+def _wanted(lock: LockBody) -> WantedLock:
+    return WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
+
+
+def _duration_ns(text: str) -> int:
+    if not text:
+        return DEFAULT_LOCK_NS
+    try:
+        return parse_ns(text)
+    except DurationError as error:
+        raise InvalidInputError(f"cannot lock: {error}") from error
+
+
+# -- answers -----------------------------------------------------------------------------------
+
+
+async def _written(
+    call: Call,
+    namespace: str,
+    write: Callable[[], Awaitable[StoredVariable]],
+    bare: bool = False,
+) -> Response:
+    """What is stored now; `bare`: without the items, which the caller did not send."""
+    try:
+        variable = await write()
+    except VariableConflictError as conflict:
+        return _conflict(call, conflict, namespace)
+    if bare:
+        return call.answer(_stub(variable, with_lock_id=True), index=variable.modify_index)
+    shown = _shown(call, variable, with_lock_id=True)
+    return call.answer(shown, index=variable.modify_index)
+
+
+def _conflict(call: Call, conflict: VariableConflictError, namespace: str) -> Response:
+    """409 and the current variable; one that is not there has no index, and no items."""
+    current, path = conflict.current, call.path["path"]
+    if current is None:
+        shown = ShownVariable(namespace, path, 0, 0, 0, 0, items={})
+    else:
+        shown = _shown(call, current, with_lock_id=False)
+    # Nomad's clients read JSON here, though Nomad calls it text.
+    headers = {**VARY, **_table_index(call)}
+    data = nomad_json.encode(shown)
+    return Response(data, status_code=409, headers=headers, media_type="text/plain")
+
+
+def _table_index(call: Call) -> dict[str, str]:
+    with call.world.snapshot() as snapshot:
+        return {"X-Nomad-Index": str(snapshot.table_index(*_TABLES))}
+
+
+def _stub(variable: StoredVariable, with_lock_id: bool = False) -> VariableStub:
+    return VariableStub(
+        variable.namespace,
+        variable.path,
+        variable.create_index,
+        variable.modify_index,
+        variable.create_time_ns,
+        variable.modify_time_ns,
+        _lock(variable.lock, with_lock_id),
+    )
+
+
+def _shown(call: Call, variable: StoredVariable, with_lock_id: bool) -> ShownVariable:
+    stub = _stub(variable, with_lock_id)
+    fields = {name: getattr(stub, name) for name in stub.__struct_fields__}
+    return ShownVariable(**fields, items=call.context.services.variables.items(variable))
+
+
+def _lock(lock: VariableLock | None, with_id: bool) -> LockBody | msgspec.UnsetType:
+    if lock is None:
+        return msgspec.UNSET
+    shown_id = lock.id if with_id else ""
+    return LockBody(shown_id, to_text(lock.ttl_ns), to_text(lock.lock_delay_ns))
+
+
+ENDPOINTS = [
+    endpoint("/v1/vars", get=list_variables),
+    endpoint("/v1/var/{path:path}", get=read_variable, put=write_variable, delete=delete_variable),
+]

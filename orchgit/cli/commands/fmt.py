@@ -1,0 +1,123 @@
+"""`orchgit fmt PATH...`: one layout for job files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from orchgit.cli.http_client import ApiError
+from orchgit.cli.job_paths import found_files, said_with_path
+from orchgit.cli.options import option
+from orchgit.errors import JobFileError
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Formatted:
+    """`after` is None where the file cannot be read as HCL; then `problems` say why."""
+
+    name: str
+    before: str
+    after: str | None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        return self.after is not None and self.after != self.before
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1)
+@option("check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out so.")
+@option("diff", is_flag=True, help="Show what changes.")
+@option("recursive", is_flag=True, help="Go into directories below those named.")
+@option("write", type=bool, default=True, help="Write the files; false prints them instead.")
+def fmt(paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write: bool) -> None:
+    """Lay out job files as HCL's own formatter does: indents, spaces, aligned `=`.
+
+    Names the files it changed. A file with a mistake is reported and left alone. Without a path it
+    looks at this directory; `-` reads standard input and prints the result.
+    """
+    broken = changed = False
+    for path in found_files(paths or (".",), recursive):
+        result = _format(path)
+        broken = broken or result.after is None
+        changed = changed or result.changed
+        for problem in result.problems:
+            click.echo(problem, err=True)
+        _show(result, check, diff, write)
+    raise SystemExit(2 if broken else int(check and changed))
+
+
+def _format(path: str) -> Formatted:
+    # Reading HCL is what few commands do; the others do not pay for its import.
+    from jobspec.errors import Diagnostics, SourceText
+    from jobspec.hcl.format import format_text
+    from jobspec.parse import MAX_FILE_BYTES
+
+    name = "<stdin>" if path == STDIN else path
+    try:
+        content = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        if len(content) > MAX_FILE_BYTES:
+            return Formatted(name, "", None, (f"{name}:1:1: longer than {MAX_FILE_BYTES} bytes",))
+        text = content.decode()
+    except UnicodeDecodeError:
+        return Formatted(name, "", None, (f"{name}:1:1: job files must be UTF-8",))
+    except OSError as error:
+        raise ApiError(f"cannot read {name}: {error.strerror}") from error
+    source = SourceText(os.path.basename(name), text)
+    diagnostics = Diagnostics(source)
+    try:
+        after = format_text(source, diagnostics)
+        diagnostics.raise_if_any()
+    except JobFileError as error:
+        return Formatted(name, text, None, tuple(said_with_path(error, name)))
+    return Formatted(name, text, after)
+
+
+def _show(result: Formatted, check: bool, diff: bool, write: bool) -> None:
+    if result.after is None:
+        return
+    from_stdin = result.name == "<stdin>"
+    if diff and result.changed:
+        click.echo("".join(_diff_lines(result)), nl=False)
+    if check:
+        if result.changed and not diff:
+            click.echo(result.name)
+    elif from_stdin or not write:
+        if not diff:
+            click.echo(result.after, nl=False)
+    elif result.changed:
+        _replace(Path(result.name), result.after)
+        if not diff:
+            click.echo(result.name)
+
+
+def _diff_lines(result: Formatted) -> list[str]:
+    assert result.after is not None
+    lines = difflib.unified_diff(
+        result.before.splitlines(keepends=True),
+        result.after.splitlines(keepends=True),
+        f"old/{result.name}",
+        f"new/{result.name}",
+    )
+    return [line if line.endswith("\n") else f"{line}\n" for line in lines]
+
+
+def _replace(path: Path, text: str) -> None:
+    """Whole or not at all; a link stays a link, and the mode stays."""
+    target = path.resolve()
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        new.write_bytes(text.encode())
+        new.chmod(target.stat().st_mode & 0o7777)
+        new.replace(target)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise ApiError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,44 @@
+"""Nodes as the plan applier reads them, kept between plans: decoding costs more than judging."""
+
+from __future__ import annotations
+
+import msgspec
+
+from orchgit.model.node import Node
+from orchgit.state.snapshot import Snapshot
+
+
+class NodeBook:
+    """`refresh` before reading; what changed since the last time is read anew when asked for."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._index = 0
+        self._count = 0
+
+    def refresh(self, snapshot: Snapshot) -> None:
+        """Drop what the snapshot has newer. A deleted node leaves no row behind: it shows in the
+        number of nodes, and everything is read anew then."""
+        index = snapshot.table_index("nodes")
+        if index == self._index:
+            return
+        changed = snapshot.node_keys_changed_since(self._index)
+        for node_id, _ in changed:
+            self._nodes.pop(node_id, None)
+        created = sum(create_index > self._index for _, create_index in changed)
+        count = snapshot.node_count()
+        if count != self._count + created:
+            self._nodes.clear()
+        self._index, self._count = index, count
+
+    def node(self, snapshot: Snapshot, node_id: str) -> Node | None:
+        """Without what no check of a plan looks at: thousands of nodes are kept."""
+        known = self._nodes.get(node_id)
+        if known is None:
+            read = snapshot.node(node_id)
+            if read is None:
+                return None
+            known = self._nodes[node_id] = msgspec.structs.replace(
+                read, attributes={}, meta={}, links={}, drivers={}, events=[]
+            )
+        return known

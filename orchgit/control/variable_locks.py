@@ -1,0 +1,111 @@
+"""Ends locks of variables that nobody renews. How long a lock has left is known to the leader only:
+a new one gives every lock its whole TTL again, so a lock may last longer, never shorter."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.wakeup import Wakeup
+from orchgit.errors import ConflictError, NotFoundError, OrchgitError
+from orchgit.model.variable import StoredVariable
+from orchgit.replication.commands import ReleaseVariableLock
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    lock_id: str
+    renew_index: int
+    until_s: float
+
+
+class VariableLocks:
+    """One deadline per lock, moved by each renewal."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        self._changed = Wakeup(clock)
+        self._held: dict[tuple[str, str], _Held] = {}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        for variable in snapshot.locked_variables():
+            self._note(variable)
+
+    def take(self, batch: AppliedBatch) -> None:
+        keys = batch.changed.get("variable_locks", ())
+        if not keys:
+            return
+        with self._state.store.snapshot() as snapshot:
+            for key in keys:
+                namespace, _, path = key.partition("/")
+                variable = snapshot.variable(namespace, path)
+                if variable is None or variable.lock is None:
+                    self._held.pop((namespace, path), None)
+                else:
+                    self._note(variable)
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            now_s = self._clock.monotonic_s()
+            for place in [place for place, held in self._held.items() if held.until_s <= now_s]:
+                await self._end(*place)
+            await self._changed.wait(self._until_next_s())
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _note(self, variable: StoredVariable) -> None:
+        """A write by the lock's holder is no renewal."""
+        lock, place = variable.lock, (variable.namespace, variable.path)
+        assert lock is not None
+        known = self._held.get(place)
+        if known and (known.lock_id, known.renew_index) == (lock.id, lock.renew_index):
+            return
+        until_s = self._clock.monotonic_s() + lock.ttl_ns / SECOND_NS
+        self._held[place] = _Held(lock.id, lock.renew_index, until_s)
+
+    def _until_next_s(self) -> float | None:
+        if not self._held:
+            return None
+        return min(held.until_s for held in self._held.values()) - self._clock.monotonic_s()
+
+    async def _end(self, namespace: str, path: str) -> None:
+        held = self._held.get((namespace, path))
+        if held is None:
+            return
+        command = ReleaseVariableLock(
+            now_ns=self._clock.now_ns(),
+            namespace=namespace,
+            path=path,
+            lock_id=held.lock_id,
+            unrenewed_since=held.renew_index,
+        )
+        try:
+            await self._state.propose(command)
+            logger.info("the lock of variable %s ran out", path)
+        except (ConflictError, NotFoundError):
+            logger.info("the lock of variable %s was renewed or given up just in time", path)
+        except OrchgitError as error:
+            logger.warning("cannot end the lock of variable %s: %s", path, error)
+            self._keep((namespace, path), held)
+            return
+        self._forget((namespace, path), held)
+
+    def _keep(self, place: tuple[str, str], held: _Held) -> None:
+        until_s = self._clock.monotonic_s() + _RETRY_S
+        if self._held.get(place) == held:
+            self._held[place] = _Held(held.lock_id, held.renew_index, until_s)
+
+    def _forget(self, place: tuple[str, str], held: _Held) -> None:
+        """Unless it was acquired or renewed meanwhile."""
+        if self._held.get(place) == held:
+            del self._held[place]

@@ -1,0 +1,43 @@
+"""Root keys: one is active, the others still open what they sealed."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from orchgit.errors import ConflictError, NotFoundError
+from orchgit.model.variable import RootKey, RootKeyState
+from orchgit.replication.commands import DeleteRootKey, PutRootKey
+from orchgit.replication.events import Effects
+from orchgit.state.transaction import WriteTxn
+
+
+def put_root_key(txn: WriteTxn, command: PutRootKey, effects: Effects) -> RootKey:
+    active = txn.active_root_key()
+    if active is not None and command.only_first:
+        return active
+    if active is not None:
+        retired = replace(active, state=RootKeyState.INACTIVE, modify_index=txn.index)
+        txn.put_root_key(retired)
+    key = replace(
+        command.key,
+        state=RootKeyState.ACTIVE,
+        create_time_ns=txn.now_ns,
+        publish_time_ns=txn.now_ns,
+        create_index=txn.index,
+        modify_index=txn.index,
+    )
+    txn.put_root_key(key)
+    return key
+
+
+def delete_root_key(txn: WriteTxn, command: DeleteRootKey, effects: Effects) -> None:
+    key = txn.root_key(command.key_id)
+    if key is None:
+        raise NotFoundError(f"cannot delete root key {command.key_id!r}: there is no such key")
+    if key.state == RootKeyState.ACTIVE:
+        raise ConflictError(f"cannot delete root key {key.key_id!r}: it is the active one; rotate")
+    if txn.is_root_key_used(key.key_id):
+        raise ConflictError(
+            f"cannot delete root key {key.key_id!r}: it seals variables; rotate with -full first"
+        )
+    txn.delete_root_key(key.key_id)

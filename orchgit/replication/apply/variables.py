@@ -1,0 +1,146 @@
+"""Variables: compare-and-set, locks. What is stored came sealed; nothing here can read it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from orchgit.errors import NotFoundError, RefusedError, UnavailableError
+from orchgit.model.variable import StoredVariable, VariableConflictError, VariableLock
+from orchgit.replication.commands import (
+    AcquireVariableLock,
+    DeleteVariable,
+    ReleaseVariableLock,
+    RenewVariableLock,
+    ResealVariables,
+    UpsertVariable,
+)
+from orchgit.replication.events import Effects
+from orchgit.state.transaction import WriteTxn
+
+
+def upsert_variable(txn: WriteTxn, command: UpsertVariable, effects: Effects) -> StoredVariable:
+    new = command.variable
+    known = txn.variable(new.namespace, new.path)
+    _check_index(new, known, command.expected_modify_index)
+    if command.lock_id != (known.lock_id if known else ""):
+        raise VariableConflictError(f"cannot write variable {new.path!r}: {_holder(known)}", known)
+    return _store(txn, known, new, known.lock if known else None)
+
+
+def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) -> None:
+    known = txn.variable(command.namespace, command.path)
+    wanted = StoredVariable(namespace=command.namespace, path=command.path)
+    _check_index(wanted, known, command.expected_modify_index)
+    if known is None:
+        return
+    if known.lock is not None:
+        raise VariableConflictError(
+            f"cannot delete variable {known.path!r}: it is locked; release the lock first", known
+        )
+    txn.delete_variable(known)
+
+
+def acquire_variable_lock(
+    txn: WriteTxn, command: AcquireVariableLock, effects: Effects
+) -> StoredVariable:
+    """Who holds the lock already may acquire it again, with other items or another TTL."""
+    new, lock = command.variable, command.lock
+    known = txn.variable(new.namespace, new.path)
+    if known is not None and known.lock is not None and known.lock.id != lock.id:
+        raise VariableConflictError(
+            f"cannot lock variable {new.path!r}: somebody else holds the lock", known
+        )
+    if known is not None and known.lock is None and txn.now_ns < known.locked_out_until_ns:
+        raise VariableConflictError(
+            f"cannot lock variable {new.path!r}: its last lock ran out, and its lock delay has "
+            "not passed yet",
+            known,
+        )
+    if known is not None and command.keep_items:
+        new = replace(new, key_id=known.key_id, sealed=known.sealed)
+    return _store(txn, known, new, replace(lock, renew_index=txn.index))
+
+
+def renew_variable_lock(
+    txn: WriteTxn, command: RenewVariableLock, effects: Effects
+) -> StoredVariable:
+    known, lock = _held(txn, command.namespace, command.path, command.lock_id)
+    renewed = replace(known, lock=replace(lock, renew_index=txn.index))
+    txn.put_renewed_lock(renewed)
+    return renewed
+
+
+def release_variable_lock(
+    txn: WriteTxn, command: ReleaseVariableLock, effects: Effects
+) -> StoredVariable:
+    """The lock delay counts only for a lock that ran out: who releases it is done."""
+    known, lock = _held(txn, command.namespace, command.path, command.lock_id)
+    ran_out = command.unrenewed_since is not None
+    if ran_out and lock.renew_index != command.unrenewed_since:
+        raise VariableConflictError(
+            f"cannot end the lock of variable {known.path!r}: it was renewed", known
+        )
+    until_ns = txn.now_ns + lock.lock_delay_ns if ran_out else 0
+    return _store(txn, replace(known, locked_out_until_ns=until_ns), known, None)
+
+
+def reseal_variables(txn: WriteTxn, command: ResealVariables, effects: Effects) -> None:
+    resealed = []
+    for new in command.variables:
+        known = txn.variable(new.namespace, new.path)
+        if known is not None and known.modify_index == new.modify_index:
+            resealed.append(replace(known, key_id=new.key_id, sealed=new.sealed))
+    txn.put_resealed(resealed)
+
+
+def _check_index(new: StoredVariable, known: StoredVariable | None, expected: int | None) -> None:
+    found = known.modify_index if known else 0
+    if expected is not None and expected != found:
+        raise VariableConflictError(
+            f"cannot change variable {new.path!r}: its modify index is {found}, not {expected}; "
+            "read it again",
+            known,
+        )
+
+
+def _holder(known: StoredVariable | None) -> str:
+    if known is None or known.lock is None:
+        return "the lock is not held any more"
+    return "it is locked, and the lock's id was not given"
+
+
+def _held(
+    txn: WriteTxn, namespace: str, path: str, lock_id: str
+) -> tuple[StoredVariable, VariableLock]:
+    known = txn.variable(namespace, path)
+    if known is None:
+        raise NotFoundError("variable not found")
+    if known.lock is None or known.lock.id != lock_id:
+        raise VariableConflictError(
+            f"cannot use the lock of variable {path!r}: it is not held under this id", known
+        )
+    return known, known.lock
+
+
+def _store(
+    txn: WriteTxn, known: StoredVariable | None, new: StoredVariable, lock: VariableLock | None
+) -> StoredVariable:
+    if known is None and txn.namespace(new.namespace) is None:
+        raise RefusedError(
+            f"cannot write variable {new.path!r}: nonexistent namespace {new.namespace!r}"
+        )
+    if txn.root_key(new.key_id) is None:
+        raise UnavailableError(
+            f"cannot write variable {new.path!r}: the key that sealed it was deleted; try again"
+        )
+    stored = replace(
+        new,
+        lock=lock,
+        locked_out_until_ns=known.locked_out_until_ns if known else 0,
+        create_index=known.create_index if known else txn.index,
+        create_time_ns=known.create_time_ns if known else txn.now_ns,
+        modify_index=txn.index,
+        modify_time_ns=txn.now_ns,
+    )
+    txn.put_variable(stored)
+    return stored

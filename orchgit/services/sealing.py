@@ -1,0 +1,83 @@
+"""The cryptography of variables: AES-256-GCM for items and for the keys themselves, RSA to sign.
+
+The only door to `cryptography` on the server. What is sealed is bound to where it belongs
+(`owner`): ciphertext moved to another variable, or to another key's row, does not open.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from orchgit.errors import OrchgitError
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+_RSA_BITS = 2048
+
+
+class SealError(OrchgitError):
+    """Ciphertext does not open: another key, another owner, or it was changed."""
+
+
+class KeyMaterial(msgspec.Struct):
+    """What a root key is made of: it seals variables, and signs."""
+
+    sealing: bytes
+    signing: bytes
+    """PKCS 8, DER."""
+
+    def __repr__(self) -> str:
+        """Tracebacks and logs show no key."""
+        return "KeyMaterial(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """The numbers of an RSA key as JSON web keys write them."""
+
+    n: str
+    e: str
+
+
+def seal(key: bytes, owner: str, plain: bytes) -> bytes:
+    """A random nonce, then the ciphertext: good for four thousand million writes per key."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, plain, owner.encode())
+
+
+def unseal(key: bytes, owner: str, sealed: bytes) -> bytes:
+    """Raises SealError, which says nothing about the content."""
+    nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+    try:
+        return AESGCM(key).decrypt(nonce, ciphertext, owner.encode())
+    except (InvalidTag, ValueError):
+        raise SealError(f"cannot open what is sealed for {owner!r}") from None
+
+
+def new_key() -> bytes:
+    return os.urandom(KEY_BYTES)
+
+
+def new_material() -> tuple[KeyMaterial, PublicKey]:
+    """Takes some 50 ms: call it in a thread."""
+    signing = rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)
+    der = signing.private_bytes(
+        serialization.Encoding.DER,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    numbers = signing.public_key().public_numbers()
+    return KeyMaterial(new_key(), der), PublicKey(_base64_url(numbers.n), _base64_url(numbers.e))
+
+
+def _base64_url(number: int) -> str:
+    data = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

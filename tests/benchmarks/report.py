@@ -1,0 +1,21 @@
+"""The one line of JSON that a benchmark ends with."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+
+
+def print_times(benchmark: str, times_s: Sequence[float], budget_p50_s: float) -> None:
+    """Median, 90th percentile and maximum of some measured times."""
+    ordered = sorted(times_s)
+    line = {
+        "benchmark": benchmark,
+        "runs": len(ordered),
+        "p50_s": round(statistics.median(ordered), 4),
+        "p90_s": round(ordered[int(len(ordered) * 0.9)], 4),
+        "max_s": round(ordered[-1], 4),
+        "budget_p50_s": budget_p50_s,
+    }
+    print(json.dumps(line))

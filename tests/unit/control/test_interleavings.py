@@ -1,0 +1,279 @@
+"""Concurrent workers and the plan applier, in every order that may happen: nothing over-commits.
+
+Real worker loops, plan queue, applier, columns and store; only the log and the RPC between them
+are left out. Where each of them would wait for another, a chosen order decides who goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchgit.clock import FakeClock
+from orchgit.control.plan_applier import PlanApplier
+from orchgit.control.plan_queue import PlanQueue
+from orchgit.control.worker import StoreViews
+from orchgit.control.worker_loop import WorkerLoop
+from orchgit.ids import SequentialIds
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.group import UpdateStrategy
+from orchgit.model.job import Job
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.model.resources import NetworkResource, Port, Resources
+from orchgit.replication.commands import (
+    Command,
+    JobUpsert,
+    RegisterJob,
+    RegisterNode,
+    UpdateNodeStatus,
+    UpsertEvaluations,
+)
+from orchgit.replication.proposal import Applied
+from orchgit.scheduler.schedule import schedule
+from orchgit.state.store import Store
+from orchgit.wire.messages import DequeueReply
+from tests.support.factories import make_evaluation, make_group, make_job, make_task
+from tests.support.scheduling import make_network_node
+from tests.support.state import apply, check_invariants, open_store
+from tests.support.turns import Turns
+
+WORKERS = 3
+RUNS = 40
+
+
+class SteppedState:
+    """The store behind a log that takes its time: others act before and after each entry."""
+
+    def __init__(self, store: Store, turns: Turns) -> None:
+        self.store = store
+        self._turns = turns
+
+    async def propose(self, command: Command) -> Applied:
+        name = type(command).__name__
+        await self._turns.turn(f"{name} enters the log")
+        (result,) = apply(self.store, command)
+        with self.store.snapshot() as snapshot:
+            check_invariants(snapshot)
+            index = snapshot.index
+        await self._turns.turn(f"{name} is answered")
+        return Applied(index, result)
+
+
+class SteppedLeader:
+    """Evaluations in a list, one at a time for each job; plans go to the real queue."""
+
+    def __init__(self, state: SteppedState, plans: PlanQueue, turns: Turns) -> None:
+        self._state = state
+        self._plans = plans
+        self._turns = turns
+        self._waiting: list[Evaluation] = []
+        self._held: dict[str, Evaluation] = {}
+        self.partial = 0
+
+    def enqueue(self, evaluation: Evaluation) -> None:
+        self._waiting.append(evaluation)
+
+    # -- what a worker asks --------------------------------------------------------------------
+
+    async def dequeue(self, types: Sequence[str], timeout_s: float) -> DequeueReply:
+        await self._turns.turn("dequeue")
+        busy = {held.job_id for held in self._held.values()}
+        for evaluation in self._waiting:
+            if evaluation.job_id not in busy:
+                self._waiting.remove(evaluation)
+                self._held[evaluation.id] = evaluation
+                return DequeueReply(evaluation=evaluation, token="t", wait_index=0)
+        if self._held or self._waiting:
+            return DequeueReply()
+        return await asyncio.Future[DequeueReply]()
+
+    async def ack(self, eval_id: str, token: str) -> None:
+        await self._turns.turn("ack")
+        del self._held[eval_id]
+
+    async def nack(self, eval_id: str, token: str) -> None:
+        raise AssertionError(f"evaluation {eval_id} was given back: nothing here may fail")
+
+    async def store(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> int:
+        return (await self._state.propose(UpsertEvaluations(evaluations=evaluations))).index
+
+    async def submit(self, plan: Plan) -> PlanResult:
+        await self._turns.turn("submit")
+        result = await self._plans.submit(plan)
+        self.partial += bool(result.rejected_nodes)
+        await self._turns.turn("the plan's answer arrives")
+        return result
+
+    # -- what the applier asks -----------------------------------------------------------------
+
+    def holds(self, eval_id: str, token: str) -> bool:
+        return eval_id in self._held
+
+    def note_index(self, key: tuple[str, str], index: int) -> None:
+        """Nothing here waits for an index: every view is the newest."""
+
+
+def _job(chance: random.Random, number: int, version: int) -> Job:
+    task = make_task(
+        resources=Resources(cpu=chance.choice((400, 700, 1000)), memory_mb=64),
+        env={"VERSION": str(version)},
+    )
+    group = make_group(
+        count=chance.randint(1, 4), tasks=[task], update=UpdateStrategy(max_parallel=10)
+    )
+    if chance.random() < 0.6:
+        static = [Port(label="s", value=8080)] if chance.random() < 0.5 else None
+        group.networks = [
+            NetworkResource(mode="host", dynamic_ports=[Port(label="d")], reserved_ports=static)
+        ]
+    return make_job(
+        id=f"job-{number}",
+        type=chance.choice(("service", "batch")) if version == 0 else "service",
+        task_groups=[group],
+        priority=chance.choice((30, 50, 70)),
+    )
+
+
+class Scene:
+    """A small cluster with more wanted than fits, and everybody who works on it."""
+
+    def __init__(self, store: Store, chance: random.Random) -> None:
+        self.store = store
+        self.chance = chance
+        self.turns = Turns(lambda labels: chance.randrange(len(labels)))
+        self.state = SteppedState(store, self.turns)
+        self.plans = PlanQueue()
+        self.leader = SteppedLeader(self.state, self.plans, self.turns)
+        self.rejected: list[str] = []
+        self._ids = SequentialIds()
+        self._clock = FakeClock()
+
+    def prepare(self) -> None:
+        for number in range(3):
+            node = make_network_node(number, cpu_shares=2000)
+            node.node_resources.max_dynamic_port = node.node_resources.min_dynamic_port + 2
+            node.node_max_allocs = self.chance.choice((0, 0, 3))
+            apply(self.store, RegisterNode(node=node))
+            apply(self.store, UpdateNodeStatus(node_id=node.id, status="ready"))
+
+    def register(self, number: int, version: int) -> None:
+        """Stored at once; the evaluation waits for a worker."""
+        job = _job(self.chance, number, version)
+        evaluation = make_evaluation(job, id=self._ids.new())
+        apply(self.store, RegisterJob(upsert=JobUpsert(job), evaluation=evaluation))
+        self.leader.enqueue(evaluation)
+
+    async def changes(self) -> None:
+        """Jobs are changed, and a node goes and comes, while the workers are at it."""
+        for number in range(4):
+            await self.turns.turn("a job is changed")
+            self.register(number, version=1)
+        for status in ("down", "ready"):
+            await self.turns.turn(f"a node is {status}")
+            apply(self.store, UpdateNodeStatus(node_id="node-000", status=status))
+            for number in range(6):
+                self._evaluate_again(number)
+
+    def _evaluate_again(self, number: int) -> None:
+        with self.store.snapshot() as snapshot:
+            job = snapshot.job("default", f"job-{number}")
+        if job is not None:
+            evaluation = make_evaluation(job, id=self._ids.new())
+            apply(self.store, UpsertEvaluations(evaluations=[evaluation]))
+            self.leader.enqueue(evaluation)
+
+    async def play(self) -> None:
+        reader = Store.open_reader(self.store.path)
+        applier = PlanApplier(
+            self.state,  # type: ignore[arg-type] # the part of it that the applier uses
+            self.plans,
+            self.leader,
+            self._clock,
+            self._ids,
+            self._note_rejected,
+        )
+        workers = [
+            WorkerLoop(
+                self.leader, StoreViews(reader), schedule, self._clock, self._ids, ["service"]
+            )
+            for _ in range(WORKERS)
+        ]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in workers]
+        tasks += [asyncio.create_task(applier.run()), asyncio.create_task(self.changes())]
+        try:
+            await self.turns.run()
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            reader.close()
+
+    async def _note_rejected(self, node_id: str) -> None:
+        self.rejected.append(node_id)
+
+
+def _check_end(scene: Scene) -> None:
+    with scene.store.snapshot() as snapshot:
+        check_invariants(snapshot)
+        open_ones = [e.id for e in snapshot.evaluations_by_status(EvalStatus.PENDING)]
+        assert not open_ones, "every evaluation ends"
+        for job in snapshot.jobs():
+            live = [
+                allocation
+                for allocation in snapshot.allocations_by_job("default", job.id)
+                if not allocation.is_terminal
+            ]
+            assert len(live) <= job.task_groups[0].count, f"{job.id} runs more than it wants"
+        for node in snapshot.nodes():
+            held = snapshot.allocations_by_node(node.id, terminal=False)
+            assert node.node_max_allocs == 0 or len(held) <= node.node_max_allocs
+
+
+def _run(seed: int, directory: Path) -> Scene:
+    store = open_store(directory)
+    with contextlib.closing(store):
+        scene = Scene(store, random.Random(seed))
+        scene.prepare()
+        for number in range(6):
+            scene.register(number, version=0)
+        asyncio.run(scene.play())
+        _check_end(scene)
+    return scene
+
+
+def test_no_order_of_workers_and_applier_breaks_an_invariant() -> None:
+    rejected = overlapped = 0
+    for seed in range(RUNS):
+        with tempfile.TemporaryDirectory() as text:
+            scene = _run(seed, Path(text))
+        rejected += bool(scene.rejected)
+        overlapped += _commits_overlap(scene.turns.history)
+    assert rejected > RUNS / 10, "workers must have got into each other's way"
+    assert overlapped > RUNS / 10, "plans must have been checked while others were on their way"
+
+
+def _commits_overlap(history: Sequence[str]) -> bool:
+    """Whether a plan entered the log while another one was not answered yet."""
+    on_the_way = 0
+    for label in history:
+        on_the_way += label == "ApplyPlan enters the log"
+        on_the_way -= label == "ApplyPlan is answered"
+        if on_the_way > 1:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_the_same_choices_give_the_same_run(seed: int, tmp_path: Path) -> None:
+    first = _run(seed, tmp_path / "first").turns.history
+    assert first == _run(seed, tmp_path / "second").turns.history

@@ -1,0 +1,135 @@
+"""The leader ends locks that nobody renews: on a real log, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from orchgit.clock import SECOND_NS, FakeClock
+from orchgit.control.variable_locks import VariableLocks
+from orchgit.model.variable import StoredVariable, VariableConflictError
+from orchgit.services.keyring import Keyring
+from orchgit.services.sealing import new_key
+from orchgit.services.variables import NewVariable, Variables, WantedLock
+from orchgit.services.world import World
+from tests.support.world import in_world
+
+NEW = NewVariable("default", "app/leader", {"who": "me"})
+PLACE = ("default", "app/leader")
+WANTED = WantedLock(ttl_ns=10 * SECOND_NS, lock_delay_ns=5 * SECOND_NS)
+
+
+@asynccontextmanager
+async def leading(world: World) -> AsyncIterator[None]:
+    """The loop, as a reign runs it."""
+    locks = VariableLocks(world.state, world.clock)
+    feed = world.state.subscribe()
+    with world.snapshot() as snapshot:
+        locks.restore(snapshot)
+
+    async def follow() -> None:
+        async for batch in feed:
+            locks.take(batch)
+
+    tasks = [asyncio.create_task(locks.run()), asyncio.create_task(follow())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        feed.close()
+
+
+def run(work: Callable[[Variables, FakeClock], Awaitable[None]]) -> None:
+    async def inside(world: World) -> None:
+        assert isinstance(world.clock, FakeClock)
+        await work(Variables(world, Keyring(world, new_key())), world.clock)
+
+    in_world(inside)
+
+
+def held(variables: Variables) -> StoredVariable:
+    with variables.world.snapshot() as snapshot:
+        found = snapshot.variable(*PLACE)
+    assert found is not None
+    return found
+
+
+async def released(variables: Variables) -> StoredVariable:
+    """Waits for the entry that ends the lock; real time passes while it is written."""
+    store = variables.world.state.store
+    async with asyncio.timeout(10):
+        while True:
+            index = store.watch.applied_index
+            if (found := held(variables)).lock is None:
+                return found
+            await store.watch.wait(["variables"], index, 10)
+
+
+def test_a_lock_that_is_not_renewed_ends_after_its_ttl() -> None:
+    async def work(variables: Variables, clock: FakeClock) -> None:
+        async with leading(variables.world):
+            await variables.acquire_lock(NEW, WANTED)
+            await clock.advance(9.9)
+            assert held(variables).lock is not None
+            await clock.advance(0.2)
+            ended = await released(variables)
+            assert ended.locked_out_until_ns == ended.modify_time_ns + WANTED.lock_delay_ns
+            with pytest.raises(VariableConflictError, match="lock delay"):
+                await variables.acquire_lock(NEW, WANTED)
+            await clock.advance(5)
+            assert (await variables.acquire_lock(NEW, WANTED)).lock is not None
+
+    run(work)
+
+
+def test_a_renewed_lock_lasts_and_a_write_is_no_renewal() -> None:
+    async def work(variables: Variables, clock: FakeClock) -> None:
+        async with leading(variables.world):
+            lock_id = (await variables.acquire_lock(NEW, WANTED)).lock_id
+            for _ in range(3):
+                await clock.advance(6)
+                await variables.renew_lock(*PLACE, lock_id)
+            await clock.advance(6)
+            await variables.put(NEW, lock_id=lock_id)
+            await clock.advance(4.1)
+            await released(variables)
+            with pytest.raises(VariableConflictError):
+                await variables.put(NEW, lock_id=lock_id)
+
+    run(work)
+
+
+def test_a_new_leader_gives_the_whole_ttl_again() -> None:
+    async def work(variables: Variables, clock: FakeClock) -> None:
+        async with leading(variables.world):
+            await variables.acquire_lock(NEW, WANTED)
+            await clock.advance(9)
+        async with leading(variables.world):
+            await clock.advance(9)
+            assert held(variables).lock is not None
+            await clock.advance(1.1)
+            await released(variables)
+
+    run(work)
+
+
+def test_what_was_released_is_not_ended_again() -> None:
+    async def work(variables: Variables, clock: FakeClock) -> None:
+        async with leading(variables.world):
+            first = await variables.acquire_lock(NEW, WANTED)
+            await clock.advance(6)
+            await variables.release_lock(*PLACE, first.lock_id)
+            await variables.acquire_lock(NEW, WANTED)
+            await clock.advance(6)
+            assert held(variables).lock is not None
+            with contextlib.suppress(VariableConflictError):
+                await variables.delete(*PLACE)
+            assert held(variables).path == PLACE[1]
+
+    run(work)

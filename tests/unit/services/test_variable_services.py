@@ -1,0 +1,193 @@
+"""Variables through their services: what is taken, what is refused, what lies on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
+from orchgit.model.variable import VariableConflictError
+from orchgit.services.cluster_key import read_or_make_cluster_key
+from orchgit.services.keyring import Keyring
+from orchgit.services.sealing import SealError, new_key, seal, unseal
+from orchgit.services.variables import (
+    MAX_ITEMS_BYTES,
+    NewVariable,
+    Variables,
+    WantedLock,
+    check_path,
+)
+from orchgit.services.world import World
+from tests.support.world import in_world
+
+SECOND_NS = 1_000_000_000
+
+
+def with_variables(work: Callable[[Variables], Awaitable[None]]) -> None:
+    async def run(world: World) -> None:
+        await work(Variables(world, Keyring(world, new_key())))
+
+    in_world(run)
+
+
+def new(path: str = "app/db", **items: str) -> NewVariable:
+    return NewVariable("default", path, items or {"user": "ada"})
+
+
+def test_items_come_back_as_they_were_written() -> None:
+    async def work(variables: Variables) -> None:
+        items = {"password": "s3cr3t\n", "ümlaut": "\N{SNOWMAN}", "empty": ""}
+        stored = await variables.put(NewVariable("default", "app/db", items))
+        assert variables.items(stored) == items
+        with variables.world.snapshot() as snapshot:
+            found = snapshot.variable("default", "app/db")
+        assert found == stored
+
+    with_variables(work)
+
+
+def test_a_conflict_carries_what_is_there() -> None:
+    async def work(variables: Variables) -> None:
+        stored = await variables.put(new(), expected_index=0)
+        with pytest.raises(VariableConflictError) as caught:
+            await variables.put(new(user="bob"), expected_index=0)
+        assert caught.value.current == stored
+        with pytest.raises(VariableConflictError):
+            await variables.delete("default", "app/db", expected_index=1)
+        await variables.delete("default", "app/db", stored.modify_index)
+        await variables.delete("default", "app/db")
+
+    with_variables(work)
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a/b_c~d-e/", "nomad/jobs", "nomad/jobs/x/g/t", "nomad/job-templates/x", "nomads"]
+)
+def test_paths_that_are_taken(path: str) -> None:
+    check_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "a b", "ä", "a.b", "a" * 129, "a\n", "nomad", "nomad/", "nomad/x", "nomad/jobsx"),
+        *("nomad/job-templates", "nomad/job-templates/"),
+    ],
+)
+def test_paths_that_are_refused(path: str) -> None:
+    with pytest.raises(InvalidInputError):
+        check_path(path)
+
+
+def test_the_size_is_limited_and_the_limit_named() -> None:
+    async def work(variables: Variables) -> None:
+        await variables.put(new(k="v" * (MAX_ITEMS_BYTES - 1)))
+        with pytest.raises(InvalidInputError, match="limited to 65536 bytes"):
+            await variables.put(new(k="v" * MAX_ITEMS_BYTES))
+
+    with_variables(work)
+
+
+def test_a_lock_is_acquired_renewed_and_released() -> None:
+    async def work(variables: Variables) -> None:
+        await variables.put(new())
+        held = await variables.acquire_lock(NewVariable("default", "app/db", {}), WantedLock())
+        assert variables.items(held) == {"user": "ada"}
+        assert held.lock_id
+        await variables.renew_lock("default", "app/db", held.lock_id)
+        with pytest.raises(VariableConflictError):
+            await variables.acquire_lock(new(), WantedLock())
+        with pytest.raises(InvalidInputError, match="lock ID"):
+            await variables.release_lock("default", "app/db", "")
+        with pytest.raises(NotFoundError):
+            await variables.renew_lock("default", "nowhere", held.lock_id)
+        released = await variables.release_lock("default", "app/db", held.lock_id)
+        assert released.lock is None
+
+    with_variables(work)
+
+
+@pytest.mark.parametrize("ttl_s", [0, 9, 24 * 3600 + 1])
+def test_a_lock_lasts_ten_seconds_to_a_day(ttl_s: int) -> None:
+    async def work(variables: Variables) -> None:
+        with pytest.raises(InvalidInputError, match="TTL"):
+            await variables.acquire_lock(new(), WantedLock(ttl_ns=ttl_s * SECOND_NS))
+
+    with_variables(work)
+
+
+def test_after_a_full_rotation_the_old_key_can_go() -> None:
+    async def work(variables: Variables) -> None:
+        for number in range(3):
+            await variables.put(new(f"app/{number}", secret=str(number)))
+        keyring = variables.keyring
+        old = await keyring.active_key()
+        key = await keyring.rotate(full=True)
+        await keyring.delete(old.key_id)
+        with variables.world.snapshot() as snapshot:
+            found = snapshot.variables()
+        assert {each.key_id for each in found} == {key.key_id}
+        assert [variables.items(each)["secret"] for each in found] == ["0", "1", "2"]
+
+    with_variables(work)
+
+
+def test_many_first_writers_make_one_root_key() -> None:
+    async def work(variables: Variables) -> None:
+        other = Variables(variables.world, Keyring(variables.world, new_key()))
+        puts = (each.put(new()) for each in (variables, other))
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        [refused] = [each for each in results if isinstance(each, UnavailableError)]
+        assert "did not wrap" in refused.message
+        with variables.world.snapshot() as snapshot:
+            assert len(snapshot.root_keys()) == 1
+
+    with_variables(work)
+
+
+def test_another_server_with_the_same_cluster_key_can_read() -> None:
+    async def work(world: World) -> None:
+        cluster_key = new_key()
+        stored = await Variables(world, Keyring(world, cluster_key)).put(new(pin="1234"))
+        assert Variables(world, Keyring(world, cluster_key)).items(stored) == {"pin": "1234"}
+        with pytest.raises(UnavailableError, match="copy the cluster key file"):
+            Variables(world, Keyring(world, new_key())).items(stored)
+
+    in_world(work)
+
+
+def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:
+    key = new_key()
+    sealed = seal(key, "default/a", b"secret")
+    assert unseal(key, "default/a", sealed) == b"secret"
+    changed = bytes([*sealed[:-1], sealed[-1] ^ 1])
+    for owner, text in (("default/b", sealed), ("default/a", changed), ("default/a", b"")):
+        with pytest.raises(SealError):
+            unseal(key, owner, text)
+    assert seal(key, "default/a", b"secret") != sealed
+
+
+def test_the_cluster_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "keyring" / "cluster.key"
+    key = read_or_make_cluster_key(path, may_make=True)
+    assert read_or_make_cluster_key(path, may_make=True) == key
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_cluster_key_that_was_named_has_to_be_good(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.key"
+    with pytest.raises(InvalidInputError, match="copy it from another server"):
+        read_or_make_cluster_key(path, may_make=False)
+    path.write_bytes(base64.b64encode(os.urandom(16)))
+    path.chmod(0o600)
+    with pytest.raises(InvalidInputError, match="32 bytes"):
+        read_or_make_cluster_key(path, may_make=False)
+    path.write_bytes(base64.b64encode(os.urandom(32)))
+    path.chmod(0o640)
+    with pytest.raises(InvalidInputError, match="chmod 600"):
+        read_or_make_cluster_key(path, may_make=False)
