@@ -31,25 +31,29 @@ class FileSnapshots:
     # -- giving ----------------------------------------------------------------------------------
 
     def latest(self) -> SnapshotRef | None:
-        """None as well while the journal no longer knows (or not yet) the entry of its index."""
+        """None as well while it is being replaced, or the journal lacks the entry of its index."""
         try:
-            status = self._path.stat()
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
-        identity = status.st_ino, status.st_mtime_ns
-        if self._latest is None or self._latest[0] != identity:
-            index = snapshot_index(self._path)
-            if not self._journal.first_index <= index <= self._journal.last_index:
-                return None
-            ref = SnapshotRef(index, self._journal.term(index), status.st_size)
-            self._latest = identity, ref
-            self._keep_open(ref)
-        return self._latest[1]
+        identity = _identity(os.fstat(fd))
+        if self._latest is not None and self._latest[0] == identity:
+            os.close(fd)
+            return self._latest[1]
+        index = snapshot_index(self._path)
+        known = self._journal.first_index <= index <= self._journal.last_index
+        if not known or _identity(self._path.stat()) != identity:
+            os.close(fd)
+            return None
+        ref = SnapshotRef(index, self._journal.term(index), os.fstat(fd).st_size)
+        self._latest = identity, ref
+        self._keep_open(ref, fd)
+        return ref
 
-    def _keep_open(self, ref: SnapshotRef) -> None:
+    def _keep_open(self, ref: SnapshotRef, fd: int) -> None:
         if ref in self._open:
             os.close(self._open.pop(ref))
-        self._open[ref] = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._open[ref] = fd
         while len(self._open) > _KEPT_OPEN:
             os.close(self._open.pop(next(iter(self._open))))
 
@@ -100,3 +104,7 @@ class FileSnapshots:
         for fd in self._open.values():
             os.close(fd)
         self._open.clear()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns

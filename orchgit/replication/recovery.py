@@ -76,7 +76,11 @@ class StateFiles:
         return marker in (_CLEAN, _boot_id()) and self._is_sound()
 
     def _reaches(self, first_index: int) -> bool:
-        behind = snapshot_index(self.store) + 1 < first_index
+        """A store too young to have an index reaches whatever a new one would."""
+        try:
+            behind = snapshot_index(self.store) + 1 < first_index
+        except sqlite3.DatabaseError:
+            return True
         return not (behind and snapshot_index(self.snapshot) + 1 >= first_index)
 
     def _is_sound(self) -> bool:

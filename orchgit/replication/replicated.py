@@ -17,6 +17,7 @@ from orchgit.clock import Clock
 from orchgit.errors import (
     InvalidInputError,
     InvariantError,
+    OrchgitError,
     RefusedError,
     TimedOutError,
     TooLargeError,
@@ -169,7 +170,7 @@ class ReplicatedState:
             with self.store.snapshot() as snapshot:
                 named = snapshot.cluster_id() is not None
             if leads and not named:
-                with contextlib.suppress(UnavailableError):
+                with contextlib.suppress(OrchgitError):
                     await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
     def _check_log_meets_store(self) -> None:
