@@ -49,6 +49,14 @@ class ServerFacts(Protocol):
         """The scheduler workers and what they do now."""
         ...
 
+    def scheduler_workers(self) -> tuple[int, Sequence[str]]:
+        """(how many there should be, the job types they take)."""
+        ...
+
+    async def set_scheduler_workers(self, count: int, types: Sequence[str]) -> None:
+        """Until the server is started again. Raises InvalidInputError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:

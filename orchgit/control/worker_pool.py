@@ -86,6 +86,7 @@ class WorkerPool:
         self._ids = ids
         self._slots: list[_Slot] = []
         self._paused = False
+        self._configuring = asyncio.Lock()
 
     @property
     def types(self) -> Sequence[str]:
@@ -104,7 +105,12 @@ class WorkerPool:
         await asyncio.gather(*(self._stop_slot(slot) for slot in slots))
 
     async def configure(self, count: int, types: Sequence[str]) -> None:
-        """Change the number and the types; workers of other types are replaced."""
+        """Change the number and the types, one caller at a time; workers of other types are
+        replaced."""
+        async with self._configuring:
+            await self._configure(count, types)
+
+    async def _configure(self, count: int, types: Sequence[str]) -> None:
         config = PoolConfig(
             self._config.store,
             self._config.servers,

@@ -9,6 +9,7 @@ from typing import Any
 from orchgit import __version__
 from orchgit.control.leader import Control
 from orchgit.control.worker_pool import WorkerPool
+from orchgit.errors import UnavailableError
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.server.config import ServerConfig
 
@@ -139,6 +140,18 @@ class Facts:
             }
             for worker in (self.workers.info() if self.workers is not None else ())
         ]
+
+    def scheduler_workers(self) -> tuple[int, Sequence[str]]:
+        return self._pool.count, self._pool.types
+
+    async def set_scheduler_workers(self, count: int, types: Sequence[str]) -> None:
+        await self._pool.configure(count, types)
+
+    @property
+    def _pool(self) -> WorkerPool:
+        if self.workers is None:
+            raise UnavailableError("cannot look at the schedulers: the server is still starting")
+        return self.workers
 
 
 def _host(address: str) -> str:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import msgspec
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from orchgit.errors import OrchgitError
@@ -68,6 +66,10 @@ def new_key() -> bytes:
 
 def new_material() -> tuple[KeyMaterial, PublicKey]:
     """Takes some 50 ms: call it in a thread."""
+    # Most of this library's time to import, for what a cluster does once: not at every start.
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
     signing = rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)
     der = signing.private_bytes(
         serialization.Encoding.DER,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from orchgit.control.node_rejections import RejectionLimits
+from orchgit.control.reign import ControlConfig
 from orchgit.errors import ConflictError
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan, PlanResult
@@ -113,6 +115,27 @@ def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path
             added, replaced = await asyncio.gather(*answers)
             assert added.placements
             assert replaced.rejected_nodes == [node_id]
+
+    asyncio.run(run())
+
+
+def test_a_node_that_plans_are_rejected_for_again_and_again_is_set_aside(tmp_path: Path) -> None:
+    limits = RejectionLimits(enabled=True, threshold=2)
+
+    async def run() -> None:
+        async with leader(tmp_path, config=ControlConfig(rejections=limits)) as rig:
+            node_id = await ready_node(rig, cpu_shares=50)
+            for rejections, eligibility in ((1, "eligible"), (2, "ineligible")):
+                plan = await hold(rig)
+                with rig.store.snapshot() as snapshot:
+                    job = snapshot.job(plan.namespace, plan.job_id)
+                    plan.placements = [make_placements(job, [snapshot.node(node_id)])]
+                result = await rig.control.submit_plan(plan)
+                assert result.rejected_nodes == [node_id]
+                with rig.store.snapshot() as snapshot:
+                    node = snapshot.node(node_id)
+                assert node.scheduling_eligibility == eligibility, f"after {rejections}"
+            assert "plan rejections" in node.events[-1].message
 
     asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -10,7 +11,8 @@ from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, UnavailableError
 
-_SCHEDULERS = ["service", "batch", "system", "sysbatch", "_core"]
+_CORE = "_core"
+"""Nomad's name for what cleans up: the leader does it here, no worker can be without it."""
 
 
 async def self_(call: Call) -> Response:
@@ -58,12 +60,28 @@ async def schedulers(call: Call) -> Response:
 
 async def schedulers_config(call: Call) -> Response:
     server = call.context.server
+    count, types = server.scheduler_workers()
     value = {
         "server_id": server.server_id,
-        "num_schedulers": len(server.schedulers()),
-        "enabled_schedulers": _SCHEDULERS,
+        "num_schedulers": count,
+        "enabled_schedulers": [*types, _CORE],
     }
     return call.answer(value)
+
+
+async def set_schedulers_config(call: Call) -> Response:
+    """How many workers this server runs from now on, and for which types of job."""
+    body = await call.json()
+    count, types = call.context.server.scheduler_workers()
+    count = body.get("num_schedulers", count)
+    types = body.get("enabled_schedulers", types)
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise InvalidInputError("cannot set the schedulers: num_schedulers must be a number")
+    if not isinstance(types, Sequence) or not all(isinstance(name, str) for name in types):
+        raise InvalidInputError("cannot set the schedulers: enabled_schedulers must be names")
+    wanted = [name for name in types if name != _CORE]
+    await call.context.server.set_scheduler_workers(count, wanted)
+    return await schedulers_config(call)
 
 
 async def join(call: Call) -> Response:
@@ -88,7 +106,7 @@ ENDPOINTS = [
     endpoint("/v1/agent/servers", get=servers),
     endpoint("/v1/agent/health", get=health),
     endpoint("/v1/agent/schedulers", get=schedulers),
-    endpoint("/v1/agent/schedulers/config", get=schedulers_config),
+    endpoint("/v1/agent/schedulers/config", get=schedulers_config, put=set_schedulers_config),
     endpoint("/v1/agent/join", put=join),
     endpoint("/v1/agent/force-leave", put=force_leave),
 ]

@@ -179,12 +179,16 @@ def lock(client: ApiClient, path: str, command: tuple[str, ...], ttl: str, delay
     ttl_s = parse_duration_ns(ttl) / 1e9
     body = {"Lock": {"TTL": ttl, "LockDelay": delay}}
     try:
-        held = client.put(f"{_url(path)}?lock-acquire=", body)
+        held = _lock_operation(client, path, "lock-acquire", body)
     except ApiError as error:
         if error.status == CONFLICT:
             raise ApiError(f"cannot lock variable {path!r}: somebody else holds it") from None
         raise
     raise SystemExit(_run_locked(client, path, held["Lock"]["ID"], command, ttl_s))
+
+
+def _lock_operation(client: ApiClient, path: str, name: str, body: dict[str, Any]) -> Any:
+    return client.put(_url(path), body, **{name: "true"})
 
 
 def _run_locked(
@@ -201,7 +205,7 @@ def _run_locked(
     finally:
         done.set()
         with contextlib.suppress(ApiError):
-            client.put(f"{_url(path)}?lock-release=", body)
+            _lock_operation(client, path, "lock-release", body)
     return code if code >= 0 else 128 - code
 
 
@@ -224,7 +228,7 @@ def _renew(
     failures = 0
     while not done.wait(ttl_s / RENEWALS_PER_TTL):
         try:
-            client.put(f"{_url(path)}?lock-renew=", body)
+            _lock_operation(client, path, "lock-renew", body)
             failures = 0
         except ApiError as error:
             failures += 1

@@ -186,6 +186,16 @@ def test_a_single_writer_volume_has_one_writer_per_node() -> None:
     assert "single-writer" in examine_plan(plan, view).reasons[node.id]
 
 
+def test_a_node_takes_no_more_allocations_than_it_allows() -> None:
+    node, job = make_node(node_max_allocs=3), make_job()
+    view = ListView([node], [make_allocation(job, node)])
+    assert not examine_plan(Plan(placements=[make_placements(job, [node], 2)]), view).reasons
+    full = Plan(placements=[make_placements(job, [node], 3)])
+    assert examine_plan(full, view).reasons == {node.id: "max allocs exceeded"}
+    full.stops = [AllocStop(alloc_id=view.allocations[0].id, node_id=node.id)]
+    assert not examine_plan(full, view).reasons
+
+
 def test_rows_of_rejected_nodes_leave_no_trace() -> None:
     nodes = [make_node() for _ in range(3)]
     placements = make_placements(make_job(), nodes, 6)

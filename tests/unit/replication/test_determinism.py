@@ -20,17 +20,22 @@ from orchgit.model.node import DrainStrategy
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
+from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.replication.commands import (
+    AcquireVariableLock,
     AllocClientUpdate,
     ApplyPlan,
     ApplyRollout,
     Command,
     DeleteEvaluations,
+    DeleteVariable,
     DeregisterJob,
     JobDeletion,
     JobUpsert,
+    PutRootKey,
     RegisterJob,
     RegisterNode,
+    ReleaseVariableLock,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
     UpdateDeploymentStatus,
@@ -38,6 +43,7 @@ from orchgit.replication.commands import (
     UpdateNodeStatus,
     UpsertEvaluations,
     UpsertSource,
+    UpsertVariable,
     encode,
 )
 from orchgit.replication.events import Effects
@@ -137,6 +143,12 @@ def _rollout(name: str, number: int) -> ApplyRollout:
 job_names = st.sampled_from(JOBS)
 node_ids = st.sampled_from([node.id for node in NODES])
 alloc_ids = st.sampled_from(ALLOCS)
+LOCKS = ["lock-0", "lock-1"]
+variables = st.builds(
+    lambda path, sealed: StoredVariable(path=path, key_id="k", sealed=sealed),
+    st.sampled_from(["a", "a/b"]),
+    st.binary(max_size=4),
+)
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(_job, job_names, st.integers(1, 3)),
     st.builds(
@@ -202,6 +214,36 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         alloc_ids,
     ),
     st.builds(_rollout, job_names, st.integers(0, 2)),
+    st.builds(
+        lambda variable, index, lock_id: UpsertVariable(
+            variable=variable, expected_modify_index=index, lock_id=lock_id
+        ),
+        variables,
+        st.sampled_from([None, 0, 5]),
+        st.sampled_from(["", *LOCKS]),
+    ),
+    st.builds(
+        lambda variable, lock_id: AcquireVariableLock(
+            variable=variable, lock=VariableLock(id=lock_id, lock_delay_ns=3_000_000_000)
+        ),
+        variables,
+        st.sampled_from(LOCKS),
+    ),
+    st.builds(
+        lambda variable, lock_id, since: ReleaseVariableLock(
+            namespace=variable.namespace,
+            path=variable.path,
+            lock_id=lock_id,
+            unrenewed_since=since,
+        ),
+        variables,
+        st.sampled_from(LOCKS),
+        st.one_of(st.none(), st.integers(1, 45)),
+    ),
+    st.builds(
+        lambda variable: DeleteVariable(namespace=variable.namespace, path=variable.path),
+        variables,
+    ),
 )
 
 
@@ -218,7 +260,8 @@ def apply_log(store: Store, log: list[bytes], cuts: set[int]) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(COMMANDS, max_size=40), st.sets(st.integers(1, 45), max_size=10))
 def test_two_servers_hold_equal_tables(commands: list[Command], cuts: set[int]) -> None:
-    begin = [RegisterNode(node=node) for node in NODES]
+    begin: list[Command] = [RegisterNode(node=node) for node in NODES]
+    begin.append(PutRootKey(key=RootKey(key_id="k")))
     log = []
     everything = [*begin, UpsertSource(source=Source(name="demo")), *commands]
     for command, second in zip(everything, itertools.count()):

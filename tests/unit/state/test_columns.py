@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchgit.model.allocation import ClientStatus
-from orchgit.model.plan import AllocStop, PlanResult
+from orchgit.model.plan import AllocStop, AllocUpdate, PlanResult
 from orchgit.model.resources import AllocatedPort
 from orchgit.replication.commands import (
     AllocClientUpdate,
@@ -22,14 +22,16 @@ from orchgit.replication.commands import (
     UpdateAllocsFromClient,
     UpdateNodeEligibility,
 )
+from orchgit.state import columns as columns_module
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.store import Store
-from tests.support.factories import make_job, make_node, make_placements
+from tests.support.factories import make_job, make_node, make_placements, make_resources
 from tests.support.state import apply, open_store
 
 _STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["place", "stop", "end", "node", "ineligible", "gone"]), st.integers(0, 5)
+        st.sampled_from(["place", "stop", "end", "run", "resize", "node", "ineligible", "gone"]),
+        st.integers(0, 5),
     ),
     min_size=1,
     max_size=12,
@@ -58,7 +60,11 @@ class _World:
             chosen = running[number % len(running)]
             self._plan(PlanResult(stops=[AllocStop(alloc_id=chosen.id, node_id=chosen.node_id)]))
         elif kind == "end" and running:
-            self._end(running[number % len(running)])
+            self._report(running[number % len(running)], ClientStatus.COMPLETE)
+        elif kind == "run" and running:
+            self._report(running[number % len(running)], ClientStatus.RUNNING)
+        elif kind == "resize" and running:
+            self._resize(running[number % len(running)], number)
         elif kind == "node":
             new = make_node(cpu_shares=1000 * (number + 1))
             self.nodes.append(new)
@@ -88,8 +94,15 @@ class _World:
             ),
         )
 
-    def _end(self, allocation) -> None:  # type: ignore[no-untyped-def]
-        update = AllocClientUpdate(alloc_id=allocation.id, client_status=ClientStatus.COMPLETE)
+    def _resize(self, allocation, number) -> None:  # type: ignore[no-untyped-def]
+        resources = make_resources(cpu=10 * number, memory_mb=number)
+        update = AllocUpdate(
+            alloc_id=allocation.id, node_id=allocation.node_id, allocated_resources=resources
+        )
+        self._plan(PlanResult(updates=[update]))
+
+    def _report(self, allocation, status) -> None:  # type: ignore[no-untyped-def]
+        update = AllocClientUpdate(alloc_id=allocation.id, client_status=status)
         apply(self.store, UpdateAllocsFromClient(node_id=allocation.node_id, updates=[update]))
 
 
@@ -129,6 +142,31 @@ def test_refreshed_columns_equal_fresh_ones(
                 fresh = ClusterColumns()
                 fresh.refresh(snapshot)
             assert _facts(columns) == _facts(fresh)
+    finally:
+        store.close()
+
+
+def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> None:
+    """The rows that changed what is taken are found by their own index, whatever the planner
+    would choose; a report that changes nothing of that is not among them."""
+    store = open_store(tmp_path)
+    try:
+        world = _World(store)
+        world.step("place", 1)
+        with store.snapshot() as snapshot:
+            before = snapshot.index
+            plan = snapshot.connection.execute(
+                f"EXPLAIN QUERY PLAN {columns_module._CHANGED_NODES}", (1, 1)
+            ).fetchone()
+            assert "SEARCH" in plan[-1]
+            assert "allocations_by_usage" in plan[-1]
+        for kind, found in (("run", 0), ("end", 1)):
+            world.step(kind, 0)
+            with store.snapshot() as snapshot:
+                changed = snapshot.connection.execute(
+                    columns_module._CHANGED_NODES, (before, before)
+                )
+                assert len(changed.fetchall()) == found
     finally:
         store.close()
 

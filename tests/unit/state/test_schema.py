@@ -13,6 +13,7 @@ from orchgit.state.tables.deployments import DEPLOYMENTS
 from orchgit.state.tables.evaluations import EVALUATIONS
 from orchgit.state.tables.gitops import ROLLOUTS, SOURCES
 from orchgit.state.tables.nodes import NAMESPACES, NODE_POOLS, NODES
+from orchgit.state.tables.variables import ROOT_KEYS, VARIABLES
 from orchgit.state.tables.volumes import CLAIMS, HOST_VOLUMES
 
 
@@ -51,7 +52,7 @@ def test_a_failed_migration_leaves_the_version_before(monkeypatch: pytest.Monkey
     "table",
     [
         *(DEPLOYMENTS, EVALUATIONS, ROLLOUTS, SOURCES, NAMESPACES, NODE_POOLS),
-        *(NODES, CLAIMS, HOST_VOLUMES),
+        *(NODES, CLAIMS, HOST_VOLUMES, VARIABLES, ROOT_KEYS),
     ],
     ids=lambda table: table.name,
 )

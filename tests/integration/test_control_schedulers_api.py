@@ -1,0 +1,62 @@
+"""The scheduler workers over HTTP: how many, for what, and that the setting is real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.server_rig import ServerRig, server_rig
+
+CONFIG = "/v1/agent/schedulers/config"
+
+
+def _workers(rig: ServerRig) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rig.http.get("/v1/agent/schedulers").json()["schedulers"]
+    return found
+
+
+def test_workers_are_started_stopped_and_given_other_types_live(tmp_path: Path) -> None:
+    with server_rig(tmp_path, with_agent=False) as rig:
+        before = rig.http.get(CONFIG).json()
+        assert before["num_schedulers"] == 1
+        assert before["enabled_schedulers"] == ["service", "batch", "system", "sysbatch", "_core"]
+        more = {"num_schedulers": 2, "enabled_schedulers": ["batch", "_core"]}
+        answer = rig.http.put(CONFIG, json=more)
+        assert answer.status_code == 200
+        assert answer.json() == {**more, "server_id": before["server_id"]}
+        assert rig.http.get(CONFIG).json() == answer.json()
+        assert [each["enabled_schedulers"] for each in _workers(rig)] == [["batch"]] * 2
+        assert rig.http.put(CONFIG, json={"num_schedulers": 0}).json()["num_schedulers"] == 0
+        assert _workers(rig) == []
+
+
+def test_an_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        job = {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec"}]}]}
+        registered = rig.http.put("/v1/jobs", json={"Job": job}).json()
+        path = f"/v1/evaluation/{registered['EvalID']}"
+        assert rig.http.get(path).json()["Status"] == "pending"
+        rig.http.put(CONFIG, json={"num_schedulers": 1}).raise_for_status()
+        ended = rig.wait_for(path, lambda evaluation: evaluation["Status"] == "complete")
+        blocked = rig.http.get(f"/v1/evaluation/{ended['BlockedEval']}").json()
+        assert blocked["Status"] == "blocked"
+        assert blocked["FailedTGAllocs"]["g"]["NodesEvaluated"] == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"num_schedulers": -1},
+        {"num_schedulers": 1000},
+        {"num_schedulers": "two"},
+        {"enabled_schedulers": ["magic"]},
+        {"enabled_schedulers": [1]},
+    ],
+)
+def test_a_wrong_setting_changes_nothing(tmp_path: Path, body: dict[str, Any]) -> None:
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
+        before = rig.http.get(CONFIG).json()
+        assert rig.http.put(CONFIG, json=body).status_code == 400
+        assert rig.http.get(CONFIG).json() == before
