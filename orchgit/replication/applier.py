@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
@@ -30,6 +31,15 @@ class Committed:
 
 
 @dataclass(slots=True)
+class Installed:
+    """A snapshot of the whole state, received from the leader, takes the place of what is there."""
+
+    index: int
+    path: Path
+    payload: None = None
+
+
+@dataclass(slots=True)
 class Outcome:
     """One committed transaction."""
 
@@ -39,6 +49,8 @@ class Outcome:
     answers: list[tuple[Proposal, int, object]] = field(default_factory=list)
     """(proposal, index, result or error)."""
     elects: bool = False
+    replaced: bool = False
+    """The whole state is another one: `changes` names every table, but no keys."""
 
 
 class Applier:
@@ -55,7 +67,7 @@ class Applier:
         self._on_applied = on_applied
         self._on_failure = on_failure
         self._on_room = on_room
-        self._waiting: deque[Committed] = deque()
+        self._waiting: deque[Committed | Installed] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -75,7 +87,7 @@ class Applier:
     def has_room(self) -> bool:
         return self._waiting_bytes < _MAX_WAITING_BYTES
 
-    def put(self, entries: Sequence[Committed]) -> None:
+    def put(self, entries: Sequence[Committed | Installed]) -> None:
         """Hand over entries in log order; from the raft thread."""
         with self._changed:
             self._waiting.extend(entries)
@@ -85,26 +97,39 @@ class Applier:
     def _run(self) -> None:
         try:
             while batch := self._take():
-                self._on_applied(self._apply(batch))
+                self._on_applied(
+                    self._install(batch) if isinstance(batch, Installed) else self._apply(batch)
+                )
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be applied after)
             self._on_failure(error)
 
-    def _take(self) -> list[Committed]:
-        """The next entries; empty when stopping and none are left."""
+    def _take(self) -> list[Committed] | Installed:
+        """The next entries, or a snapshot; empty when stopping and none are left."""
         with self._changed:
             while not self._waiting and not self._stopping:
                 self._changed.wait()
+            if self._waiting and isinstance(first := self._waiting[0], Installed):
+                self._waiting.popleft()
+                return first
             had_room = self.has_room
             batch: list[Committed] = []
             size = 0
             while self._waiting and len(batch) < _MAX_ENTRIES and size < _MAX_BYTES:
-                entry = self._waiting.popleft()
+                entry = self._waiting[0]
+                if isinstance(entry, Installed):
+                    break
+                self._waiting.popleft()
                 size += len(entry.payload or b"")
                 batch.append(entry)
             self._waiting_bytes -= size
         if not had_room and self.has_room:
             self._on_room()
         return batch
+
+    def _install(self, snapshot: Installed) -> Outcome:
+        return Outcome(
+            *(snapshot.index, self._store.replace_by(snapshot.path), Effects()), replaced=True
+        )
 
     def _apply(self, batch: Sequence[Committed]) -> Outcome:
         txn = self._store.begin()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchgit.errors import InvariantError
 from orchgit.replication.segment import Record, Segment, sync_dir
-from orchgit.replication.vote import Vote, VoteFile
+from orchgit.replication.vote import Base, CheckedFile, Vote
 
 SEGMENT_BYTES = 16 << 20
 _TAIL_BYTES = 4 << 20
@@ -28,7 +28,8 @@ class Journal:
         self._directory = directory
         self._segment_bytes = segment_bytes
         directory.mkdir(parents=True, exist_ok=True)
-        self._votes = VoteFile(directory / "vote")
+        self._votes = CheckedFile(directory / "vote", Vote)
+        self._base = CheckedFile(directory / "base", Base)
         self._segments: deque[Segment] = deque(self._open_segments())
         self._pending: list[Record] = []
         self._tail: deque[Record] = deque()
@@ -36,6 +37,7 @@ class Journal:
         self.synced_index = self.last_index
         self.syncs = 0
         self.synced_bytes = 0
+        self._finish_reset()
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -52,6 +54,14 @@ class Journal:
                 self._cut_torn_tail(segment)
             expected = segment.last_index + 1
             yield segment
+
+    def _finish_reset(self) -> None:
+        """A snapshot was received, but the crash came before the log followed it."""
+        base = self._base.value
+        if base.index > self.last_index:
+            self.reset(base.index)
+            self.append(base.term, b"\x01")
+            self.sync()
 
     def _cut_torn_tail(self, segment: Segment) -> None:
         """What was never synced was never acknowledged.
@@ -84,7 +94,7 @@ class Journal:
 
     @property
     def vote(self) -> Vote:
-        return self._votes.vote
+        return self._votes.value
 
     def record(self, index: int) -> Record:
         """Raises IndexError if the journal does not hold it."""
@@ -151,8 +161,12 @@ class Journal:
 
     def store_vote(self, vote: Vote) -> None:
         """Returns when it is on disk."""
-        if vote != self._votes.vote:
+        if vote != self._votes.value:
             self._votes.store(vote)
+
+    def store_base(self, index: int, term: int) -> None:
+        """Before `reset(index)`: a snapshot of that entry is on disk. Durable on return."""
+        self._base.store(Base(index, term))
 
     def cut_after(self, last_index: int) -> None:
         """Drop records after `last_index`: they conflict with the leader's. Durable on return."""

@@ -1,108 +1,114 @@
-"""pysyncobj's Raft, with the parts replaced that may lose or execute what they should not.
+"""One member: the core, its journal, its transport, and the commands that wait to be applied.
 
-This file, `raft_log.py` and `transport.py` are the only ones that know the library. It is pinned to
-one version, and a test compares the source of every method that is overridden or relied on here
-with what it was when this was written. Replaced: the log and the vote (durable before anything is
-counted or sent), applying (handed to the applier thread), compaction (ours), and everything that
-unpickles. What a tick sends leaves only after what it says has been synced.
+A turn takes in what has come, syncs the journal once for all of it, and only then lets messages go
+and entries be counted. Waiting for work is pysyncobj's poller.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from pysyncobj import SyncObj, SyncObjConf
-from pysyncobj.config import FAIL_REASON
-from pysyncobj.poller import POLL_EVENT_TYPE
-from pysyncobj.syncobj import _COMMAND_TYPE, _RAFT_STATE
+import msgspec
+from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
-from orchgit.errors import InvariantError, OrchgitError
 from orchgit.replication.applier import Committed
 from orchgit.replication.journal import Journal
-from orchgit.replication.proposal import (
-    Proposal,
-    not_leader,
-    queue_full,
-    unknown_outcome,
-)
-from orchgit.replication.raft_log import RaftLog
-from orchgit.replication.transport import HeldTransport, Member
+from orchgit.replication.proposal import Proposal, not_leader, queue_full, unknown_outcome
+from orchgit.replication.raft_core import RaftCore
+from orchgit.replication.raft_election import NO_OP, Snapshots, Timing
+from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
+from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.transport import Transport
 
-_REGULAR = bytes((_COMMAND_TYPE.REGULAR,))
-_NO_OP = bytes((_COMMAND_TYPE.NO_OP,))
+_REGULAR = b"\x00"
+_FORWARDED = b"\x04"
+"""Followed by the msgpack of [member, request], whose length is in the next two bytes."""
 _HAND_OVER = 256
-_ELECTION_S = (0.4, 1.2)
-_HEARTBEAT_S = 0.1
+_QUEUE = 65536
 
 
-def _configuration(on_state_changed: Callable[[int, int], None]) -> SyncObjConf:
-    return SyncObjConf(
-        autoTick=False,
-        # Commands are appended and sent at once by `turn`; the library's own notifier is not used.
-        appendEntriesUseBatch=True,
-        appendEntriesPeriod=_HEARTBEAT_S,
-        raftMinTimeout=_ELECTION_S[0],
-        raftMaxTimeout=_ELECTION_S[1],
-        leaderFallbackTimeout=_ELECTION_S[1],
-        commandsQueueSize=65536,
-        commandsWaitLeader=True,
-        dynamicMembershipChange=False,
-        journalFile=None,
-        fullDumpFile=None,
-        useFork=False,
-        onStateChanged=on_state_changed,
-    )
+@dataclass(slots=True)
+class _Submission:
+    command: bytes
+    proposal: Proposal
+    forward: bool
 
 
-class RaftNode(SyncObj):  # type: ignore[misc]
-    """One member. All but `submit` and `wake` belongs to the raft thread."""
+class RaftNode:
+    """All but `submit`, `read`, `transfer`, `receive` and `wake` belongs to the raft thread."""
 
     def __init__(
         self,
-        member: Member,
+        name: str,
+        members: Sequence[str],
         journal: Journal,
-        transport: HeldTransport,
+        snapshots: Snapshots,
+        transport: Transport,
         applied_index: int,
         hand_over: Callable[[Sequence[Committed]], None],
         has_room: Callable[[], bool],
         on_role: Callable[[bool], None],
+        on_installed: Callable[[SnapshotRef], None],
+        timing: Timing | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal = journal
-        self._held = transport
+        self._transport = transport
         self._hand_over = hand_over
         self._has_room = has_room
         self._on_role = on_role
-        self._awake = False
-        super().__init__(
-            member, list(transport.peers), conf=_configuration(self._role), transport=transport
+        self._on_installed = on_installed
+        self._now_s = now_s
+        self.core = RaftCore(
+            *(name, members, journal, snapshots, random.SystemRandom()),
+            *(timing or Timing(), applied_index, now_s()),
         )
-        self._use_journal(applied_index)
+        self._handed_index = applied_index
+        self._led = False
+        self._led_term: int | None = None
+        self._leader: str | None = None
+        self._inbox: deque[tuple[str, Message]] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._submitted: deque[_Submission] = deque()
+        self._waiting: dict[int, tuple[int, Proposal]] = {}
+        """By index: (term, proposal) of commands appended here."""
+        self._forwarded: dict[int, Proposal] = {}
+        self._requests = int.from_bytes(os.urandom(6), "little")
+        """Starts at random: a request of an earlier life must not answer one of this."""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller = createPoller("auto")
         self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
-
-    def _use_journal(self, applied_index: int) -> None:
-        """Put our log in place of the one in memory that the constructor made."""
-        if self._journal.last_index == 0:
-            self._journal.append(0, _NO_OP)
-            self._journal.sync()
-        vote = self._journal.vote
-        self._SyncObj__raftLog = RaftLog(self._journal)
-        self._SyncObj__raftCurrentTerm = max(
-            vote.term, self._journal.term(self._journal.last_index)
-        )
-        self._SyncObj__votedForNodeId = vote.voted_for
-        # What this server applied was committed; a rebuilt store begins again before it.
-        self._SyncObj__raftCommitIndex = max(applied_index, 1)
-        self._SyncObj__raftLastApplied = applied_index
-        if not self._held.peers:
-            self._SyncObj__raftElectionDeadline = 0.0
 
     # -- what other threads may call -------------------------------------------------------------
 
-    def submit(self, command: bytes, proposal: Proposal) -> None:
-        """Queue a command; the proposal is answered after it was applied, or failed."""
-        self._applyCommand(command, _Callback(self, proposal), _COMMAND_TYPE.REGULAR)
+    def submit(self, command: bytes, proposal: Proposal, forward: bool = False) -> None:
+        """Queue a command; the proposal is answered after it was applied, or failed. `forward`:
+        a follower sends it to the leader."""
+        if len(self._submitted) >= _QUEUE:
+            proposal.fail(queue_full())
+            return
+        self._submitted.append(_Submission(command, proposal, forward))
+        self.wake()
+
+    def read(self, done: Callable[[int | None], None]) -> None:
+        """Call `done` with the index to have applied before a current read; None if this member
+        does not lead (any more). On the raft thread."""
+        self._calls.append(lambda: self.core.read(done))
+        self.wake()
+
+    def transfer(self, target: str, answer: Callable[[bool], None]) -> None:
+        """Hand the leadership to another member; `answer` on the raft thread: was it begun?"""
+        self._calls.append(lambda: answer(self.core.transfer(target)))
+        self.wake()
+
+    def receive(self, sender: str, message: Message) -> None:
+        """From the transport."""
+        self._inbox.append((sender, message))
         self.wake()
 
     def wake(self) -> None:
@@ -111,31 +117,158 @@ class RaftNode(SyncObj):  # type: ignore[misc]
 
     @property
     def is_raft_leader(self) -> bool:
-        return bool(self._isLeader())
+        return self._led
 
     @property
     def leader_address(self) -> str | None:
-        leader = self._getLeader()
-        return str(leader.id) if leader is not None else None
+        return self._leader
 
     @property
     def term(self) -> int:
-        return int(self.raftCurrentTerm)
+        return self.core.term
+
+    @property
+    def is_alone(self) -> bool:
+        return not self.core.others
 
     # -- the raft thread -------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Everything that can be done now, until nothing is left that waits for the disk.
-
-        A tick ends by polling, which may take the wake-up of a command that came during the tick.
-        """
-        self._awake = True
-        while self._awake or self._journal.has_pending:
+        """Everything that can be done now."""
+        while True:
+            self._take_in()
+            self.core.tick(self._now_s())
             self._journal.sync()
-            self._held.release()
-            self._awake = False
-            self._onTick(0.0)
-        self._held.release()
+            self.core.durable()
+            self._tell_role()
+            self._release()
+            self._hand_over_committed()
+            if not (self._inbox or self._submitted or self._calls):
+                return
+
+    def _take_in(self) -> None:
+        now_s = self._now_s()
+        for _ in range(len(self._inbox)):
+            sender, message = self._inbox.popleft()
+            if isinstance(message, Forwarded):
+                self._on_forwarded(sender, message)
+            elif isinstance(message, ForwardRefused):
+                self._fail_forwarded(message.request)
+            else:
+                self.core.receive(sender, message, now_s)
+        for _ in range(len(self._calls)):
+            self._calls.popleft()()
+        for _ in range(len(self._submitted)):
+            self._append(self._submitted.popleft())
+
+    def _append(self, submission: _Submission) -> None:
+        index = self.core.propose(_REGULAR + submission.command)
+        if index is not None:
+            self._wait(index, submission.proposal)
+        elif submission.forward and self.core.leader not in (None, self.core.name):
+            self._forward(submission)
+        else:
+            submission.proposal.fail(not_leader(self.core.leader))
+
+    def _wait(self, index: int, proposal: Proposal) -> None:
+        """An older waiter of the same index had its entry cut off by another leader's."""
+        older = self._waiting.pop(index, None)
+        if older is not None:
+            older[1].fail(unknown_outcome())
+        self._waiting[index] = self.core.term, proposal
+
+    def _release(self) -> None:
+        outbox, self.core.outbox = self.core.outbox, []
+        for receiver, message in outbox:
+            self._transport.send(receiver, message)
+        reads, self.core.reads_done = self.core.reads_done, []
+        for done, index in reads:
+            done(index)  # type: ignore[operator]
+
+    def _tell_role(self) -> None:
+        led, self._led_term = self._led_term, self.core.term if self.core.is_leader else None
+        self._led = self._led_term is not None
+        if led is not None and led != self._led_term:
+            self._on_role(False)
+        if self._led and led != self._led_term:
+            self._on_role(True)
+        if self.core.leader != self._leader:
+            self._leader = self.core.leader
+            for request in list(self._forwarded):
+                self._forwarded.pop(request).fail(unknown_outcome())
+
+    # -- commands of followers -------------------------------------------------------------------
+
+    def _forward(self, submission: _Submission) -> None:
+        leader = self.core.leader
+        assert leader is not None
+        self._requests += 1
+        origin = msgspec.msgpack.encode((self.core.name, self._requests))
+        payload = _FORWARDED + len(origin).to_bytes(2, "big") + origin + submission.command
+        self._forwarded[self._requests] = submission.proposal
+        self._transport.send(leader, Forwarded(self.core.term, self._requests, payload))
+
+    def _on_forwarded(self, sender: str, message: Forwarded) -> None:
+        if sender not in self.core.members or message.payload[:1] != _FORWARDED:
+            return
+        if self.core.propose(message.payload) is None:
+            self._transport.send(sender, ForwardRefused(self.core.term, message.request))
+
+    def _fail_forwarded(self, request: int) -> None:
+        proposal = self._forwarded.pop(request, None)
+        if proposal is not None:
+            proposal.fail(not_leader(None))
+
+    # -- what is committed -----------------------------------------------------------------------
+
+    def _hand_over_committed(self) -> None:
+        """To the applier thread, as far as it has room."""
+        if self.core.installed is not None:
+            ref, self.core.installed = self.core.installed, None
+            self._handed_index = ref.index
+            self._fail_waiting(ref.index)
+            self._on_installed(ref)
+        batch: list[Committed] = []
+        while self._handed_index < self.core.commit_index and self._has_room():
+            self._handed_index += 1
+            batch.append(self._committed(self._handed_index))
+            if len(batch) == _HAND_OVER:
+                self._hand_over(batch)
+                batch = []
+        if batch:
+            self._hand_over(batch)
+
+    def _fail_waiting(self, upto_index: int) -> None:
+        for index in [one for one in self._waiting if one <= upto_index]:
+            self._waiting.pop(index)[1].fail(unknown_outcome())
+
+    def _committed(self, index: int) -> Committed:
+        record = self._journal.record(index)
+        proposals = []
+        term, proposal = self._waiting.pop(index, (0, None))
+        if proposal is not None and term == record.term:
+            proposals.append(proposal)
+        elif proposal is not None:
+            proposal.fail(unknown_outcome())
+        command, forwarded = self._command(record.payload)
+        if forwarded is not None:
+            proposals.append(forwarded)
+        elects = index == self.core.no_op_index and self._led and record.term == self.core.term
+        return Committed(index, command, proposals, elects)
+
+    def _command(self, payload: bytes) -> tuple[bytes | None, Proposal | None]:
+        """What is to be applied, and who waits here for it after forwarding it."""
+        kind = payload[:1]
+        if kind == NO_OP:
+            return None, None
+        if kind != _FORWARDED:
+            return payload[1:], None
+        start = 3 + int.from_bytes(payload[1:3], "big")
+        name, request = msgspec.msgpack.decode(payload[3:start], type=tuple[str, int])
+        mine = self._forwarded.pop(request, None) if name == self.core.name else None
+        return payload[start:], mine
+
+    # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float) -> None:
         """Until a message, a command, or the time comes."""
@@ -143,81 +276,7 @@ class RaftNode(SyncObj):  # type: ignore[misc]
 
     def _woken(self, descriptor: int, events: int) -> None:
         os.eventfd_read(self._wake_fd)
-        self._awake = True
 
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)
         os.close(self._wake_fd)
-        self._held.destroy()
-
-    def _role(self, old: int, new: int) -> None:
-        if _RAFT_STATE.LEADER in (old, new):
-            self._on_role(new == _RAFT_STATE.LEADER)
-
-    # -- replaced parts of the library (its names) -----------------------------------------------
-
-    def _checkCommandsToApply(self) -> None:
-        """After the commands, send at once: the library would wait for the next heartbeat."""
-        before = self._journal.last_index
-        super()._checkCommandsToApply()
-        if self._journal.last_index != before and self._held.peers:
-            self._SyncObj__sendAppendEntries()
-
-    def _SyncObj__applyLogEntries(self) -> bool:
-        """Hand committed entries to the applier thread, as far as it has room."""
-        index = self._SyncObj__raftLastApplied
-        batch: list[Committed] = []
-        while index < self._SyncObj__raftCommitIndex and self._has_room():
-            index += 1
-            batch.append(self._committed(index))
-            if len(batch) == _HAND_OVER:
-                self._hand_over(batch)
-                batch = []
-        if batch:
-            self._hand_over(batch)
-        self._SyncObj__raftLastApplied = index
-        return False
-
-    def _committed(self, index: int) -> Committed:
-        record = self._journal.record(index)
-        proposals = []
-        for term, callback in self._SyncObj__commandsWaitingCommit.pop(index, ()):
-            if term == record.term:
-                proposals.append(callback.proposal)
-            else:
-                callback(None, FAIL_REASON.DISCARDED)
-        is_command = record.payload[:1] == _REGULAR
-        elects = index == self._SyncObj__noopIDx and self.is_raft_leader
-        return Committed(index, record.payload[1:] if is_command else None, proposals, elects)
-
-    def _SyncObj__tryLogCompaction(self) -> None:
-        """The journal is compacted after a snapshot of the store is on disk."""
-
-    def _SyncObj__parseChangeClusterRequest(self, command: bytes) -> None:
-        """The library would unpickle the command."""
-
-    def _SyncObj__doApplyCommand(self, command: bytes) -> None:
-        """The library would unpickle the command and call what it names."""
-        raise InvariantError("cannot apply a command here: entries go to the applier thread")
-
-
-_FAILURES: dict[int, Callable[[], OrchgitError]] = {
-    FAIL_REASON.QUEUE_FULL: queue_full,
-    FAIL_REASON.DISCARDED: unknown_outcome,
-    FAIL_REASON.UNKNOWN_OUTCOME: unknown_outcome,
-    FAIL_REASON.LEADER_CHANGED: unknown_outcome,
-}
-
-
-class _Callback:
-    """What the library calls when a command cannot be applied; success is answered elsewhere."""
-
-    __slots__ = ("_node", "proposal")
-
-    def __init__(self, node: RaftNode, proposal: Proposal) -> None:
-        self._node = node
-        self.proposal = proposal
-
-    def __call__(self, result: object, reason: int) -> None:
-        make = _FAILURES.get(reason)
-        self.proposal.fail(make() if make else not_leader(self._node.leader_address))

@@ -13,7 +13,7 @@ from orchgit.state.store import Store
 
 _LONE_WAIT_S = 60.0
 """A lone member has no heartbeats to send: it sleeps until it is woken."""
-_CLUSTER_WAIT_S = 0.05
+_CLUSTER_WAIT_S = 0.02
 
 
 class RaftThread:
@@ -38,7 +38,7 @@ class RaftThread:
         self._stopping = False
         self._snapshotting: threading.Thread | None = None
         self._snapshot_made = threading.Event()
-        self._wait_s = _CLUSTER_WAIT_S if node.otherNodes else _LONE_WAIT_S
+        self._wait_s = _LONE_WAIT_S if node.is_alone else _CLUSTER_WAIT_S
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
     def start(self) -> None:
@@ -70,7 +70,8 @@ class RaftThread:
                 return
             self._snapshotting.join()
             self._snapshotting = None
-            self._journal.compact(self._snapshot_index)
+            # The entry of its index stays: whoever gets the snapshot must know its term.
+            self._journal.compact(self._snapshot_index - 1)
         if self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
             self._snapshot_made.clear()
             self._snapshotting = threading.Thread(target=self._snapshot, name="snapshot")

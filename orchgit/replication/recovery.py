@@ -15,6 +15,7 @@ import sqlite3
 from pathlib import Path
 
 from orchgit.replication.segment import sync_dir
+from orchgit.replication.snapshotting import snapshot_index
 
 _LOG = logging.getLogger(__name__)
 _CLEAN = "clean"
@@ -32,10 +33,13 @@ class StateFiles:
         self.snapshot = directory / "snapshot.db"
         self._marker = directory / "opened"
 
-    def prepare(self) -> None:
-        """Leave a store that can be opened, or none; mark it as open."""
+    def prepare(self, first_index: int) -> None:
+        """Leave a store that can be opened, or none; mark it as open.
+
+        A store that ends before the log's first entry was overtaken by a received snapshot.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
-        if self.store.exists() and not self._is_trusted():
+        if self.store.exists() and not (self._is_trusted() and self._reaches(first_index)):
             _LOG.warning("rebuilding the state from its snapshot and the log (%s)", self.store)
             self._remove_store()
         if not self.store.exists() and self.snapshot.exists():
@@ -70,6 +74,14 @@ class StateFiles:
         except FileNotFoundError:
             return False
         return marker in (_CLEAN, _boot_id()) and self._is_sound()
+
+    def _reaches(self, first_index: int) -> bool:
+        """A store too young to have an index reaches whatever a new one would."""
+        try:
+            behind = snapshot_index(self.store) + 1 < first_index
+        except sqlite3.DatabaseError:
+            return True
+        return not (behind and snapshot_index(self.snapshot) + 1 >= first_index)
 
     def _is_sound(self) -> bool:
         small = self.store.stat().st_size <= _CHECKED_BYTES

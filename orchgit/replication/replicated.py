@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
-from collections.abc import Awaitable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +17,7 @@ from orchgit.clock import Clock
 from orchgit.errors import (
     InvalidInputError,
     InvariantError,
+    OrchgitError,
     RefusedError,
     TimedOutError,
     TooLargeError,
@@ -22,17 +25,23 @@ from orchgit.errors import (
 )
 from orchgit.ids import IdSource
 from orchgit.replication import commands
-from orchgit.replication.applier import Applier, Outcome
+from orchgit.replication.applier import Applier, Installed, Outcome
 from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import SEGMENT_BYTES, Journal
 from orchgit.replication.leadership import Leadership
 from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped, stopped_meanwhile
+from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_node import RaftNode
+from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.raft_snapshots import FileSnapshots
 from orchgit.replication.raft_thread import RaftThread
+from orchgit.replication.raft_tls import is_loopback, split_address
 from orchgit.replication.recovery import StateFiles
-from orchgit.replication.transport import LoneTransport, Member
+from orchgit.replication.tcp_transport import TcpTransport
+from orchgit.replication.transport import LoneTransport, Transport
 from orchgit.state.store import Store
+from orchgit.wire.tls import TlsFiles
 
 MAX_COMMAND_BYTES = 256 << 20
 
@@ -41,7 +50,9 @@ __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 
 @dataclass(frozen=True, slots=True)
 class ReplicationConfig:
-    """`bind` is this member's raft address; `peers` are the other members' (none: a lone server).
+    """`bind` is this member's raft address, by which the others know it; `peers` are the other
+    members' (none: a lone server). All members of a `cluster` are given the same list. Without
+    `tls` they must be on one machine.
 
     A snapshot of the store is made when the log has grown by `snapshot_log_bytes`; the log lies in
     files of about `segment_bytes`.
@@ -53,14 +64,32 @@ class ReplicationConfig:
     peers: tuple[str, ...] = ()
     snapshot_log_bytes: int = 128 << 20
     segment_bytes: int = SEGMENT_BYTES
+    cluster: str = "global"
+    tls: TlsFiles | None = None
+    timing: Timing = field(default_factory=Timing)
 
     def validate(self) -> None:
         if not self.server_id:
             raise InvalidInputError("cannot start replication: `server_id` is empty")
-        if self.peers:
+        ports = [split_address(address)[1] for address in (self.bind, *self.peers)]
+        if self.peers and 0 in ports:
+            raise InvalidInputError(
+                "cannot start replication: members must know each other's port; give one for each"
+            )
+        if self.bind in self.peers or len(set(self.peers)) != len(self.peers):
+            raise InvalidInputError(
+                f"cannot start replication: `peers` {list(self.peers)} must name each other member "
+                f"once, and not this one ({self.bind})"
+            )
+        if self.peers and self.tls is None:
+            self._refuse_network()
+
+    def _refuse_network(self) -> None:
+        far = [one for one in (self.bind, *self.peers) if not is_loopback(one)]
+        if far:
             raise RefusedError(
-                "cannot start replication with peers: this version runs lone servers only; remove "
-                "`peers`"
+                f"cannot start replication with {', '.join(far)} without certificates: anyone "
+                "there could write; configure `tls`, or use loop-back addresses"
             )
 
 
@@ -77,28 +106,40 @@ class ReplicatedState:
         self._started = False
         self._waiting: set[Proposal] = set()
         self._failure: BaseException | None = None
+        self._naming: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self.leadership = Leadership()
 
     # -- life ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Recover what is on disk and take part; a lone server leads when this returns."""
+        """Recover what is on disk and take part; a lone server leads when this returns.
+
+        A member of a cluster returns at once: who leads is told by `leadership` and
+        `leader_address`, and the first leader gives the cluster its id.
+        """
         self._loop = asyncio.get_running_loop()
         self._lock_fd = _lock(self._config.data_dir)
-        self._files.prepare()
-        self.store = Store.open(self._files.store)
         self._journal = Journal(self._config.data_dir / "raft", self._config.segment_bytes)
+        self._files.prepare(self._journal.first_index)
+        self.store = Store.open(self._files.store)
+        self._snapshots = FileSnapshots(self._files.snapshot, self._journal)
         self._check_log_meets_store()
         self._applier = Applier(self.store, self._applied, self._failed, self._room)
+        config = self._config
+        self._transport = self._open_transport()
         self._node = RaftNode(
-            Member(self._config.bind),
+            config.bind,
+            (config.bind, *config.peers),
             self._journal,
-            LoneTransport(),
+            self._snapshots,
+            self._transport,
             self.store.watch.applied_index,
             self._applier.put,
             lambda: self._applier.has_room,
             self._role_changed,
+            self._installed,
+            config.timing,
         )
         self._raft = RaftThread(
             self._node,
@@ -111,7 +152,26 @@ class ReplicatedState:
         self._started = True
         self._applier.start()
         self._raft.start()
-        await self._lead()
+        self._transport.start(self._node.receive)
+        if self._config.peers:
+            self._naming = asyncio.create_task(self._name_cluster())
+        else:
+            await self._lead()
+
+    def _open_transport(self) -> Transport:
+        config = self._config
+        if not config.peers:
+            return LoneTransport()
+        return TcpTransport(config.bind, config.peers, config.cluster, config.tls)
+
+    async def _name_cluster(self) -> None:
+        """Whenever this member leads a cluster that has no id yet, until it has one."""
+        async for leads in self.leadership.subscribe():
+            with self.store.snapshot() as snapshot:
+                named = snapshot.cluster_id() is not None
+            if leads and not named:
+                with contextlib.suppress(OrchgitError):
+                    await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
     def _check_log_meets_store(self) -> None:
         applied = self.store.watch.applied_index
@@ -146,12 +206,16 @@ class ReplicatedState:
             return
         self._started = False
         self.leadership.close()
+        await asyncio.to_thread(self._transport.close)
         await asyncio.to_thread(self._raft.stop)
         await asyncio.to_thread(self._applier.stop)
         for proposal in list(self._waiting):
             proposal.answer(0, stopped_meanwhile())
         self._feeds.close()
+        if self._naming is not None:
+            await self._naming
         self._node.close()
+        self._snapshots.close()
         if self._failure is None:
             self._journal.close()
         self.store.close()
@@ -161,14 +225,17 @@ class ReplicatedState:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
+    async def propose(
+        self, command: Command, timeout_s: float = 30.0, forward: bool = False
+    ) -> Applied:
         """Append a command to the log; returns when this server has applied it.
 
         Raises what its handler refused it with (ConflictError, NotFoundError, ...), NotLeaderError
         if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
-        A command without a time gets the clock's.
+        A command without a time gets the clock's. `forward`: a follower has the leader append it;
+        not for what was decided on the belief that this server leads.
         """
-        proposal = self._submit(command)
+        proposal = self._submit(command, forward)
         self._waiting.add(proposal)
         try:
             async with asyncio.timeout(timeout_s):
@@ -181,12 +248,13 @@ class ReplicatedState:
         finally:
             self._waiting.discard(proposal)
 
-    def _submit(self, command: Command) -> Proposal:
+    def _submit(self, command: Command, forward: bool) -> Proposal:
         if self._failure is not None:
             raise self._unavailable()
         if not self._started:
             raise stopped()
-        if not self._node.is_raft_leader and not self.leadership.is_leader:
+        may = self._node.is_raft_leader or self.leadership.is_leader
+        if not may and not (forward and self.leader_address is not None):
             raise not_leader(self.leader_address)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
@@ -197,12 +265,46 @@ class ReplicatedState:
                 f"holds at most {MAX_COMMAND_BYTES}"
             )
         proposal = Proposal()
-        self._node.submit(data, proposal)
+        self._node.submit(data, proposal, forward)
         return proposal
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""
         return (await self.propose(Noop())).index
+
+    async def read_index(self, timeout_s: float = 5.0) -> int:
+        """Returns when this server is known to lead still and has applied all that was acknowledged
+        before the call: a snapshot taken now is current. NotLeaderError on a follower."""
+        if not self._started:
+            raise stopped()
+        found: asyncio.Future[int | None] = self._loop.create_future()
+        self._node.read(self._settler(found))
+        index = None
+        with contextlib.suppress(TimeoutError):
+            index = await asyncio.wait_for(found, timeout_s)
+        if index is None:
+            raise not_leader(self.leader_address)
+        await self.store.watch.wait_applied(index, timeout_s)
+        return index
+
+    def _settler(self, future: asyncio.Future[T]) -> Callable[[T], None]:
+        """Sets a result from another thread."""
+
+        def settle(value: T) -> None:
+            self._loop.call_soon_threadsafe(_settle, future, value)
+
+        return settle
+
+    async def transfer_leadership(self, address: str) -> None:
+        """Begin to hand over to the member of that raft address; `leadership` tells when it is
+        done. It is given up when that member does not take over within an election time-out."""
+        begun: asyncio.Future[bool] = self._loop.create_future()
+        self._node.transfer(address, self._settler(begun))
+        if not await begun:
+            raise RefusedError(
+                f"cannot hand the leadership to {address}: this server does not lead, or that is "
+                "no other member; see `peers`"
+            )
 
     # -- who leads, what was applied -------------------------------------------------------------
 
@@ -252,7 +354,10 @@ class ReplicatedState:
 
     def _publish(self, outcome: Outcome) -> None:
         """The order matters: who is woken by an answer finds the store's readers up to date."""
-        self.store.publish(outcome.changes, outcome.index)
+        if outcome.replaced:
+            self.store.publish_replaced(outcome.changes, outcome.index)
+        else:
+            self.store.publish(outcome.changes, outcome.index)
         self._feeds.push(
             AppliedBatch(outcome.index, outcome.changes, outcome.effects, self.store.snapshot)
         )
@@ -265,6 +370,9 @@ class ReplicatedState:
         """Lost at once; gained when the first entry of the new term has been applied."""
         if not leads:
             self._loop.call_soon_threadsafe(self.leadership.set, False)
+
+    def _installed(self, ref: SnapshotRef) -> None:
+        self._applier.put([Installed(ref.index, self._files.snapshot)])
 
     def _room(self) -> None:
         self._node.wake()
@@ -286,6 +394,14 @@ class ReplicatedState:
             f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
             "look at the disk, then restart the server"
         )
+
+
+T = TypeVar("T")
+
+
+def _settle(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)
 
 
 def _lock(data_dir: Path) -> int:

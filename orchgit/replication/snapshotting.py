@@ -43,12 +43,13 @@ def _sync_file(path: Path) -> None:
 
 
 def snapshot_index(path: Path) -> int:
-    """The applied index of a snapshot; 0 if there is none."""
+    """The applied index of a snapshot (or a store); 0 if there is none."""
     if not path.exists():
         return 0
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         sql = "SELECT value FROM meta WHERE key = 'applied_index'"
-        return int(connection.execute(sql).fetchone()[0])
+        row = connection.execute(sql).fetchone()
+        return int(row[0]) if row else 0
     finally:
         connection.close()

@@ -58,6 +58,8 @@ class Server:
                 server_id=server_id,
                 bind=config.raft_bind,
                 peers=config.peers,
+                cluster=config.region,
+                tls=config.tls,
             ),
             clock,
             ids,

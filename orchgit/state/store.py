@@ -93,6 +93,27 @@ class Store:
         """The transaction for the next entries; its commit must be followed by `publish`."""
         return WriteTxn(self._writer)
 
+    def replace_by(self, path: Path) -> Changes:
+        """Become a copy of the store in `path`, in one transaction; on the applier's thread.
+
+        Readers keep what they see. The changes name every table, but no keys.
+        """
+        source = sqlite3.connect(path)
+        try:
+            source.backup(self._writer)
+        finally:
+            source.close()
+        schema.migrate(self._writer)
+        changes = Changes()
+        for name, index in self._writer.execute("SELECT name, idx FROM table_indexes"):
+            changes.note(index, name, ())
+        return changes
+
+    def publish_replaced(self, changes: Changes, applied_index: int) -> None:
+        """As `publish`, after `replace_by`: wakes everybody, whatever they wait for."""
+        self.watch.publish(changes, applied_index)
+        self.watch.wake_all()
+
     def publish(self, changes: Changes, applied_index: int) -> None:
         """Wake who waits; on the event loop's thread, after the commit."""
         self.watch.publish(changes, applied_index)

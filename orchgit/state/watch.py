@@ -113,6 +113,11 @@ class Watch:
             self._index_waiters.discard(waiter)
             _set(waiter[1])
 
+    def wake_all(self) -> None:
+        """Anything may have changed."""
+        for name in list(self._waiters):
+            self._wake(name)
+
     def _wake(self, name: str) -> None:
         for woken in self._waiters.pop(name, ()):
             _set(woken)

@@ -375,7 +375,7 @@ def _no_space() -> None:
 
 
 def test_peers_are_refused_with_a_reason(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="lone servers only"):
+    with pytest.raises(RefusedError, match="without certificates"):
         ReplicatedState(
             ReplicationConfig(tmp_path, "s", peers=("other:1",)), SystemClock(), RandomIds()
         )

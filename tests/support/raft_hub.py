@@ -6,51 +6,60 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
+from orchgit.replication import raft_messages
 from orchgit.replication.applier import Committed
 from orchgit.replication.journal import Journal
+from orchgit.replication.raft_messages import Message
 from orchgit.replication.raft_node import RaftNode
-from orchgit.replication.transport import HeldTransport, Member
+from orchgit.replication.raft_snapshots import FileSnapshots
+from orchgit.replication.transport import Receive
 
 
-class HubTransport(HeldTransport):
+class HubTransport:
     """Hands messages to the hub, which delivers them when it is told to."""
 
-    def __init__(self, hub: Hub, member: Member, peers: Sequence[Member]) -> None:
-        super().__init__(peers)
+    def __init__(self, hub: Hub, name: str) -> None:
         self._hub = hub
-        self._member = member
+        self._name = name
 
-    def deliver(self, node: Member, message: dict[str, object]) -> None:
-        self._hub.carry(self._member, node, message)
+    def start(self, receive: Receive) -> None:
+        self.receive = receive
+
+    def send(self, receiver: str, message: Message) -> None:
+        self._hub.carry(self._name, receiver, message)
+
+    def close(self) -> None:
+        """The hub goes on without it."""
 
 
 class Server:
     """A node, its journal, and what it was told to apply."""
 
-    def __init__(self, hub: Hub, directory: Path, name: str, others: Sequence[str]) -> None:
+    def __init__(self, hub: Hub, directory: Path, name: str, names: Sequence[str]) -> None:
         self.name = name
+        self._hub = hub
         self.applied: list[bytes] = []
         self.led: list[bool] = []
         self.journal = Journal(directory / name)
-        self.transport = HubTransport(hub, Member(name), [Member(other) for other in others])
+        self.transport = HubTransport(hub, name)
         self.node = RaftNode(
-            *(Member(name), self.journal, self.transport, 0, self._take),
-            has_room=lambda: True,
-            on_role=self.led.append,
+            name,
+            names,
+            self.journal,
+            FileSnapshots(directory / name / "snapshot.db", self.journal),
+            self.transport,
+            *(0, self._take, lambda: True, self.led.append, lambda ref: None),
+            now_s=lambda: hub.now_s,
         )
+        self.transport.start(self.node.receive)
 
     def _take(self, entries: Sequence[Committed]) -> None:
         self.applied.extend(entry.payload for entry in entries if entry.payload is not None)
 
     def stand_for_election(self) -> None:
-        """As if it had heard of no leader for long enough."""
-        self.node._SyncObj__raftElectionDeadline = 0.0
-
-    def heartbeat(self) -> None:
-        """A leader tells its followers how far they may apply."""
-        self.node._SyncObj__newAppendEntriesTime = 0.0
+        """As if nobody had heard of a leader for long enough, and this one noticed first."""
+        self._hub.pass_time(0.5)
+        self.node.core._election_s = self._hub.now_s
 
     def close(self) -> None:
         self.node.close()
@@ -61,33 +70,33 @@ class Hub:
     """`settle` lets all take turns and delivers until nobody has anything to say."""
 
     def __init__(self, directory: Path, names: Sequence[str]) -> None:
-        self._waiting: deque[tuple[Member, str, bytes]] = deque()
+        self.now_s = 0.0
+        self._waiting: deque[tuple[str, str, bytes]] = deque()
         self.cut_off: set[str] = set()
-        self.servers = {
-            name: Server(self, directory, name, [one for one in names if one != name])
-            for name in names
-        }
-        for one in self.servers.values():
-            for other in one.transport.peers:
-                one.transport._onNodeConnected(other)
+        self.servers = {name: Server(self, directory, name, names) for name in names}
 
-    def carry(self, sender: Member, receiver: Member, message: dict[str, object]) -> None:
-        self._waiting.append((sender, receiver.id, msgspec.msgpack.encode(message)))
+    def pass_time(self, seconds: float) -> None:
+        """Nobody stands for election by itself meanwhile."""
+        self.now_s += seconds
+        for server in self.servers.values():
+            server.node.core._election_s += seconds
+
+    def carry(self, sender: str, receiver: str, message: Message) -> None:
+        self._waiting.append((sender, receiver, raft_messages.encode(message)))
 
     def settle(self, rounds: int = 10) -> None:
         for _ in range(rounds):
+            self.now_s += 0.01
             for server in self.servers.values():
                 if server.name not in self.cut_off:
-                    server.heartbeat()
                     server.node.turn()
             while self._waiting:
                 self._deliver(*self._waiting.popleft())
 
-    def _deliver(self, sender: Member, receiver: str, data: bytes) -> None:
-        if {sender.id, receiver} & self.cut_off:
+    def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
+        if {sender, receiver} & self.cut_off:
             return
-        server = self.servers[receiver]
-        server.transport._onMessageReceived(sender, msgspec.msgpack.decode(data))
+        self.servers[receiver].transport.receive(sender, raft_messages.decode(data))
 
     def leader(self) -> Server:
         (leader,) = [

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchgit.errors import InvariantError
 from orchgit.replication.proposal import Proposal
+from orchgit.replication.raft_messages import Append, Message
 from tests.support.raft_hub import Hub
 
 NAMES = ["one", "two", "three"]
@@ -89,15 +89,15 @@ def test_nothing_is_sent_or_counted_before_it_is_synced(hub: Hub) -> None:
         leader = hub.leader()
         await submit(hub, "one", b"x")
         sent: list[int] = []
-        deliver = leader.transport.deliver
+        send = leader.transport.send
 
-        def watched(node: object, message: dict[str, object]) -> None:
-            entries = message.get("entries") or []
-            sent.extend(index for _, index, _ in entries)  # type: ignore[union-attr]
+        def watched(receiver: str, message: Message) -> None:
+            if isinstance(message, Append):
+                sent.extend(message.prev_index + 1 + i for i in range(len(message.entries)))
             assert all(index <= leader.journal.synced_index for index in sent)
-            deliver(node, message)
+            send(receiver, message)
 
-        leader.transport.deliver = watched  # type: ignore[method-assign]
+        leader.transport.send = watched  # type: ignore[method-assign]
         hub.settle()
         assert sent
         assert leader.applied == [b"x"]
@@ -111,8 +111,3 @@ def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
     for server in hub.servers.values():
         assert server.journal.vote.term == server.node.term > 0
         assert server.journal.vote.voted_for == "two"
-
-
-def test_the_librarys_own_way_to_apply_is_closed(hub: Hub) -> None:
-    with pytest.raises(InvariantError, match="applier thread"):
-        hub.servers["one"].node._SyncObj__doApplyCommand(b"\0cos\nsystem\n(S'true'\ntR.")

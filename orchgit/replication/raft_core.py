@@ -1,0 +1,160 @@
+"""Raft's rules and nothing else: inputs come with the time, outputs are messages and indexes.
+
+No thread, socket, clock or file: the log, the snapshots, the random source and the time are given,
+so whole clusters run in a simulation (`tests/support/raft_simulation.py`) on the code that runs in
+production. The owner keeps one promise: what is in `outbox` is sent only after `log.sync()`.
+
+`raft_election.py` has terms and votes, `raft_replicating.py` the leader's side, this file the
+follower's side and what the owner calls.
+"""
+
+from __future__ import annotations
+
+from orchgit.errors import InvariantError
+from orchgit.replication.raft_election import NO_OP, Role
+from orchgit.replication.raft_messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Message,
+    PreVote,
+    PreVoteReply,
+    RequestVote,
+    SnapshotChunk,
+    SnapshotReply,
+    TimeoutNow,
+    VoteReply,
+)
+from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.raft_replicating import Replicating
+
+__all__ = ["RaftCore"]
+
+
+class RaftCore(Replicating):
+    """One member. `outbox`: (receiver, message) to send; `commit_index`: what may be applied;
+    `reads_done`: reads confirmed; `installed`: the snapshot that took the log's place."""
+
+    def tick(self, now_s: float) -> None:
+        """Elections, heartbeats, and stepping down, as the time asks for."""
+        self._now_s = max(now_s, self._now_s)
+        if self.role is Role.LEADER:
+            self._lead()
+        elif self._now_s >= self._election_s and self.name in self.members:
+            self._stand()
+
+    def receive(self, sender: str, message: Message, now_s: float) -> None:
+        """From a member; anyone else is not heard."""
+        self._now_s = max(now_s, self._now_s)
+        if sender not in self.members:
+            return
+        if isinstance(message, PreVote):
+            self._on_pre_vote(sender, message)
+        elif isinstance(message, RequestVote):
+            self._on_request_vote(sender, message)
+        elif isinstance(message, PreVoteReply):
+            self._on_pre_vote_reply(sender, message)
+        elif message.term > self.term:
+            self._enter_term(message.term)
+            self._dispatch(sender, message)
+        elif message.term == self.term or isinstance(message, Append | SnapshotChunk):
+            self._dispatch(sender, message)
+
+    def _dispatch(self, sender: str, message: Message) -> None:
+        if isinstance(message, VoteReply):
+            self._on_vote_reply(sender, message)
+        elif isinstance(message, Append):
+            self._on_append(sender, message)
+        elif isinstance(message, AppendReply):
+            self._on_append_reply(sender, message)
+        elif isinstance(message, SnapshotChunk):
+            self._on_chunk(sender, message)
+        elif isinstance(message, SnapshotReply):
+            self._on_snapshot_reply(sender, message)
+        elif isinstance(message, TimeoutNow) and sender == self.leader:
+            self._campaign(transfer=True)
+
+    # -- a follower ------------------------------------------------------------------------------
+
+    def _on_append(self, sender: str, message: Append) -> None:
+        if message.term < self.term:
+            self._refuse(sender, message, self.log.last_index)
+            return
+        self._follow(sender)
+        prev_index, entries = message.prev_index, message.entries
+        if prev_index < self.commit_index:
+            # What is committed is the same in every leader's log: no need to compare (or to have).
+            entries = entries[self.commit_index - prev_index :]
+            prev_index = max(self.commit_index, prev_index)
+        elif not self._agrees(prev_index, message.prev_term):
+            self._refuse(sender, message, self._agreeing(prev_index))
+            return
+        self._take(prev_index, entries)
+        last = max(prev_index, message.prev_index + len(message.entries))
+        self._commit(min(message.commit_index, last))
+        self._send(sender, AppendReply(self.term, True, last, message.round))
+
+    def _agrees(self, index: int, term: int) -> bool:
+        return index <= self.log.last_index and self._term_at(index) == term
+
+    def _take(self, prev_index: int, entries: list[Entry]) -> None:
+        """Append what is missing. Entries are cut only from the first that conflicts: a message
+        that was overtaken by a later one must not take back what that one brought."""
+        for index, entry in enumerate(entries, prev_index + 1):
+            if index <= self.log.last_index:
+                if self.log.term(index) == entry.term:
+                    continue
+                self._cut_after(index - 1)
+            self.log.append(entry.term, entry.payload)
+
+    def _cut_after(self, index: int) -> None:
+        if index < self.commit_index:
+            raise InvariantError(
+                f"cannot follow {self.leader}: it conflicts with entry {index + 1}, but "
+                f"{self.commit_index} is committed; stop this server and compare the members' logs"
+            )
+        self.log.cut_after(index)
+
+    def _refuse(self, sender: str, message: Append, hint: int) -> None:
+        reply = AppendReply(
+            *(self.term, False, hint, message.round), message.prev_index, self._term_at(hint)
+        )
+        self._send(sender, reply)
+
+    def _agreeing(self, index: int) -> int:
+        """The last place before `index` that can be the same as the leader's: none of the entries
+        of the conflicting term are worth asking about one by one."""
+        if index > self.log.last_index:
+            return self.log.last_index
+        term = self.log.term(index)
+        while index > self.commit_index and self.log.term(index) == term:
+            index -= 1
+        return index
+
+    def _on_chunk(self, sender: str, message: SnapshotChunk) -> None:
+        if message.term < self.term:
+            self._send(sender, SnapshotReply(self.term, message.index, 0, False))
+            return
+        self._follow(sender)
+        ref = SnapshotRef(message.index, message.index_term, message.size)
+        wanted = 0
+        if self._agrees(ref.index, ref.term):
+            # The log is the leader's up to there: dropping it for the snapshot would take back
+            # what was acknowledged behind it.
+            self._commit(ref.index)
+        installed = ref.index <= self.commit_index
+        if not installed:
+            wanted = self.snapshots.receive(ref, message.offset, message.data)
+            if wanted == ref.size:
+                self._install(ref)
+                installed = True
+        self._send(sender, SnapshotReply(self.term, ref.index, wanted, installed))
+
+    def _install(self, ref: SnapshotRef) -> None:
+        """The log goes on behind the snapshot; its first record stands for the snapshot's entry."""
+        self.snapshots.install(ref)
+        self.log.reset(ref.index)
+        self.log.append(ref.term, NO_OP)
+        self.log.sync()
+        self.commit_index = ref.index
+        self.installed = ref

@@ -1,0 +1,123 @@
+"""What members of a cluster say to each other: msgpack of these structs, nothing else is read."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    term: int
+    payload: bytes
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    term: int
+    """The sender's; a reply repeats it, so an old one never counts for a new leadership."""
+
+
+class PreVote(_Message, frozen=True, tag=1):
+    """Would you vote for me? `term` is the one I would stand in; nobody's term changes."""
+
+    last_index: int
+    last_term: int
+
+
+class PreVoteReply(_Message, frozen=True, tag=2):
+    """`term` is the one that was asked for when granted, else the refusing member's."""
+
+    granted: bool
+
+
+class RequestVote(_Message, frozen=True, tag=3):
+    last_index: int
+    last_term: int
+    transfer: bool = False
+    """The leader itself asked for this election, so its followers need not stay with it."""
+
+
+class VoteReply(_Message, frozen=True, tag=4):
+    granted: bool
+
+
+class Append(_Message, frozen=True, tag=5):
+    """Entries that follow (prev_index, prev_term); without any, a heartbeat."""
+
+    prev_index: int
+    prev_term: int
+    entries: list[Entry]
+    commit_index: int
+    round: int
+    """Counts the leader's questions "am I still leading?"; replies repeat it."""
+
+
+class AppendReply(_Message, frozen=True, tag=6):
+    """`index`: when accepted, the log is the leader's up to here, on disk. When refused, the last
+    place where the two may still agree (its term in `hint_term`), `refused` the prev_index."""
+
+    accepted: bool
+    index: int
+    round: int
+    refused: int = 0
+    hint_term: int = 0
+
+
+class SnapshotChunk(_Message, frozen=True, tag=7):
+    """A part of the state as of (index, index_term), `size` bytes in all."""
+
+    index: int
+    index_term: int
+    size: int
+    offset: int
+    data: bytes
+
+
+class SnapshotReply(_Message, frozen=True, tag=8):
+    """`offset`: what is wanted next; `installed` when the state at `index` is on disk."""
+
+    index: int
+    offset: int
+    installed: bool
+
+
+class TimeoutNow(_Message, frozen=True, tag=9):
+    """Stand for election at once: the leader hands over."""
+
+
+class Forwarded(_Message, frozen=True, tag=10):
+    """A command of a follower; its entry names it, so the follower finds it when it applies it."""
+
+    request: int
+    payload: bytes
+
+
+class ForwardRefused(_Message, frozen=True, tag=11):
+    """The receiver does not lead: the command was not appended."""
+
+    request: int
+
+
+Message = (
+    PreVote
+    | PreVoteReply
+    | RequestVote
+    | VoteReply
+    | Append
+    | AppendReply
+    | SnapshotChunk
+    | SnapshotReply
+    | TimeoutNow
+    | Forwarded
+    | ForwardRefused
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return _ENCODER.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """Raises msgspec.MsgspecError for anything that is not one of these."""
+    return _DECODER.decode(data)

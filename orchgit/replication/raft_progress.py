@@ -1,0 +1,80 @@
+"""What a leader knows of one follower."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+MAX_IN_FLIGHT_BYTES = 4 << 20
+MAX_IN_FLIGHT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRef:
+    """A snapshot of the state as of an entry of the log."""
+
+    index: int
+    term: int
+    size: int
+
+
+@dataclass(slots=True)
+class Streaming:
+    """A snapshot on its way: one chunk at a time."""
+
+    ref: SnapshotRef
+    offset: int = 0
+    sent_s: float | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """`match` only grows, and `next` never falls below it: success moves both forward, whatever
+    was sent meanwhile, and only a refusal that is not old moves `next` back."""
+
+    next: int
+    heard_s: float
+    match: int = 0
+    probing: bool = True
+    """Where the logs agree is not known yet: one message at a time."""
+    waiting: bool = False
+    in_flight: deque[tuple[int, int]] = field(default_factory=deque)
+    """(last index, bytes) of what was sent and not answered."""
+    in_flight_bytes: int = 0
+    acked_round: int = 0
+    sent_commit: int = 0
+    streaming: Streaming | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return self.in_flight_bytes < MAX_IN_FLIGHT_BYTES and len(self.in_flight) < MAX_IN_FLIGHT
+
+    def sent(self, last_index: int, size: int) -> None:
+        if self.probing:
+            self.waiting = True
+            return
+        self.next = last_index + 1
+        self.in_flight.append((last_index, size))
+        self.in_flight_bytes += size
+
+    def accepted(self, index: int) -> None:
+        self.match = max(self.match, index)
+        self.next = max(self.next, self.match + 1)
+        self.probing = self.waiting = False
+        while self.in_flight and self.in_flight[0][0] <= self.match:
+            self.in_flight_bytes -= self.in_flight.popleft()[1]
+
+    def refused(self, at_index: int, agree_index: int) -> bool:
+        """Go back to where the logs may agree; False if the refusal is an old one."""
+        if at_index <= self.match or at_index >= self.next:
+            return False
+        if self.probing and at_index != self.next - 1:
+            return False
+        self.next = max(self.match, min(agree_index, at_index - 1)) + 1
+        self.probe()
+        return True
+
+    def probe(self) -> None:
+        self.probing, self.waiting = True, False
+        self.in_flight.clear()
+        self.in_flight_bytes = 0

@@ -1,0 +1,265 @@
+"""The leader's side: sending entries, counting replies, reads, snapshots, handing over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchgit.replication.raft_election import NO_OP, Electing, Log, Role, Snapshots, Timing
+from orchgit.replication.raft_messages import (
+    Append,
+    AppendReply,
+    Entry,
+    SnapshotChunk,
+    SnapshotReply,
+    TimeoutNow,
+)
+from orchgit.replication.raft_progress import Progress, Streaming
+
+_BATCH_BYTES = 256 << 10
+_BATCH_ENTRIES = 1024
+_RESEND_S = 1.0
+
+
+@dataclass(slots=True)
+class Read:
+    """A question whether this member still leads. Done: what is applied at `index` is current."""
+
+    ticket: object
+    round: int
+    index: int
+
+
+class Replicating(Electing):
+    """A member as a leader."""
+
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[str],
+        log: Log,
+        snapshots: Snapshots,
+        rng: random.Random,
+        timing: Timing,
+        applied_index: int,
+        now_s: float,
+    ) -> None:
+        super().__init__(name, members, log, snapshots, rng, timing, applied_index, now_s)
+        self.progress: dict[str, Progress] = {}
+        self.no_op_index = 0
+        self.reads_done: list[tuple[object, int | None]] = []
+        """(ticket, index to have applied before reading; None: no longer the leader)."""
+        self._reads: list[Read] = []
+        self._round = 0
+        self._sent_round = 0
+        self._heartbeat_s = 0.0
+        self._transfer: tuple[str, float] | None = None
+
+    # -- what the owner calls --------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role is Role.LEADER
+
+    def propose(self, payload: bytes) -> int | None:
+        """The index of the new entry; None if this member does not lead, or is handing over."""
+        if not self.is_leader or self._transfer is not None:
+            return None
+        return self.log.append(self.term, payload)
+
+    def read(self, ticket: object) -> None:
+        """Ask for the index a current read must have seen; answered in `reads_done`."""
+        if not self.is_leader:
+            self.reads_done.append((ticket, None))
+            return
+        self._round += 1
+        self._reads.append(Read(ticket, self._round, max(self.commit_index, self.no_op_index)))
+
+    def transfer(self, target: str) -> bool:
+        """Hand the leadership over, once `target` has everything; given up after an election."""
+        if not self.is_leader or target not in self.others:
+            return False
+        self._transfer = (target, self._now_s + self._timing.election_s[1])
+        return True
+
+    def durable(self) -> None:
+        """After `log.sync()`: count it, and send what can be sent."""
+        if not self.is_leader:
+            return
+        self._count()
+        asked = any(read.round > self._sent_round for read in self._reads)
+        for name in self.others:
+            self._replicate(name, force=asked)
+        self._sent_round = self._round
+        self._finish_reads()
+        self._hand_over()
+
+    # -- leading ---------------------------------------------------------------------------------
+
+    def _become_leader(self) -> None:
+        self.role = Role.LEADER
+        self.leader = self.name
+        self._transfer = None
+        self._sent_round = self._round
+        start = self.log.last_index + 1
+        self.progress = {name: Progress(start, self._now_s) for name in self.others}
+        # Entries of earlier terms are committed by the first of this one.
+        self.no_op_index = self.log.append(self.term, NO_OP)
+        self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+
+    def _become_follower(self, leader: str | None) -> None:
+        super()._become_follower(leader)
+        self._transfer = None
+        self.progress = {}
+        self.reads_done.extend((read.ticket, None) for read in self._reads)
+        self._reads.clear()
+
+    def _lead(self) -> None:
+        """Step down without a majority; else let followers hear from time to time."""
+        oldest = self._now_s - self._timing.election_s[1]
+        heard = 1 + sum(peer.heard_s > oldest for peer in self.progress.values())
+        if not self._is_majority(heard):
+            self._become_follower(None)
+            return
+        if self._transfer is not None and self._now_s >= self._transfer[1]:
+            self._transfer = None
+        if self._now_s >= self._heartbeat_s:
+            self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+            for name in self.others:
+                self._replicate(name, force=True)
+
+    def _replicate(self, name: str, force: bool = False) -> None:
+        peer = self.progress[name]
+        if peer.next - 1 < self.log.first_index and peer.next > 1 and peer.streaming is None:
+            self._start_streaming(peer)
+        if peer.streaming is not None:
+            self._stream(name, peer, force)
+        elif peer.probing:
+            if force or not peer.waiting:
+                self._append_to(name, peer)
+        else:
+            sent = False
+            while peer.next <= self.log.synced_index and peer.has_room:
+                self._append_to(name, peer)
+                sent = True
+            if not sent and (force or peer.sent_commit < self.commit_index):
+                self._append_to(name, peer, empty=True)
+
+    def _append_to(self, name: str, peer: Progress, empty: bool = False) -> None:
+        prev_index = peer.next - 1
+        entries = [] if empty else self._entries(peer.next)
+        if not empty:
+            size = sum(len(entry.payload) for entry in entries)
+            peer.sent(prev_index + len(entries), size)
+        peer.sent_commit = self.commit_index
+        prev_term = self._term_at(prev_index)
+        message = Append(self.term, prev_index, prev_term, entries, self.commit_index, self._round)
+        self._send(name, message)
+
+    def _entries(self, index: int) -> list[Entry]:
+        entries: list[Entry] = []
+        size = 0
+        while index <= self.log.synced_index and len(entries) < _BATCH_ENTRIES:
+            record = self.log.record(index)
+            entries.append(Entry(record.term, record.payload))
+            size += len(record.payload)
+            index += 1
+            if size >= _BATCH_BYTES:
+                break
+        return entries
+
+    def _on_append_reply(self, sender: str, message: AppendReply) -> None:
+        if not self.is_leader:
+            return
+        peer = self.progress[sender]
+        peer.heard_s = self._now_s
+        peer.acked_round = max(peer.acked_round, message.round)
+        if message.accepted:
+            self._accepted(peer, message.index)
+        elif peer.refused(message.refused, self._agreeing_with(peer, message)):
+            self._replicate(sender)
+
+    def _accepted(self, peer: Progress, index: int) -> None:
+        if peer.streaming is None:
+            peer.accepted(index)
+        elif index >= peer.streaming.ref.index:
+            peer.streaming = None
+            peer.accepted(index)
+
+    def _agreeing_with(self, peer: Progress, message: AppendReply) -> int:
+        index = min(message.index, self.log.last_index)
+        while index > peer.match and index >= self.log.first_index:
+            if self.log.term(index) <= message.hint_term:
+                break
+            index -= 1
+        return index
+
+    # -- counting --------------------------------------------------------------------------------
+
+    def _count(self) -> None:
+        """An entry of this term that a majority has on disk is committed, with all before it."""
+        held = sorted([peer.match for peer in self.progress.values()] + [self.log.synced_index])
+        index = held[(len(held) - 1) // 2]
+        if index > self.commit_index and self.log.term(index) == self.term:
+            self._commit(index)
+
+    def _commit(self, index: int) -> None:
+        self.commit_index = max(self.commit_index, index)
+
+    def _finish_reads(self) -> None:
+        if not self._reads or self.commit_index < self.no_op_index:
+            return
+        rounds = sorted([peer.acked_round for peer in self.progress.values()] + [self._round])
+        confirmed = rounds[(len(rounds) - 1) // 2]
+        self.reads_done.extend(
+            (read.ticket, read.index) for read in self._reads if read.round <= confirmed
+        )
+        self._reads = [read for read in self._reads if read.round > confirmed]
+
+    def _hand_over(self) -> None:
+        if self._transfer is None:
+            return
+        target, _ = self._transfer
+        if self.progress[target].match == self.log.last_index:
+            self._send(target, TimeoutNow(self.term))
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _start_streaming(self, peer: Progress) -> None:
+        ref = self.snapshots.latest()
+        if ref is not None:
+            peer.probe()
+            peer.streaming = Streaming(ref)
+
+    def _stream(self, name: str, peer: Progress, force: bool) -> None:
+        streaming = peer.streaming
+        assert streaming is not None
+        if streaming.sent_s is None or self._now_s - streaming.sent_s >= _RESEND_S:
+            data = self.snapshots.read(streaming.ref, streaming.offset)
+            if data is None:
+                peer.streaming = None
+                return
+            streaming.sent_s = self._now_s
+            ref = streaming.ref
+            chunk = SnapshotChunk(self.term, ref.index, ref.term, ref.size, streaming.offset, data)
+            self._send(name, chunk)
+        elif force:
+            # Agrees with any log: the follower hears that there is a leader, and no more.
+            self._send(name, Append(self.term, 0, 0, [], 0, self._round))
+
+    def _on_snapshot_reply(self, sender: str, message: SnapshotReply) -> None:
+        if not self.is_leader:
+            return
+        peer = self.progress[sender]
+        peer.heard_s = self._now_s
+        streaming = peer.streaming
+        if streaming is None or streaming.ref.index != message.index:
+            return
+        if message.installed:
+            peer.streaming = None
+            peer.accepted(message.index)
+            peer.probing = True
+        elif message.offset != streaming.offset:
+            streaming.offset = message.offset
+            streaming.sent_s = None

@@ -1,0 +1,110 @@
+"""Snapshots of the store as Raft streams them: read from one file, received into another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from orchgit.errors import InvariantError
+from orchgit.replication.journal import Journal
+from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.segment import sync_dir
+from orchgit.replication.snapshotting import snapshot_index
+
+_CHUNK_BYTES = 1 << 20
+_KEPT_OPEN = 3
+
+
+class FileSnapshots:
+    """Belongs to the raft thread. `path` is the newest snapshot, replaced whole by whoever makes
+    one; an older one goes on being streamed from its open file."""
+
+    def __init__(self, path: Path, journal: Journal) -> None:
+        self._path = path
+        self._incoming_path = path.with_suffix(".incoming")
+        self._journal = journal
+        self._open: dict[SnapshotRef, int] = {}
+        self._latest: tuple[tuple[int, int], SnapshotRef] | None = None
+        self._incoming: tuple[SnapshotRef, int] | None = None
+        self._received = 0
+
+    # -- giving ----------------------------------------------------------------------------------
+
+    def latest(self) -> SnapshotRef | None:
+        """None as well while it is being replaced, or the journal lacks the entry of its index."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        identity = _identity(os.fstat(fd))
+        if self._latest is not None and self._latest[0] == identity:
+            os.close(fd)
+            return self._latest[1]
+        index = snapshot_index(self._path)
+        known = self._journal.first_index <= index <= self._journal.last_index
+        if not known or _identity(self._path.stat()) != identity:
+            os.close(fd)
+            return None
+        ref = SnapshotRef(index, self._journal.term(index), os.fstat(fd).st_size)
+        self._latest = identity, ref
+        self._keep_open(ref, fd)
+        return ref
+
+    def _keep_open(self, ref: SnapshotRef, fd: int) -> None:
+        if ref in self._open:
+            os.close(self._open.pop(ref))
+        self._open[ref] = fd
+        while len(self._open) > _KEPT_OPEN:
+            os.close(self._open.pop(next(iter(self._open))))
+
+    def read(self, ref: SnapshotRef, offset: int) -> bytes | None:
+        fd = self._open.get(ref)
+        return os.pread(fd, _CHUNK_BYTES, offset) if fd is not None else None
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
+        """Another leader begins at 0 again: its file need not be the same byte for byte."""
+        if self._incoming is None or self._incoming[0] != ref or offset == 0:
+            self._begin(ref)
+        assert self._incoming is not None
+        if offset == self._received and offset + len(data) <= ref.size:
+            os.pwrite(self._incoming[1], data, offset)
+            self._received += len(data)
+        return self._received
+
+    def _begin(self, ref: SnapshotRef) -> None:
+        self._forget_incoming()
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._incoming = ref, os.open(self._incoming_path, flags, 0o600)
+        self._received = 0
+
+    def install(self, ref: SnapshotRef) -> None:
+        """It becomes this member's own newest one."""
+        assert self._incoming is not None
+        os.fsync(self._incoming[1])
+        self._forget_incoming()
+        index = snapshot_index(self._incoming_path)
+        if index != ref.index:
+            raise InvariantError(
+                f"cannot install the snapshot that was received: it is of index {index}, not "
+                f"{ref.index}; check the disk of the leader, then restart this server"
+            )
+        self._incoming_path.replace(self._path)
+        sync_dir(self._path.parent)
+        self._journal.store_base(ref.index, ref.term)
+
+    def _forget_incoming(self) -> None:
+        if self._incoming is not None:
+            os.close(self._incoming[1])
+            self._incoming = None
+
+    def close(self) -> None:
+        self._forget_incoming()
+        for fd in self._open.values():
+            os.close(fd)
+        self._open.clear()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,66 @@
+"""Who may speak to a member: certificates of the cluster's own authority, on both sides."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Mapping
+
+from orchgit.errors import InvalidInputError
+from orchgit.wire.tls import TlsFiles
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
+
+
+def client_context(files: TlsFiles) -> ssl.SSLContext:
+    """Checks the host that is connected to against the certificate it shows."""
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
+
+
+def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(files.ca)
+        context.load_cert_chain(files.cert, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInputError(
+            f"cannot use the certificates of replication ({files.ca}, {files.cert}, {files.key}): "
+            f"{error}; give PEM files that this server can read"
+        ) from error
+    return context
+
+
+def names_host(certificate: Mapping[str, object], host: str) -> bool:
+    """Whether a checked certificate's alternative names have exactly this host."""
+    names = certificate.get("subjectAltName", ())
+    assert isinstance(names, tuple)
+    return any(_same_host(str(value), host) for _, value in names)
+
+
+def _same_host(one: str, other: str) -> bool:
+    try:
+        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+    except ValueError:
+        return one.lower() == other.lower()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Of "host:port" or "[v6]:port"."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidInputError(
+            f"cannot use raft address {address!r}: write it as host:port, for example "
+            "127.0.0.1:4647"
+        )
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,104 @@
+"""A member's disk in a simulation: what was synced survives a crash, the rest may or may not."""
+
+from __future__ import annotations
+
+import random
+
+from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.segment import Record
+from orchgit.replication.vote import Vote
+
+_CHUNK = 48
+
+
+class MemoryLog:
+    """Behaves as the journal does, `sync` included."""
+
+    def __init__(self) -> None:
+        self.vote = Vote()
+        self.synced_index = 0
+        self._first = 1
+        self._records: list[Record] = []
+
+    @property
+    def first_index(self) -> int:
+        return self._first
+
+    @property
+    def last_index(self) -> int:
+        return self._first + len(self._records) - 1
+
+    def store_vote(self, vote: Vote) -> None:
+        self.vote = vote
+
+    def record(self, index: int) -> Record:
+        if index < self._first:
+            raise IndexError(index)
+        return self._records[index - self._first]
+
+    def term(self, index: int) -> int:
+        return self.record(index).term
+
+    def append(self, term: int, payload: bytes) -> int:
+        index = self.last_index + 1
+        self._records.append(Record(index, term, payload))
+        return index
+
+    def sync(self) -> None:
+        self.synced_index = self.last_index
+
+    def cut_after(self, last_index: int) -> None:
+        del self._records[last_index - self._first + 1 :]
+        self.sync()
+
+    def reset(self, next_index: int) -> None:
+        self._records.clear()
+        self._first = next_index
+        self.synced_index = next_index - 1
+
+    def compact(self, upto_index: int) -> None:
+        """The record of `upto_index` stays: it has the snapshot's term."""
+        del self._records[: max(0, upto_index - self._first)]
+        self._first = max(self._first, upto_index)
+
+    def crash(self, rng: random.Random) -> None:
+        """Any part of the unsynced tail may have reached the disk."""
+        if self.last_index > self.synced_index:
+            keep = rng.randint(self.synced_index, self.last_index)
+            del self._records[keep - self._first + 1 :]
+        self.sync()
+
+
+class MemorySnapshots:
+    """`taken`: the newest snapshot of the state; durable."""
+
+    def __init__(self) -> None:
+        self.taken: tuple[SnapshotRef, bytes] | None = None
+        self._incoming: tuple[SnapshotRef, bytearray] | None = None
+
+    def take(self, index: int, term: int, data: bytes) -> None:
+        self.taken = SnapshotRef(index, term, len(data)), data
+
+    def latest(self) -> SnapshotRef | None:
+        return self.taken[0] if self.taken else None
+
+    def read(self, ref: SnapshotRef, offset: int) -> bytes | None:
+        if self.taken is None or self.taken[0] != ref:
+            return None
+        return self.taken[1][offset : offset + _CHUNK]
+
+    def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
+        if self._incoming is None or self._incoming[0] != ref or offset == 0:
+            self._incoming = ref, bytearray()
+        buffer = self._incoming[1]
+        if offset == len(buffer):
+            buffer.extend(data)
+        return len(buffer)
+
+    def install(self, ref: SnapshotRef) -> None:
+        assert self._incoming is not None
+        self.taken = ref, bytes(self._incoming[1])
+        self._incoming = None
+
+    def crash(self) -> None:
+        self._incoming = None

@@ -1,0 +1,106 @@
+"""One member of a real cluster, to be killed: `python -m tests.support.raft_member DIR BIND PEERS`.
+
+Reads lines from standard input and answers each with one line of JSON: `write NAME` registers a
+job (on a follower through the leader), `status`, `jobs`, `read` (a current read), `transfer ADDR`,
+`load CLIENTS` (small writes for some seconds: their number a second, and latencies).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+from orchgit.clock import SystemClock
+from orchgit.errors import OrchgitError
+from orchgit.ids import RandomIds
+from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.wire.tls import TlsFiles
+from tests.support.factories import make_job
+
+LOAD_S = 3.0
+
+
+def _jobs(state: ReplicatedState) -> list[str]:
+    with state.store.snapshot() as snapshot:
+        return sorted(job.id for job in snapshot.jobs())
+
+
+async def _load(state: ReplicatedState, clients: int) -> dict[str, float]:
+    latencies_s: list[float] = []
+    end_s = time.perf_counter() + LOAD_S
+
+    async def client() -> None:
+        while (began_s := time.perf_counter()) < end_s:
+            await state.propose(Noop(), forward=True)
+            latencies_s.append(time.perf_counter() - began_s)
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    latencies_s.sort()
+    return {
+        "writes_per_s": round(len(latencies_s) / LOAD_S),
+        "p50_ms": round(latencies_s[len(latencies_s) // 2] * 1e3, 2),
+        "p99_ms": round(latencies_s[len(latencies_s) * 99 // 100] * 1e3, 2),
+    }
+
+
+async def _answer(state: ReplicatedState, word: str, argument: str) -> object:
+    if word == "write":
+        command = RegisterJob(upsert=JobUpsert(job=make_job(id=argument)))
+        return (await state.propose(command, timeout_s=3.0, forward=True)).index
+    if word == "load":
+        return await _load(state, int(argument))
+    if word == "transfer":
+        return await state.transfer_leadership(argument)
+    if word == "read":
+        await state.read_index()
+        return _jobs(state)
+    if word == "jobs":
+        return _jobs(state)
+    return {
+        "leads": state.is_leader,
+        "leader": state.leader_address,
+        "term": state.term,
+        "applied": state.store.watch.applied_index,
+        "threads_failed": state.failure is not None,
+    }
+
+
+async def _handle(state: ReplicatedState, line: str) -> None:
+    number, word, argument = (*line.split(), "", "")[:3]
+    try:
+        answer = {"ok": await _answer(state, word, argument)}
+    except OrchgitError as error:
+        answer = {"error": str(error)}
+    sys.stdout.write(json.dumps({"n": int(number), **answer}) + "\n")
+    sys.stdout.flush()
+
+
+async def _run(directory: Path, bind: str, peers: tuple[str, ...], tls: TlsFiles | None) -> None:
+    config = ReplicationConfig(
+        *(directory, bind, bind, peers),
+        snapshot_log_bytes=256 << 10,
+        segment_bytes=64 << 10,
+        tls=tls,
+    )
+    state = ReplicatedState(config, SystemClock(), RandomIds())
+    await state.start()
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    tasks: set[asyncio.Task[None]] = set()
+    while line := await reader.readline():
+        task = asyncio.create_task(_handle(state, line.decode()))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    await state.stop()
+
+
+if __name__ == "__main__":
+    _directory, _bind, _peers, *_tls = sys.argv[1:]
+    _files = TlsFiles(*(Path(one) for one in _tls)) if _tls else None
+    asyncio.run(_run(Path(_directory), _bind, tuple(_peers.split(",")), _files))

@@ -1,0 +1,136 @@
+"""Three servers' replicated states as processes on loop-back, to be killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from orchgit.wire.tls import TlsFiles
+
+_NUMBERS = itertools.count(1)
+
+
+class RefusedByMember(Exception):
+    """A member answered with an error."""
+
+
+class MemberProcess:
+    def __init__(self, directory: Path, bind: str, peers: list[str], tls: TlsFiles | None) -> None:
+        self.bind = bind
+        self._arguments = [str(directory), bind, ",".join(peers)]
+        self._arguments += [str(one) for one in (tls.ca, tls.cert, tls.key)] if tls else []
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.support.raft_member", *self._arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=16 << 20,
+        )
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            answer = json.loads(line)
+            self._answers.pop(answer["n"]).set_result(answer)
+        for answer in self._answers.values():
+            answer.set_exception(RefusedByMember("it is dead"))
+        self._answers.clear()
+
+    async def ask(self, word: str, argument: str = "") -> Any:
+        number = next(_NUMBERS)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        if self._reading.done():
+            raise RefusedByMember("it is dead")
+        self._answers[number] = future
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{number} {word} {argument}\n".encode())
+        answer = await future
+        if "error" in answer:
+            raise RefusedByMember(answer["error"])
+        return answer["ok"]
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self._process.pid, number)
+
+    async def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        await self._process.wait()
+        await self._reading
+
+    async def stop(self) -> int:
+        if self._process.returncode is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        code = await self._process.wait()
+        await self._reading
+        return code
+
+
+class ProcessCluster:
+    def __init__(self, members: list[MemberProcess]) -> None:
+        self.members = {one.bind: one for one in members}
+
+    async def leader(self, among: set[str] | None = None) -> MemberProcess:
+        """Wait until exactly one of them says that it leads, and the others agree."""
+
+        async def agreed() -> MemberProcess | None:
+            names = among or set(self.members)
+            said = await asyncio.gather(*(self.members[name].ask("status") for name in names))
+            leaders = {one["leader"] for one in said}
+            leading = [name for name, one in zip(names, said, strict=True) if one["leads"]]
+            agree = len(leading) == 1 and leaders == set(leading)
+            return self.members[leading[0]] if agree else None
+
+        found = await until(agreed)
+        assert found is not None
+        return found
+
+
+async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 15.0) -> Any:
+    """Other processes tell of no event, so they are asked again and again."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        value = await condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline_s, "it does not come true"
+        await asyncio.sleep(0.02)
+
+
+def free_addresses(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return addresses
+
+
+@asynccontextmanager
+async def process_cluster(
+    directory: Path, tls: TlsFiles | None = None
+) -> AsyncIterator[ProcessCluster]:
+    addresses = free_addresses(3)
+    members = [
+        MemberProcess(directory / f"m{i}", one, [p for p in addresses if p != one], tls)
+        for i, one in enumerate(addresses)
+    ]
+    await asyncio.gather(*(one.start() for one in members))
+    try:
+        yield ProcessCluster(members)
+    finally:
+        for one in members:
+            one.signal(signal.SIGCONT) if one._process.returncode is None else None
+        await asyncio.gather(*(one.stop() for one in members))

@@ -1,0 +1,389 @@
+"""A whole cluster in one thread on a virtual clock, network and disk; every choice from one seed.
+
+`Simulation(seed).run()` raises `Violation` with what went wrong. The members run the very core that
+servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
+crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
+last snapshot; clocks that jump; leaders told to hand over. Checked all along: one leader a term,
+leaders have what was committed, logs match, every member applies the same; at the end that clients
+saw one register, and that a healed cluster works again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from orchgit.errors import InvariantError
+from orchgit.replication import raft_messages
+from orchgit.replication.raft_core import RaftCore
+from orchgit.replication.raft_election import NO_OP, Role, Timing
+from tests.support.linearizable import INITIAL, Operation, explain
+from tests.support.raft_disk import MemoryLog, MemorySnapshots
+
+_TICK_S = 0.05
+_HEAL_S = 6.0
+
+
+class Violation(AssertionError):
+    """What must never happen has happened."""
+
+
+class State(msgspec.Struct):
+    """What a member's entries made of it: a register, and the entries in a chain of hashes."""
+
+    index: int = 0
+    value: int = INITIAL
+    chain: int = 0
+
+
+class Member:
+    """A core, its disk, its state; dead while `core` is None."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.name = name
+        self.log = simulation.log_class()
+        self.snapshots = MemorySnapshots()
+        self.state = State()
+        self.core: RaftCore | None = None
+        self.clock_offset_s = 0.0
+        self.waiting: dict[int, tuple[int, Operation]] = {}
+        """By index: the term it was appended in, and the client's operation."""
+        self.reads: list[tuple[int, Operation]] = []
+        self.syncing = False
+        self._simulation = simulation
+
+    @property
+    def alive(self) -> RaftCore:
+        assert self.core is not None
+        return self.core
+
+    def now_s(self) -> float:
+        return self._simulation.now_s + self.clock_offset_s
+
+    def start(self) -> None:
+        simulation = self._simulation
+        self.core = simulation.core_class(
+            *(self.name, simulation.names, self.log, self.snapshots, simulation.rng),
+            *(simulation.timing, self.state.index, self.now_s()),
+        )
+
+    def crash(self, rng: random.Random) -> None:
+        """Either the process died (the state stays as it was), or the machine."""
+        self.core = None
+        self.syncing = False
+        self.waiting.clear()
+        self.reads.clear()
+        self.snapshots.crash()
+        self.log.crash(rng)
+        taken = self.snapshots.taken
+        # A snapshot was received and the crash came before the state was replaced.
+        overtaken = self.state.index + 1 < self.log.first_index
+        if rng.random() < 0.5 or overtaken:
+            self.state = msgspec.msgpack.decode(taken[1], type=State) if taken else State()
+
+    def apply(self) -> None:
+        core = self.alive
+        if core.installed is not None:
+            assert self.snapshots.taken is not None
+            self.state = msgspec.msgpack.decode(self.snapshots.taken[1], type=State)
+            core.installed = None
+            self._simulation.installations += 1
+        while self.state.index < core.commit_index:
+            self._apply(self.state.index + 1)
+        for ticket, index in core.reads_done:
+            if index is not None and isinstance(ticket, Operation):
+                self.reads.append((index, ticket))
+        core.reads_done.clear()
+        self._answer_reads()
+
+    def _apply(self, index: int) -> None:
+        record = self.log.record(index)
+        if record.payload != NO_OP:
+            self.state.value = int.from_bytes(record.payload, "big")
+        self.state.chain = hash((self.state.chain, record.term, record.payload))
+        self.state.index = index
+        self._simulation.applied(self, record.term, record.payload)
+        term, operation = self.waiting.pop(index, (0, None))
+        if operation is not None and term == record.term:
+            operation.ended = self._simulation.moment()
+
+    def _answer_reads(self) -> None:
+        for index, operation in self.reads:
+            if self.state.index >= index:
+                operation.value = self.state.value
+                operation.ended = self._simulation.moment()
+        self.reads = [one for one in self.reads if one[1].ended is None]
+
+    def maybe_snapshot(self) -> None:
+        if self.state.index > self.log.first_index:
+            term = self.log.term(self.state.index)
+            data = msgspec.msgpack.encode(self.state)
+            self.snapshots.take(self.state.index, term, data)
+            self.log.compact(self.state.index)
+
+
+class Simulation:
+    """`steps` are faults and client operations; the more, the longer."""
+
+    def __init__(
+        self,
+        seed: int,
+        core_class: type[RaftCore] = RaftCore,
+        log_class: type[MemoryLog] = MemoryLog,
+        duration_s: float = 12.0,
+    ) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.core_class = core_class
+        self.log_class = log_class
+        self.timing = Timing()
+        self.now_s = 0.0
+        self.names = [f"m{i}" for i in range(self.rng.choice((3, 3, 3, 5)))]
+        self.members = {name: Member(self, name) for name in self.names}
+        self.history: list[Operation] = []
+        self.events = 0
+        self.installations = 0
+        self._duration_s = duration_s
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._values = itertools.count(1)
+        self._moments = 0
+        self._blocked: set[tuple[str, str]] = set()
+        self._leaders: dict[int, str] = {}
+        self._committed: dict[int, tuple[int, bytes, int]] = {}
+        rate = self.rng.choice((0.0, 0.02, 0.1, 0.25))
+        self._drop, self._twice = rate, self.rng.choice((0.0, 0.05, 0.2))
+        self._slow = self.rng.choice((0.0, 0.05, 0.2))
+        self._disk_s = self.rng.choice((0.0005, 0.005, 0.03))
+        self._faults_per_s = self.rng.choice((1.0, 3.0, 6.0))
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        for member in self.members.values():
+            member.start()
+            self._tick(member)
+        self._after(self.rng.uniform(0.5, 1.5), self._fault)
+        for _ in range(4):
+            self._after(self.rng.uniform(0.5, 1.5), self._client)
+        try:
+            self._run_until(self._duration_s)
+            self._heal()
+            self._run_until(self._duration_s + _HEAL_S)
+        except (InvariantError, IndexError) as error:
+            raise Violation(f"a member stopped: {error}") from error
+        self._check_recovered()
+        self._check_logs_match()
+        problem = explain(self.history)
+        if problem is not None:
+            raise Violation(f"not linearizable: {problem}")
+
+    def _run_until(self, end_s: float) -> None:
+        while self._queue and self._queue[0][0] <= end_s:
+            self.now_s, _, action = heapq.heappop(self._queue)
+            self.events += 1
+            action()
+        self.now_s = end_s
+
+    def _after(self, delay_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (self.now_s + delay_s, next(self._order), action))
+
+    def moment(self) -> float:
+        """Now, unlike any other moment."""
+        self._moments += 1
+        return self.now_s + self._moments * 1e-9
+
+    @property
+    def elections(self) -> int:
+        return len(self._leaders)
+
+    @property
+    def _faulty(self) -> bool:
+        return self.now_s < self._duration_s
+
+    # -- members ---------------------------------------------------------------------------------
+
+    def _tick(self, member: Member) -> None:
+        if member.core is not None:
+            member.core.tick(member.now_s())
+            self._turn(member)
+        self._after(_TICK_S * self.rng.uniform(0.8, 1.2), lambda: self._tick(member))
+
+    def _turn(self, member: Member) -> None:
+        """The disk takes its time; what arrives meanwhile joins the same sync."""
+        if not member.syncing:
+            member.syncing = True
+            core = member.alive
+            self._after(self._disk_s * self.rng.random(), lambda: self._synced(member, core))
+
+    def _synced(self, member: Member, core: RaftCore) -> None:
+        if member.core is not core:
+            return
+        member.syncing = False
+        member.log.sync()
+        core.durable()
+        if core.role is Role.LEADER:
+            self._check_leader(member, core)
+            self._check_acknowledged(core)
+        outbox, core.outbox = core.outbox, []
+        for receiver, message in outbox:
+            self._carry(member.name, receiver, raft_messages.encode(message))
+        member.apply()
+
+    def _carry(self, sender: str, receiver: str, data: bytes) -> None:
+        rng = self.rng
+        copies = 1
+        if self._faulty:
+            copies = 0 if rng.random() < self._drop else 2 if rng.random() < self._twice else 1
+        for _ in range(copies):
+            delay_s = rng.uniform(0.0005, 0.01)
+            if self._faulty and rng.random() < self._slow:
+                delay_s = rng.uniform(0.01, 1.5)
+            self._after(delay_s, lambda: self._deliver(sender, receiver, data))
+
+    def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
+        member = self.members[receiver]
+        if member.core is None or (sender, receiver) in self._blocked:
+            return
+        member.core.receive(sender, raft_messages.decode(data), member.now_s())
+        self._turn(member)
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    def _client(self) -> None:
+        """One operation at a time at any member that believes to lead; next when it has ended or
+        the client has lost patience."""
+        self._after(self.rng.uniform(0.01, 0.3), self._client)
+        leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
+        if not leaders:
+            return
+        member = self.rng.choice(leaders)
+        operation = Operation(self.rng.random() < 0.5, 0, self.moment())
+        if operation.is_write:
+            operation.value = next(self._values)
+            payload = operation.value.to_bytes(4, "big")
+            index = member.alive.propose(payload)
+            if index is None:
+                return
+            member.waiting[index] = member.alive.term, operation
+        else:
+            member.alive.read(operation)
+        self.history.append(operation)
+        self._turn(member)
+
+    # -- faults ----------------------------------------------------------------------------------
+
+    def _fault(self) -> None:
+        if not self._faulty:
+            return
+        fault = self.rng.choices(
+            (self._crash, self._partition, self._one_way, self._mend, self._jump,
+             self._snapshot, self._transfer),
+            (4, 2, 3, 3, 1, 2, 1),
+        )[0]  # fmt: skip
+        leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
+        among = leaders if leaders and self.rng.random() < 0.5 else list(self.members.values())
+        fault(self.rng.choice(among))
+        if self.rng.random() < 0.1:
+            self._check_logs_match()
+        self._after(self.rng.expovariate(self._faults_per_s), self._fault)
+
+    def _crash(self, member: Member) -> None:
+        if member.core is not None:
+            member.crash(self.rng)
+            self._after(self.rng.uniform(0.01, 2.0), lambda: self._restart(member))
+
+    def _restart(self, member: Member) -> None:
+        if member.core is None:
+            member.start()
+            self._turn(member)
+
+    def _partition(self, member: Member) -> None:
+        """Some on one side, the others on the other."""
+        side = set(self.rng.sample(self.names, self.rng.randint(1, len(self.names) // 2)))
+        self._blocked = {
+            (a, b) for a in self.names for b in self.names if (a in side) != (b in side)
+        }
+
+    def _one_way(self, member: Member) -> None:
+        """It is heard by nobody, or hears nobody, or only of one."""
+        others = [name for name in self.names if name != member.name]
+        some = self.rng.sample(others, self.rng.randint(1, len(others)))
+        forth = self.rng.random() < 0.5
+        self._blocked |= {(member.name, n) if forth else (n, member.name) for n in some}
+
+    def _mend(self, member: Member) -> None:
+        self._blocked.clear()
+
+    def _jump(self, member: Member) -> None:
+        member.clock_offset_s += self.rng.choice((-3.0, -0.4, 0.4, 3.0))
+
+    def _snapshot(self, member: Member) -> None:
+        member.maybe_snapshot()
+
+    def _transfer(self, member: Member) -> None:
+        for one in self.members.values():
+            if one.core is not None and one.core.is_leader:
+                one.core.transfer(self.rng.choice(self.names))
+
+    def _heal(self) -> None:
+        self._blocked.clear()
+        for member in self.members.values():
+            self._restart(member)
+
+    # -- what must hold --------------------------------------------------------------------------
+
+    def _check_leader(self, member: Member, core: RaftCore) -> None:
+        known = self._leaders.get(core.term)
+        if known == member.name:
+            return
+        if known is not None:
+            raise Violation(f"two leaders in term {core.term}: {known} and {member.name}")
+        self._leaders[core.term] = member.name
+        for index, (term, _, committed_in) in self._committed.items():
+            if committed_in >= core.term or index < core.log.first_index:
+                continue
+            if index > core.log.last_index or core.log.term(index) != term:
+                raise Violation(f"{member.name} leads term {core.term} without entry {index}")
+
+    def _check_acknowledged(self, core: RaftCore) -> None:
+        """What a leader counts is on that member's disk while it follows in the same term."""
+        for name, peer in core.progress.items():
+            log = self.members[name].log
+            if log.vote.term == core.term and log.synced_index < peer.match:
+                raise Violation(f"{name} took back entries up to {peer.match}")
+
+    def applied(self, member: Member, term: int, payload: bytes) -> None:
+        index = member.state.index
+        known = self._committed.setdefault(index, (term, payload, member.alive.term))
+        if known[:2] != (term, payload):
+            raise Violation(f"{member.name} applied another entry {index} than was committed")
+
+    def _check_logs_match(self) -> None:
+        logs = [member.log for member in self.members.values()]
+        for one, other in itertools.combinations(logs, 2):
+            first = max(one.first_index, other.first_index)
+            same = False
+            for index in range(min(one.last_index, other.last_index), first, -1):
+                mine, theirs = one.record(index), other.record(index)
+                if mine != theirs and (same or mine.term == theirs.term):
+                    raise Violation(f"logs do not match at {index}")
+                same = same or mine.term == theirs.term
+
+    def _check_recovered(self) -> None:
+        leaders = [one for one in self.members.values() if one.alive.is_leader]
+        if not leaders:
+            raise Violation("no leader after everything was mended")
+        indexes = [one.state.index for one in self.members.values()]
+        if min(indexes) + 20 < max(indexes):
+            raise Violation(f"a member does not catch up: they are at {indexes}")
+        chains = {(one.state.index, one.state.chain) for one in self.members.values()}
+        if len(chains) > len(set(indexes)):
+            raise Violation("members at the same index have different states")
+        late = [one for one in self.history if one.began > self.now_s - 2.0]
+        if not any(one.ended is not None for one in late):
+            raise Violation("no operation succeeds after everything was mended")

@@ -1,0 +1,179 @@
+"""The core's rules one by one, the test playing the other members."""
+
+from __future__ import annotations
+
+import random
+
+from orchgit.replication.raft_core import RaftCore
+from orchgit.replication.raft_election import Role, Timing
+from orchgit.replication.raft_messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Message,
+    PreVote,
+    PreVoteReply,
+    RequestVote,
+    TimeoutNow,
+    VoteReply,
+)
+from tests.support.raft_disk import MemoryLog, MemorySnapshots
+from tests.support.raft_mutants import CommitsOldTermsByCounting, CountsRepliesOfOldTerms
+
+
+def make(core_class: type[RaftCore] = RaftCore) -> RaftCore:
+    return core_class(
+        *("a", ("a", "b", "c"), MemoryLog(), MemorySnapshots(), random.Random(1)),
+        *(Timing(), 1, 0.0),
+    )
+
+
+def settle(core: RaftCore) -> list[tuple[str, Message]]:
+    core.log.sync()
+    core.durable()
+    sent, core.outbox = core.outbox, []
+    return sent
+
+
+def elect(core: RaftCore, now_s: float) -> None:
+    core.tick(now_s)
+    core.receive("b", PreVoteReply(core.term + 1, True), now_s)
+    core.receive("b", VoteReply(core.term, True), now_s)
+    assert core.is_leader
+    settle(core)
+
+
+def test_an_entry_of_an_earlier_term_is_not_committed_by_counting() -> None:
+    """Figure 8 of the Raft paper: it could still be overwritten."""
+    for core_class, commits in ((RaftCore, False), (CommitsOldTermsByCounting, True)):
+        core = make(core_class)
+        core.receive("c", Append(1, 1, 0, [Entry(1, b"x")], 1, 0), 0.1)
+        settle(core)
+        elect(core, 2.0)
+        core.receive("b", AppendReply(2, True, 2, 0), 2.1)
+        settle(core)
+        assert (core.commit_index == 2) is commits
+        core.receive("b", AppendReply(2, True, 3, 0), 2.1)
+        settle(core)
+        assert core.commit_index == 3, "with the first entry of its own term"
+
+
+def test_a_mutant_that_counts_old_replies_is_what_the_library_does() -> None:
+    core = make(CountsRepliesOfOldTerms)
+    elect(core, 2.0)
+    core.receive("b", Append(5, 1, 0, [Entry(5, b"z")], 1, 0), 2.1)
+    settle(core)
+    elect(core, 9.0)
+    core.receive("c", AppendReply(1, True, 3, 0), 9.1)
+    settle(core)
+    assert core.commit_index == 3, "committed without anybody having it"
+
+
+def test_a_member_that_lost_touch_does_not_disturb() -> None:
+    core = make()
+    core.receive("b", Append(1, 1, 0, [], 1, 0), 1.0)
+    settle(core)
+    core.receive("c", PreVote(9, 99, 9), 1.2)
+    assert core.outbox.pop() == ("c", PreVoteReply(1, False))
+    core.receive("c", RequestVote(9, 99, 9), 1.2)
+    assert not core.outbox
+    assert core.term == 1
+    core.receive("c", PreVote(9, 99, 9), 1.6)
+    assert core.outbox.pop() == ("c", PreVoteReply(9, True))
+    assert core.term == 1, "asking changes nobody's term"
+
+
+def test_one_vote_in_a_term_also_after_a_restart() -> None:
+    core = make()
+    core.receive("b", RequestVote(3, 5, 2), 1.0)
+    assert core.outbox.pop() == ("b", VoteReply(3, True))
+    again = RaftCore(
+        *("a", ("a", "b", "c"), core.log, core.snapshots, random.Random(2), Timing(), 1, 0.0)
+    )
+    again.receive("c", RequestVote(3, 5, 2), 1.0)
+    assert again.outbox.pop() == ("c", VoteReply(3, False))
+    again.receive("b", RequestVote(3, 5, 2), 1.0)
+    assert again.outbox.pop() == ("b", VoteReply(3, True))
+
+
+def test_a_log_that_is_behind_gets_no_vote() -> None:
+    core = make()
+    core.receive("b", Append(2, 1, 0, [Entry(2, b"x")], 1, 0), 0.1)
+    settle(core)
+    for last_index, last_term, granted in ((9, 1, False), (1, 2, False), (2, 2, True)):
+        core.receive("c", RequestVote(core.term + 1, last_index, last_term), 5.0)
+        assert core.outbox.pop()[1] == VoteReply(core.term, granted)
+
+
+def test_a_leader_without_a_majority_steps_down_within_an_election_time_out() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.tick(2.9)
+    assert core.is_leader
+    core.receive("b", AppendReply(1, True, 2, 0), 2.9)
+    core.tick(3.8)
+    assert core.is_leader
+    core.tick(3.95)
+    assert core.role is Role.FOLLOWER
+    assert core.leader is None
+    assert core.propose(b"x") is None
+
+
+def test_a_current_read_waits_for_answers_that_were_asked_for_after_it() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.receive("b", AppendReply(1, True, 2, 0), 2.1)
+    settle(core)
+    core.read("mine")
+    core.receive("b", AppendReply(1, True, 2, 0), 2.2)
+    sent = settle(core)
+    assert not core.reads_done, "an answer to an earlier question"
+    rounds = {message.round for _, message in sent if isinstance(message, Append)}
+    core.receive("b", AppendReply(1, True, 2, max(rounds)), 2.2)
+    settle(core)
+    assert core.reads_done == [("mine", 2)]
+
+
+def test_a_read_of_a_leader_that_is_overthrown_is_refused() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.read("mine")
+    core.receive("c", Append(7, 1, 0, [], 1, 0), 2.1)
+    assert core.reads_done == [("mine", None)]
+
+
+def test_handing_over_waits_until_the_heir_has_everything() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.receive("b", AppendReply(1, True, 2, 0), 2.1)
+    assert core.propose(b"x") == 3
+    assert core.transfer("b")
+    assert core.propose(b"y") is None, "no new entries meanwhile"
+    assert not any(isinstance(m, TimeoutNow) for _, m in settle(core))
+    core.receive("b", AppendReply(1, True, 3, 0), 2.2)
+    assert ("b", TimeoutNow(1)) in settle(core)
+    core.receive("c", AppendReply(1, True, 3, 0), 2.9)
+    core.tick(3.2)
+    assert core.propose(b"y") == 4, "given up: the heir did not stand"
+
+
+def test_the_heir_stands_at_once_and_is_voted_for_despite_the_leader() -> None:
+    heir, other = make(), make()
+    for one in (heir, other):
+        one.receive("b", Append(1, 1, 0, [], 1, 0), 1.0)
+        settle(one)
+    heir.receive("c", TimeoutNow(1), 1.1)
+    assert not heir.outbox, "not from a member that does not lead"
+    heir.receive("b", TimeoutNow(1), 1.1)
+    (request,) = {message for _, message in heir.outbox if isinstance(message, RequestVote)}
+    other.receive("c", request, 1.1)
+    assert other.outbox.pop() == ("c", VoteReply(2, True))
+
+
+def test_a_stranger_is_not_heard() -> None:
+    core = make()
+    core.receive("z", Append(9, 1, 0, [Entry(9, b"evil")], 2, 0), 1.0)
+    core.receive("z", RequestVote(9, 99, 9), 1.0)
+    assert core.term == 0
+    assert core.log.last_index == 1
+    assert not core.outbox
