@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from orchgit.cli import go_json
 from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.diff_text import changes_anything, print_job_diff
 from orchgit.cli.http_client import ApiClient, ApiError, quoted
@@ -116,7 +116,7 @@ def run(
     variables = FileVariables(var, var_file, hcl2_strict)
     job = _read(path, variables, as_json)
     if output:
-        click.echo(json.dumps({"Job": job}, indent=4))
+        click.echo(go_json.dumps({"Job": job}))
         return
     namespace = with_namespace(client, job)
     body: dict[str, Any] = {"Job": job, "PreserveCounts": preserve_counts}
