@@ -40,7 +40,8 @@ class InvalidInputError(OrchgitError):
 class ValidationError(InvalidInputError):
     """An object breaks the server's rules; `problems` lists every one of them.
 
-    `places` has the single mistakes with their paths in the object, for whoever knows the file.
+    `places` has the single mistakes with their paths in the object, for whoever knows the file;
+    `warnings` is what else its author should know.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class ValidationError(InvalidInputError):
         message: str,
         problems: Sequence[str] = (),
         places: Sequence[tuple[tuple[str | int, ...], str]] = (),
+        warnings: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
         self.places = tuple(places)
+        self.warnings = tuple(warnings)
 
 
 class JobFileError(InvalidInputError):

@@ -40,7 +40,7 @@ def admit(job: Job, snapshot: Snapshot) -> Admitted:
     problems = [*specification.problems, *local]
     if problems:
         places = [*specification.leaves, *(((), problem) for problem in local)]
-        raise ValidationError(multiple_errors(problems), problems, places)
+        raise ValidationError(multiple_errors(problems), problems, places, specification.warnings)
     return Admitted(job, tuple(specification.warnings))
 
 
@@ -133,17 +133,6 @@ def _drivers_allowed(job: Job, snapshot: Snapshot) -> Sequence[str]:
     ]
 
 
-def _counts_within_bounds(job: Job, snapshot: Snapshot) -> Sequence[str]:
-    return [
-        f"Task group {group.name} count {group.count} is outside its scaling bounds "
-        f"{group.scaling.min}..{group.scaling.max}"
-        for group in job.task_groups
-        if group.scaling is not None
-        and group.scaling.enabled
-        and not group.scaling.min <= group.count <= group.scaling.max
-    ]
-
-
 MUTATORS: tuple[tuple[str, Callable[[Job], Job]], ...] = (
     ("defaults", _with_defaults),
     ("bookkeeping", _without_bookkeeping),
@@ -155,5 +144,4 @@ GUARDS: tuple[tuple[str, Callable[[Job, Snapshot], None]], ...] = (
 )
 VALIDATORS: tuple[tuple[str, Callable[[Job, Snapshot], Sequence[str]]], ...] = (
     ("drivers", _drivers_allowed),
-    ("scaling bounds", _counts_within_bounds),
 )

@@ -62,6 +62,7 @@ async def validate(call: Call) -> Response:
             warnings = warnings_text(admit(job, snapshot).warnings)
         except ValidationError as failure:
             problems, error = list(failure.problems), str(failure)
+            warnings = warnings_text(failure.warnings)
     value = {
         "DriverConfigValidated": True,
         "ValidationErrors": problems,
