@@ -33,10 +33,6 @@ class TaskPaths:
     def secrets(self) -> Path:
         return self.task_dir / "secrets"
 
-    @property
-    def tmp(self) -> Path:
-        return self.task_dir / "tmp"
-
     def for_driver(self) -> TaskDir:
         return TaskDir(
             alloc_dir=str(self.alloc_dir),

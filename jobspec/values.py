@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from jobspec import numbers
-from jobspec.numbers import NULL, Null
+from jobspec.numbers import Null
 
 Type = Any
 Value = Any
@@ -358,7 +358,3 @@ def _unify_sequences(types: list[Type], kinds: set[str]) -> Type | None:
     if element is None:
         return None
     return ("set" if "set" in kinds and "list" not in kinds else "list", element)
-
-
-def null_of(type_: Type) -> Null:
-    return NULL if type_ == "dynamic" else Null(type_)

@@ -35,10 +35,6 @@ class CommitPlan:
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.actions.changes
-
 
 @dataclass(frozen=True, slots=True)
 class Settled:

@@ -142,11 +142,6 @@ class Gitops:
             return await self._previewer.between(source, base_files, files, memory)
         return await self._previewer.of_files(source, files, memory)
 
-    async def preview_revision(self, source: str, revision: str) -> Preview:
-        """What a commit that is in the mirror would do (`orchgit diff REV`)."""
-        mirror = self.mirrors.get(self._applier.source(source).name)
-        return await self._previewer.of_revision(source, mirror, revision, self._memory(source))
-
     async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
         with self._world.snapshot() as snapshot:

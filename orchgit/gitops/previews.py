@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orchgit.errors import NotFoundError, TooLargeError
+from orchgit.errors import TooLargeError
 from orchgit.gitops.actions import Action
 from orchgit.gitops.applying import Applier, ReadCommit, SourceMemory
 from orchgit.gitops.commit_plan import CommitPlan, plan_hash
 from orchgit.gitops.discovery import JobKey
 from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.mirrors import Mirror
 from orchgit.gitops.push import Forecaster
 from orchgit.gitops.push_text import Forecast
 from orchgit.gitops.repo import CommitInfo
@@ -96,20 +95,6 @@ class Previewer:
         tree = MemoryTree(files, self.limits)
         discovery = await asyncio.to_thread(memory.discoverer.discover, tree, source)
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
-
-    async def of_revision(
-        self, source_name: str, mirror: Mirror, revision: str, memory: SourceMemory
-    ) -> Preview:
-        """A commit that is in the mirror already."""
-        source = self.applier.source(source_name)
-        repository = mirror.open()
-        commit_id = repository.find_commit(revision)
-        if commit_id is None:
-            raise NotFoundError(
-                f"cannot find revision {revision!r} in source {source_name!r}: push it first"
-            )
-        read = await self.applier.read(repository, commit_id, source, memory)
-        return await self._preview(source, read, memory, read.info.commit)
 
     async def _preview(
         self, source: Source, read: ReadCommit, memory: SourceMemory, commit: Commit | None

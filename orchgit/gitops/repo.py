@@ -108,11 +108,6 @@ class Repository:
                 found[name] = str(target)
         return found
 
-    def head_ref(self) -> str:
-        """The name HEAD points at, whether or not it exists yet."""
-        target = self._git.lookup_reference("HEAD").target
-        return target if isinstance(target, str) else "HEAD"
-
     def set_head(self, ref: str) -> None:
         self._git.set_head(check_ref_name(ref))
 
@@ -121,13 +116,6 @@ class Repository:
         if name not in self._git.references:
             return None
         return self._peel(self._git.references[name].resolve().target)
-
-    def find_commit(self, revision: str) -> str | None:
-        """The commit that a revision a person wrote names (id, short id, branch, tag, `x~2`)."""
-        try:
-            return self._peel(self._git.revparse_single(revision).id)
-        except (KeyError, ValueError, pygit2.GitError):
-            return None
 
     def _peel(self, object_id: pygit2.Oid | str) -> str | None:
         try:
@@ -141,13 +129,6 @@ class Repository:
             return False
         found = self._git.get(commit_id)
         return found is not None and found.type == ObjectType.COMMIT
-
-    def has_object(self, object_id: str) -> bool:
-        return object_id in self._git
-
-    def is_commit_like(self, object_id: str) -> bool:
-        """Whether the object is a commit, or a tag of one."""
-        return self._peel(object_id) is not None
 
     def commit(self, commit_id: str) -> CommitInfo:
         found = self._commit(commit_id)

@@ -124,10 +124,6 @@ class Journal:
         self._pending.append(Record(index, term, payload))
         return index
 
-    @property
-    def has_pending(self) -> bool:
-        return bool(self._pending)
-
     def sync(self) -> None:
         """Everything appended is on disk when this returns; an OSError means it may not be."""
         if not self._pending:

@@ -21,7 +21,6 @@ from orchgit.services.host_volumes import volumes_made
 from orchgit.services.node_class import computed_class
 from orchgit.services.node_evaluations import evaluations_for_node
 from orchgit.services.world import World
-from orchgit.state.snapshot import Snapshot
 
 OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
@@ -102,15 +101,6 @@ def gated_status(node: Node, wanted: str) -> str:
 def concerns_jobs(old: str, new: str) -> bool:
     """Whether jobs must be evaluated: a node came, came back, or went out of touch."""
     return new in (NodeStatus.READY, *OUT_OF_TOUCH)
-
-
-def authenticated_node(snapshot: Snapshot, node_id: str, secret_id: str) -> Node:
-    """The node, if the secret is its own. Raises NotFoundError, NotAllowedError."""
-    node = snapshot.node(node_id)
-    if node is None:
-        raise NotFoundError("node not found")
-    _check_secret(node, secret_id)
-    return node
 
 
 def _check_complete(node: Node) -> None:

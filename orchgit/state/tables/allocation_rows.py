@@ -64,10 +64,6 @@ def decode_body(data: bytes | None) -> AllocBody:
     return AllocBody() if data is None else _BODY.decode(data)
 
 
-def decode_ports(data: bytes) -> list[AllocatedPort]:
-    return _PORTS.decode(data)
-
-
 @dataclass(slots=True)
 class Shared:
     resources: AllocatedResources

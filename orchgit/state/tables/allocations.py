@@ -101,10 +101,6 @@ class AllocationReads(Reads):
         """Those whose servers' side changed after `index`; what the agent reported is left out."""
         return self._allocations("node_id = ? AND alloc_modify_index > ?", (node_id, index))
 
-    def job_has_allocations(self, namespace: str, job_id: str) -> bool:
-        sql = "SELECT EXISTS (SELECT 1 FROM allocations WHERE namespace = ? AND job_id = ?)"
-        return bool(self._number(sql, (namespace, job_id)))
-
     def _allocations(self, where: str, values: Sequence[object]) -> list[Allocation]:
         rows = self._rows(f"{_SELECT} {'WHERE ' + where if where else ''} ORDER BY id", values)
         shared = self._shared({shared_id(row) for row in rows})
