@@ -23,6 +23,13 @@ class FileVariables:
     files: tuple[str, ...] = ()
     strict: bool = True
 
+    def named(self) -> dict[str, str]:
+        return dict(_split(each) for each in self.values)
+
+    def contents(self) -> list[tuple[str, bytes]]:
+        """Of the files: (base name, content)."""
+        return [(os.path.basename(each), _read(each)) for each in self.files]
+
 
 def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict[str, Any]:
     """The API-shaped job of a file (`-` is standard input).
@@ -38,8 +45,8 @@ def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict
     parsed = parse_job(
         _read(path),
         filename="<stdin>" if path == "-" else os.path.basename(path),
-        variables=dict(_split(each) for each in variables.values),
-        var_files=[(os.path.basename(each), _read(each)) for each in variables.files],
+        variables=variables.named(),
+        var_files=variables.contents(),
         env=dict(os.environ),
         files=CurrentDirectory(),
         strict=variables.strict,
@@ -54,8 +61,8 @@ def submission_of(path: str, variables: FileVariables) -> dict[str, Any] | None:
     return {
         "Source": _read(path).decode("utf-8", "replace"),
         "Format": "hcl2",
-        "VariableFlags": dict(_split(each) for each in variables.values) or None,
-        "Variables": "".join(_read(each).decode("utf-8", "replace") for each in variables.files),
+        "VariableFlags": variables.named() or None,
+        "Variables": "".join(text.decode("utf-8", "replace") for _, text in variables.contents()),
     }
 
 

@@ -185,9 +185,22 @@ def validate(
     hcl2_strict: bool,
     as_json: bool,
 ) -> None:
-    """Check a job file; the server's rules included."""
-    job = _read(path, FileVariables(var, var_file, hcl2_strict), as_json)
-    answer = client.put("/v1/validate/job", {"Job": job})
+    """Check a job file; the server's rules included.
+
+    What needs no server is checked first, with the place of each mistake. Where
+    no server answers, that is all, and a note says so.
+    """
+    variables = FileVariables(var, var_file, hcl2_strict)
+    if not as_json and path != "-":
+        _refuse_mistakes(path, variables)
+    job = _read(path, variables, as_json)
+    try:
+        answer = client.put("/v1/validate/job", {"Job": job})
+    except ApiError as error:
+        if error.status or as_json:
+            raise
+        click.echo(f"Note: checked without a server ({error})", err=True)
+        answer = {}
     problems = answer.get("ValidationErrors") or []
     for problem in problems:
         click.echo(f"* {problem}", err=True)
@@ -213,6 +226,20 @@ def init(path: str, short: bool) -> None:
     click.echo(f"Example job file written to {path}")
 
 
+def _refuse_mistakes(path: str, variables: FileVariables) -> None:
+    """Print what can be found without a server, and end the command if that refuses the job."""
+    # Only this command pays for the rules' import.
+    from orchgit.cli.linting import ERROR, Settings, lint_files
+
+    settings = Settings(variables.named(), variables.contents(), variables.strict)
+    findings = lint_files([path], settings)
+    errors = [finding for finding in findings if finding.level == ERROR]
+    for finding in errors:
+        click.echo(finding.pretty(), err=True)
+    if errors:
+        raise SystemExit(1)
+
+
 def _read(path: str, variables: FileVariables, as_json: bool) -> dict[str, Any]:
     try:
         return read_job(path, variables, as_json)
@@ -222,8 +249,9 @@ def _read(path: str, variables: FileVariables, as_json: bool) -> dict[str, Any]:
 
 
 def _print_error(error: Exception) -> None:
-    problems = getattr(error, "problems", ())
-    click.echo(f"Error: {error}" if not problems else "\n".join(problems), err=True)
+    """Mistakes of a job file with their lines, anything else by its message."""
+    pretty = getattr(error, "pretty", None)
+    click.echo(pretty() if pretty is not None else f"Error: {error}", err=True)
 
 
 def _print_warnings(answer: dict[str, Any]) -> None:
