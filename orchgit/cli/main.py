@@ -32,6 +32,7 @@ COMMANDS = {
     "source": ("source", "source", "Git repositories that the cluster follows"),
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
+    "tls": ("tls", "tls", "An authority of the cluster's own, and its certificates"),
     "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "volume": ("volume", "volume", "Host volumes and the claims on them"),
 }

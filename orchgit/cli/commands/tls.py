@@ -1,0 +1,249 @@
+"""`orchgit tls`: the cluster's own authority and the certificates that it signs."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchgit.cli.options import formatted, option
+from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.output import pairs
+from orchgit.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+DOMAIN = "orchgit"
+
+
+@click.group("tls")
+def tls() -> None:
+    """Certificates, with which servers and agents know each other.
+
+    \b
+    orchgit tls ca create
+    orchgit tls cert create -server -additional-ipaddress 10.0.0.1
+    orchgit tls cert create -client
+    orchgit tls cert create -cli
+    """
+
+
+@tls.group("ca")
+def ca() -> None:
+    """The authority that signs the cluster's certificates."""
+
+
+@tls.group("cert")
+def cert() -> None:
+    """Certificates of servers, clients and the command line."""
+
+
+@ca.command("create")
+@option("days", type=int, default=1825, show_default=True, help="How long it is valid.")
+@option("domain", default=DOMAIN, show_default=True, help="Domain of the names it signs for.")
+@option("additional-domain", multiple=True, help="With -name-constraint: further domains.")
+@option("name-constraint", is_flag=True, help="It can sign for its domains and loop-back only.")
+@option("common-name", default="", help="Name of the authority.")
+@option("organization", default="orchgit", help="Organization in its name.")
+@option("organizational-unit", default="", help="Organizational unit in its name.")
+@option("country", default="", help="Country in its name, two letters.")
+@option("province", default="", help="Province in its name.")
+@option("locality", default="", help="Locality in its name.")
+@option("street-address", default="", help="Street address in its name.")
+@option("postal-code", default="", help="Postal code in its name.")
+def ca_create(
+    days: int,
+    domain: str,
+    additional_domain: tuple[str, ...],
+    name_constraint: bool,
+    common_name: str,
+    **address: str,
+) -> None:
+    """Make an authority in this directory: DOMAIN-agent-ca.pem and DOMAIN-agent-ca-key.pem.
+
+    The certificate goes to every server and agent. The key signs new certificates: keep it apart,
+    no running program needs it.
+    """
+    # cryptography's X.509 takes 50 ms to import; only these commands need it.
+    from orchgit.cli.certificates import AuthorityRequest, make_authority
+
+    if additional_domain and not name_constraint:
+        raise InvalidInputError(
+            "cannot use -additional-domain: an authority without -name-constraint signs for any"
+        )
+    request = AuthorityRequest(
+        common_name=common_name or f"Agent CA of {domain}",
+        days=days,
+        domains=(domain, *additional_domain),
+        constrained=name_constraint,
+        **address,
+    )
+    pair = make_authority(request, datetime.now(UTC))
+    cert_file, key_file = Path(f"{domain}-agent-ca.pem"), Path(f"{domain}-agent-ca-key.pem")
+    _write(cert_file, pair.cert, key_file, pair.key)
+    click.echo(f"==> CA certificate saved to {cert_file}")
+    click.echo(f"==> CA key saved to {key_file}; keep it apart from the cluster")
+    click.echo("    Next, once per server, with the address at which the others reach it:")
+    click.echo(f"    orchgit tls cert create -server {_domain_flag(domain)}", nl=False)
+    click.echo("-additional-ipaddress ADDRESS")
+
+
+@ca.command("info")
+@formatted
+@click.argument("file", default=f"{DOMAIN}-agent-ca.pem")
+def ca_info(file: str, as_json: bool, template: str | None) -> None:
+    """What is in an authority's certificate."""
+    _show(Path(file), as_json, template)
+
+
+@cert.command("create")
+@option("server", is_flag=True, help="For a server.")
+@option("client", is_flag=True, help="For an agent that runs tasks.")
+@option("cli", is_flag=True, help="For the command line.")
+@option("days", type=int, default=365, show_default=True, help="How long it is valid.")
+@option("domain", default=DOMAIN, show_default=True, help="Domain of its names.")
+@option("region", "cluster-region", default="global", show_default=True, help="Region.")
+@option("additional-dnsname", multiple=True, help="A further name it is reached by; repeatable.")
+@option("additional-ipaddress", multiple=True, help="An address it is reached at; repeatable.")
+@option("ca", dest="ca_file", default="", help="The authority's certificate.")
+@option("key", dest="key_file", default="", help="The authority's key.")
+@option("out", default="", help="Write OUT.pem and OUT-key.pem [REGION-ROLE-DOMAIN].")
+def cert_create(
+    server: bool,
+    client: bool,
+    cli: bool,
+    days: int,
+    domain: str,
+    region: str,
+    additional_dnsname: tuple[str, ...],
+    additional_ipaddress: tuple[str, ...],
+    ca_file: str,
+    key_file: str,
+    out: str,
+) -> None:
+    """Make a certificate in this directory, signed by the authority that is there.
+
+    A server is checked against the address at which it is reached: name the host of its advertised
+    address by -additional-ipaddress or -additional-dnsname.
+    """
+    # As above: only these commands need it.
+    from orchgit.cli.certificates import CertificateRequest, Pair, Role, make_certificate
+
+    chosen = {Role.SERVER: server, Role.CLIENT: client, Role.CLI: cli}
+    roles = [role for role, wanted in chosen.items() if wanted]
+    if len(roles) != 1:
+        raise InvalidInputError("cannot make a certificate: give one of -server, -client and -cli")
+    ca_path = Path(ca_file or f"{domain}-agent-ca.pem")
+    authority = Pair(_read(ca_path), _read(Path(key_file or f"{domain}-agent-ca-key.pem")))
+    request = CertificateRequest(
+        *(roles[0], region, domain, days, additional_dnsname, additional_ipaddress)
+    )
+    pair = make_certificate(authority, request, datetime.now(UTC))
+    stem = out or f"{region}-{roles[0]}-{domain}"
+    cert_file, key_path = Path(f"{stem}.pem"), Path(f"{stem}-key.pem")
+    _write(cert_file, pair.cert, key_path, pair.key)
+    click.echo(f"==> {roles[0].capitalize()} certificate saved to {cert_file}")
+    click.echo(f"==> {roles[0].capitalize()} key saved to {key_path}")
+    if roles[0] is Role.SERVER and not (additional_dnsname or additional_ipaddress):
+        click.echo(
+            "    It names this machine's loop-back only. Other machines reach a server whose"
+        )
+        click.echo("    certificate names its address: -additional-ipaddress, -additional-dnsname")
+    _say_next(roles[0], ca_path, cert_file, key_path)
+
+
+def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None:
+    if role == "cli":
+        click.echo(f"    Give both and {ca_file} to whoever connects to the servers.")
+        return
+    click.echo(f"    Copy both and {ca_file} to the {role}; in its configuration:")
+    click.echo("    tls {")
+    for name, path in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
+        click.echo(f'      {name.ljust(9)} = "{path}"')
+    click.echo("    }")
+
+
+@cert.command("info")
+@formatted
+@option("ca", dest="ca_file", default="", help="Also say whether this authority signed it.")
+@click.argument("file")
+def cert_info(file: str, ca_file: str, as_json: bool, template: str | None) -> None:
+    """What is in a certificate: whom it names, until when it is valid."""
+    _show(Path(file), as_json, template, Path(ca_file) if ca_file else None)
+
+
+def _show(path: Path, as_json: bool, template: str | None, ca_path: Path | None = None) -> None:
+    # As above: only these commands need it.
+    from orchgit.cli.certificates import is_signed_by, read_certificate
+
+    certificate = read_certificate(_read(path), str(path))
+    found = _described(certificate)
+    if ca_path is not None:
+        found["SignedByCA"] = is_signed_by(certificate, read_certificate(_read(ca_path), "-ca"))
+    if not print_formatted(found, as_json, template):
+        pairs((name, _text(value)) for name, value in found.items())
+
+
+def _described(certificate: x509.Certificate) -> dict[str, object]:
+    # As above: only these commands need it.
+    from cryptography.hazmat.primitives import hashes
+
+    from orchgit.cli.certificates import alternative_names, is_authority
+
+    dns_names, addresses = alternative_names(certificate)
+    left = certificate.not_valid_after_utc - datetime.now(UTC)
+    return {
+        "Subject": certificate.subject.rfc4514_string(),
+        "Issuer": certificate.issuer.rfc4514_string(),
+        "IsCA": is_authority(certificate),
+        "DNSNames": dns_names,
+        "IPAddresses": addresses,
+        "NotBefore": certificate.not_valid_before_utc.isoformat(),
+        "NotAfter": certificate.not_valid_after_utc.isoformat(),
+        "DaysLeft": left.days,
+        "SerialNumber": f"{certificate.serial_number:x}",
+        "SHA256": certificate.fingerprint(hashes.SHA256()).hex(),
+    }
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _domain_flag(domain: str) -> str:
+    return "" if domain == DOMAIN else f"-domain {domain} "
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(
+            f"cannot read {path}: {error.strerror}; name the file, or make an authority with "
+            "`orchgit tls ca create`"
+        ) from error
+
+
+def _write(cert_file: Path, cert_pem: bytes, key_file: Path, key_pem: bytes) -> None:
+    """Both or none; what is there already is never replaced."""
+    for path in (cert_file, key_file):
+        if path.exists():
+            raise InvalidInputError(
+                f"cannot write {path}: it is there already; work in another directory, or give a "
+                "certificate another name with -out"
+            )
+    try:
+        _write_new(key_file, key_pem, 0o600)
+        _write_new(cert_file, cert_pem, 0o644)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write {cert_file}: {error.strerror}") from error
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
