@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
+from orchgit.api.dispatch import Dispatch
 from orchgit.api.errors import VARY
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routes import (
@@ -38,10 +41,10 @@ from orchgit.api.routes import (
     volumes,
 )
 from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
-from orchgit.api.routing import Endpoint, starlette_route
+from orchgit.api.routing import Endpoint
 
 _TABLES: tuple[Sequence[Endpoint], ...] = (
-    # The busiest first: routes are tried in order. Job paths end with the one that takes any id.
+    # Of those below one prefix the order counts: job paths end with the one that takes any id.
     jobs_statuses.ENDPOINTS,
     job_plan.ENDPOINTS,
     jobs_write.ENDPOINTS,
@@ -68,24 +71,32 @@ _TABLES: tuple[Sequence[Endpoint], ...] = (
 )
 
 
-def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks.
+@dataclass(frozen=True, slots=True)
+class App:
+    """An ASGI app. Await `close` when it is stopped: it ends the connections to far agents."""
 
-    `app.state.close` ends the connections to far agents; await it when the app is stopped.
-    """
+    serve: ASGIApp
+    close: Callable[[], Awaitable[None]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.serve(scope, receive, send)
+
+
+def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
+    """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks."""
     requests = RequestMetrics()
-    tables = (*_TABLES, metrics.endpoints(requests))
-    routes: list[BaseRoute] = [
-        starlette_route(each, context, requests) for table in tables for each in table
-    ]
+    endpoints = [each for table in (*_TABLES, metrics.endpoints(requests)) for each in table]
     client = ClientRoutes(context)
-    routes += [Route(_CLIENT, client), WebSocketRoute(_CLIENT, client)]
-    routes += [checks_of_allocation(client)]
-    routes += extra_routes
-    routes += [Route("/v1/{rest:path}", _unknown_path, methods=_ANY)]
-    app = Starlette(routes=routes)
-    app.state.close = client.close
-    return app
+    rest = Starlette(
+        routes=[
+            Route(_CLIENT, client),
+            WebSocketRoute(_CLIENT, client),
+            checks_of_allocation(client),
+            *extra_routes,
+            Route("/v1/{rest:path}", _unknown_path, methods=_ANY),
+        ]
+    )
+    return App(Dispatch(endpoints, context, requests, rest), client.close)
 
 
 _CLIENT = "/v1/client/{rest:path}"

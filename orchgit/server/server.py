@@ -126,7 +126,7 @@ class Server:
         deadline_s = self.config.stop_timeout_s
         self.events.close()
         await self.http.stop(deadline_s / 4)
-        await self._app.state.close()
+        await self._app.close()
         await _end(self._tasks)
         await _within(deadline_s / 4, self.gitops.stop(), "gitops")
         if self._workers is not None:

@@ -9,11 +9,12 @@ import msgspec
 from orchgit.errors import UnavailableError
 from orchgit.model.variable import RootKey, StoredVariable
 from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
-from orchgit.services.sealing import KeyMaterial, SealError, new_material, seal, unseal
+from orchgit.services.sealing import KeyMaterial, Sealer, SealError, new_material
 from orchgit.services.world import World
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
+_KEYS = ("root_keys",)
 
 
 class Keyring:
@@ -21,8 +22,10 @@ class Keyring:
 
     def __init__(self, world: World, cluster_key: bytes) -> None:
         self._world = world
-        self._cluster_key = cluster_key
-        self._open: dict[str, KeyMaterial] = {}
+        self._wrapping = Sealer(cluster_key)
+        self._open: dict[str, Sealer] = {}
+        self._active: tuple[int, RootKey] | None = None
+        """The active key, and the index of the keys' table at which it was that."""
         self._making = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -52,7 +55,7 @@ class Keyring:
         return applied.index
 
     def seal(self, key: RootKey, owner: str, plain: bytes) -> bytes:
-        return seal(self._material(key).sealing, owner, plain)
+        return self._opened(key).seal(owner, plain)
 
     def unseal(self, variable: StoredVariable) -> bytes:
         """The items of a variable, as they were before `seal`."""
@@ -64,19 +67,24 @@ class Keyring:
                     f"cannot open variable {variable.path!r}: its root key was deleted meanwhile; "
                     "read it again"
                 )
-            self._material(key)
-        return unseal(self._open[variable.key_id].sealing, variable.key, variable.sealed)
+            self._opened(key)
+        return self._open[variable.key_id].unseal(variable.key, variable.sealed)
 
     # -- inside --------------------------------------------------------------------------------
 
     def _stored_active_key(self) -> RootKey | None:
+        index = self._world.state.store.watch.index(_KEYS)
+        if self._active is not None and self._active[0] == index:
+            return self._active[1]
         with self._world.snapshot() as snapshot:
-            return snapshot.active_root_key()
+            found = snapshot.active_root_key()
+        self._active = (index, found) if found is not None else None
+        return found
 
     async def _make(self, only_first: bool) -> RootKey:
         material, public = await asyncio.to_thread(new_material)
         key_id = self._world.ids.new()
-        wrapped = seal(self._cluster_key, key_id, msgspec.msgpack.encode(material))
+        wrapped = self._wrapping.seal(key_id, msgspec.msgpack.encode(material))
         key = RootKey(key_id=key_id, wrapped=wrapped, public_n=public.n, public_e=public.e)
         applied = await self._world.propose(
             PutRootKey(now_ns=self._world.now_ns(), key=key, only_first=only_first)
@@ -85,17 +93,17 @@ class Keyring:
         assert isinstance(stored, RootKey)
         return stored
 
-    def _material(self, key: RootKey) -> KeyMaterial:
+    def _opened(self, key: RootKey) -> Sealer:
         found = self._open.get(key.key_id)
         if found is None:
             try:
-                plain = unseal(self._cluster_key, key.key_id, key.wrapped)
+                plain = self._wrapping.unseal(key.key_id, key.wrapped)
             except SealError as error:
                 raise UnavailableError(
                     f"cannot open root key {key.key_id}: this server's cluster key did not wrap "
                     "it; copy the cluster key file of a server that can, and restart"
                 ) from error
-            found = self._open[key.key_id] = _MATERIAL.decode(plain)
+            found = self._open[key.key_id] = Sealer(_MATERIAL.decode(plain).sealing)
         return found
 
     async def _reseal_all(self, key: RootKey) -> None:

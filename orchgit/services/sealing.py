@@ -45,19 +45,24 @@ class PublicKey:
     e: str
 
 
-def seal(key: bytes, owner: str, plain: bytes) -> bytes:
-    """A random nonce, then the ciphertext: good for four thousand million writes per key."""
-    nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, plain, owner.encode())
+class Sealer:
+    """Seals and opens under one key of KEY_BYTES."""
 
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
 
-def unseal(key: bytes, owner: str, sealed: bytes) -> bytes:
-    """Raises SealError, which says nothing about the content."""
-    nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-    try:
-        return AESGCM(key).decrypt(nonce, ciphertext, owner.encode())
-    except (InvalidTag, ValueError):
-        raise SealError(f"cannot open what is sealed for {owner!r}") from None
+    def seal(self, owner: str, plain: bytes) -> bytes:
+        """A random nonce, then the ciphertext: good for four thousand million writes per key."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, plain, owner.encode())
+
+    def unseal(self, owner: str, sealed: bytes) -> bytes:
+        """Raises SealError, which says nothing about the content."""
+        nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, ciphertext, owner.encode())
+        except (InvalidTag, ValueError):
+            raise SealError(f"cannot open what is sealed for {owner!r}") from None
 
 
 def new_key() -> bytes:

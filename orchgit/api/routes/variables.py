@@ -138,7 +138,12 @@ async def _put(call: Call, namespace: str, path: str, body: VariableBody) -> Res
     lock_id = body.lock.id if body.lock else ""
     expected = _expected_index(call)
     variables = call.context.services.variables
-    return await _written(call, namespace, lambda: variables.put(new, expected, lock_id))
+    try:
+        variable = await variables.put(new, expected, lock_id)
+    except VariableConflictError as conflict:
+        return _conflict(call, conflict, namespace)
+    shown = _with_items(_stub(variable, with_lock_id=True), body.items)
+    return call.answer(shown, index=variable.modify_index)
 
 
 async def delete_variable(call: Call) -> Response:
@@ -246,9 +251,13 @@ def _stub(variable: StoredVariable, with_lock_id: bool = False) -> VariableStub:
 
 
 def _shown(call: Call, variable: StoredVariable, with_lock_id: bool) -> ShownVariable:
-    stub = _stub(variable, with_lock_id)
+    items = call.context.services.variables.items(variable)
+    return _with_items(_stub(variable, with_lock_id), items)
+
+
+def _with_items(stub: VariableStub, items: dict[str, str]) -> ShownVariable:
     fields = {name: getattr(stub, name) for name in stub.__struct_fields__}
-    return ShownVariable(**fields, items=call.context.services.variables.items(variable))
+    return ShownVariable(**fields, items=items)
 
 
 def _lock(lock: VariableLock | None, with_id: bool) -> LockBody | msgspec.UnsetType:

@@ -14,7 +14,7 @@ from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.variable import VariableConflictError
 from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.keyring import Keyring
-from orchgit.services.sealing import SealError, new_key, seal, unseal
+from orchgit.services.sealing import Sealer, SealError, new_key
 from orchgit.services.variables import (
     MAX_ITEMS_BYTES,
     NewVariable,
@@ -162,14 +162,14 @@ def test_another_server_with_the_same_cluster_key_can_read() -> None:
 
 
 def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:
-    key = new_key()
-    sealed = seal(key, "default/a", b"secret")
-    assert unseal(key, "default/a", sealed) == b"secret"
+    sealer = Sealer(new_key())
+    sealed = sealer.seal("default/a", b"secret")
+    assert sealer.unseal("default/a", sealed) == b"secret"
     changed = bytes([*sealed[:-1], sealed[-1] ^ 1])
     for owner, text in (("default/b", sealed), ("default/a", changed), ("default/a", b"")):
         with pytest.raises(SealError):
-            unseal(key, owner, text)
-    assert seal(key, "default/a", b"secret") != sealed
+            sealer.unseal(owner, text)
+    assert sealer.seal("default/a", b"secret") != sealed
 
 
 def test_the_cluster_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:

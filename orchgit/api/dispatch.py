@@ -1,0 +1,59 @@
+"""From a path to its endpoint, without trying every route in turn."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from orchgit.api.context import ApiContext
+from orchgit.api.request_metrics import RequestMetrics
+from orchgit.api.routing import Endpoint, answer
+
+_Found = tuple[Endpoint, dict[str, str]]
+
+
+class Dispatch:
+    """An ASGI app: the endpoints answer what they match, `rest` everything else.
+
+    Of several that match a path the first in the list counts.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        context: ApiContext,
+        metrics: RequestMetrics,
+        rest: ASGIApp,
+    ) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._rest = rest
+        self._by_prefix: dict[str, list[tuple[re.Pattern[str], Endpoint]]] = defaultdict(list)
+        for each in endpoints:
+            self._by_prefix[_prefix(each.path)].append((compile_path(each.path)[0], each))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self.find(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._rest(scope, receive, send)
+            return
+        each, scope["path_params"] = found
+        response = await answer(each, Request(scope, receive), self._context, self._metrics)
+        await response(scope, receive, send)
+
+    def find(self, path: str) -> _Found | None:
+        for pattern, each in self._by_prefix.get(_prefix(path), ()):
+            match = pattern.match(path)
+            if match is not None:
+                return each, match.groupdict()
+        return None
+
+
+def _prefix(path: str) -> str:
+    """The first two parts, which no endpoint has a parameter in: `/v1/job`."""
+    return "/".join(path.split("/", 3)[:3])
