@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.model.server import ServerRecord
 from orchgit.services.dry_run import DryRun
 from orchgit.services.services import Services
 
@@ -31,6 +32,10 @@ class ServerFacts(Protocol):
 
     def leader_address(self) -> str:
         """RPC address of the leader; empty when none is known."""
+        ...
+
+    def servers(self) -> Sequence[ServerRecord]:
+        """All servers of the cluster, this one among them."""
         ...
 
     def peer_addresses(self) -> Sequence[str]: ...

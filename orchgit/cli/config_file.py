@@ -21,6 +21,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential
 from orchgit.model.source import PrunePolicy, Source
+from orchgit.server.addresses import join_host_port
 from orchgit.wire.tls import TlsFiles
 
 LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
@@ -35,6 +36,18 @@ class Ports(_Section):
     http: int = 4646
     rpc: int = 4647
     serf: int = 4648
+
+
+class Addresses(_Section):
+    """Each is `bind_addr` where it is empty."""
+
+    http: str = ""
+    rpc: str = ""
+    serf: str = ""
+
+
+class Advertise(Addresses):
+    """What others are told: host, or host:port."""
 
 
 class HostVolumeSection(_Section):
@@ -118,6 +131,8 @@ class FileConfig(_Section):
     bind_addr: str = "127.0.0.1"
     log_level: str = "INFO"
     ports: Ports = msgspec.field(default_factory=Ports)
+    addresses: Addresses = msgspec.field(default_factory=Addresses)
+    advertise: Advertise = msgspec.field(default_factory=Advertise)
     server: ServerSection = msgspec.field(default_factory=ServerSection)
     client: ClientSection = msgspec.field(default_factory=ClientSection)
     plugin: dict[str, PluginSection] = {}
@@ -129,12 +144,33 @@ class FileConfig(_Section):
 class ReadConfig:
     """A file's settings as keyword arguments of ServerConfig and AgentConfig.
 
-    Addresses and the data directory are left out: the command decides them.
+    Addresses to listen on and the data directory are left out: the command decides them.
     """
 
     file: FileConfig
     server: dict[str, Any]
     agent: dict[str, Any]
+
+
+class Listen:
+    """Where to listen, as host:port: an option wins over `addresses`, that over `bind_addr`."""
+
+    def __init__(
+        self,
+        file: FileConfig,
+        bind: str | None,
+        dev: bool,
+        ports: tuple[int | None, int | None, int | None],
+    ) -> None:
+        self.host = bind or file.bind_addr
+        own = (file.ports.http, file.ports.rpc, 0 if dev else file.ports.serf)
+        http, rpc, serf = (
+            one if one is not None else two for one, two in zip(ports, own, strict=True)
+        )
+        addresses = Addresses() if bind else file.addresses
+        self.http = join_host_port(addresses.http or self.host, http)
+        self.rpc = join_host_port(addresses.rpc or self.host, rpc)
+        self.serf = join_host_port(addresses.serf or self.host, serf)
 
 
 def read_config(path: Path) -> ReadConfig:
@@ -157,6 +193,9 @@ def _server_settings(file: FileConfig) -> dict[str, Any]:
         "region": file.region,
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
+        "http_advertise": file.advertise.http,
+        "rpc_advertise": file.advertise.rpc,
+        "raft_advertise": file.advertise.serf,
         "tls": _tls(file),
         "gitops": GitopsConfig(
             credentials={

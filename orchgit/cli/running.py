@@ -16,6 +16,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from orchgit.errors import InvalidInputError
+from orchgit.server.addresses import advertised
 from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
 from orchgit.server.http_server import HttpServer
@@ -61,11 +62,12 @@ async def run_until_stopped(
     agent_config: AgentConfig | None,
     client_http_bind: str,
     on_started: Callable[[Running], Coroutine[Any, Any, None]],
+    client_http_advertise: str = "",
 ) -> None:
     """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on.
 
     An agent beside a server talks to that server, and the server serves its client routes; one
-    alone serves them itself at `client_http_bind`.
+    alone serves them itself at `client_http_bind`, and tells `client_http_advertise` of itself.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -84,12 +86,12 @@ async def run_until_stopped(
             agent = _agent_beside(agent_config, server)
             await agent.start()
         elif agent_config:
-            agent, client_http = _agent_alone(agent_config, client_http_bind)
+            agent, client_http = _agent_alone(agent_config, client_http_bind, client_http_advertise)
             await agent.start()
             await client_http.start()
         settle_collector()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
-        await _first_of(stopping, started)
+        await _first_of(stopping, started, server)
         started.cancel()
     finally:
         if client_http:
@@ -100,12 +102,12 @@ async def run_until_stopped(
             await server.stop()
 
 
-def _agent_alone(config: AgentConfig, bind: str) -> tuple[Agent, HttpServer]:
+def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:
     """The port is taken first: the node tells its address to the servers when it starts."""
     agent = Agent(config)
     http = HttpServer(client_app(agent), bind)
     http.bind()
-    agent.config = replace(config, http_addr=http.address)
+    agent.config = replace(config, http_addr=advertised("http", http.address, advertise))
     return agent, http
 
 
@@ -141,10 +143,19 @@ async def node_ready(server: Server, node_id: str) -> None:
         await store.watch.wait(["nodes"], index, READY_POLL_S)
 
 
-async def _first_of(stopping: asyncio.Event, started: asyncio.Task[None]) -> None:
-    """Until told to stop; a failure of `started` ends the wait with its exception."""
+async def _first_of(
+    stopping: asyncio.Event, started: asyncio.Task[None], server: Server | None
+) -> None:
+    """Until told to stop; a failure of `started` or a server unfit for its cluster ends the wait
+    with its exception."""
     stopped = asyncio.create_task(stopping.wait())
-    await asyncio.wait({stopped, started}, return_when=asyncio.FIRST_COMPLETED)
-    if started.done():
-        started.result()
-    await stopped
+    unfit = asyncio.create_task(server.unfit() if server else asyncio.Event().wait())
+    waiting: set[asyncio.Task[Any]] = {stopped, started, unfit}
+    try:
+        while not stopped.done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        unfit.cancel()
+        stopped.cancel()

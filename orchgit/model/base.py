@@ -20,6 +20,7 @@ _ACRONYMS = {
     "tls": "TLS",
     "ttl": "TTL",
     "http": "HTTP",
+    "rpc": "RPC",
     "grpc": "GRPC",
     "iops": "IOPS",
     "numa": "NUMA",

@@ -19,6 +19,7 @@ from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePo
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Rollout
+from orchgit.model.server import ServerRecord
 from orchgit.model.source import Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
@@ -337,6 +338,24 @@ class DeleteRootKey(Entry, tag="delete-root-key", kw_only=True):
     key_id: str
 
 
+class PutServer(Entry, tag="put-server", kw_only=True):
+    """A server's own record, or that of one which joins. Refused with another cluster key."""
+
+    server: ServerRecord
+
+
+class DeleteServer(Entry, tag="delete-server", kw_only=True):
+    """Deleting what is not there is no error."""
+
+    address: str
+
+
+class SetClusterKeyCheck(Entry, tag="set-cluster-key-check", kw_only=True):
+    """Proposed by the leader; a cluster that has one keeps it."""
+
+    check: str
+
+
 Command = (
     Noop
     | SetClusterId
@@ -380,6 +399,9 @@ Command = (
     | ResealVariables
     | PutRootKey
     | DeleteRootKey
+    | PutServer
+    | DeleteServer
+    | SetClusterKeyCheck
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

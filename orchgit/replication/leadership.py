@@ -40,6 +40,27 @@ class LeadershipFeed:
         raise StopAsyncIteration
 
 
+class LeaderSignal:
+    """Wakes whoever waits for another server to be the leader. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def tell(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for woken in waiting:
+            if not woken.done():
+                woken.set_result(None)
+
+    async def wait(self, timeout_s: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(woken)
+        try:
+            await asyncio.wait((woken,), timeout=timeout_s)
+        finally:
+            self._waiting.discard(woken)
+
+
 class Leadership:
     """Belongs to the event loop's thread. A server leads once it has applied the first entry of its
     own term: from then on its state holds all that was ever acknowledged."""

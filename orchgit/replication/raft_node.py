@@ -72,6 +72,8 @@ class RaftNode:
         self._led = False
         self._led_term: int | None = None
         self._leader: str | None = None
+        self.on_leader: Callable[[], None] = lambda: None
+        """Called on the raft thread when another member, or none, is the leader."""
         self._inbox: deque[tuple[str, Message]] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         self._submitted: deque[_Submission] = deque()
@@ -196,6 +198,7 @@ class RaftNode:
             self._leader = self.core.leader
             for request in list(self._forwarded):
                 self._forwarded.pop(request).fail(unknown_outcome())
+            self.on_leader()
 
     # -- commands of followers -------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from orchgit.replication.applier import Applier, Installed, Outcome
 from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import SEGMENT_BYTES, Journal
-from orchgit.replication.leadership import Leadership
+from orchgit.replication.leadership import Leadership, LeaderSignal
 from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped, stopped_meanwhile
 from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_node import RaftNode
@@ -109,6 +109,7 @@ class ReplicatedState:
         self._naming: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self.leadership = Leadership()
+        self._leader_signal = LeaderSignal()
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class ReplicatedState:
             self._installed,
             config.timing,
         )
+        self._node.on_leader = self._leader_changed
         self._raft = RaftThread(
             self._node,
             self._journal,
@@ -317,6 +319,13 @@ class ReplicatedState:
         """The leader's raft address, where one is known."""
         return self._node.leader_address if self._started else None
 
+    async def leader_change(self, known: str | None, timeout_s: float) -> str | None:
+        """The leader's raft address, once it is another than `known`, or at the time-out."""
+        deadline_s = self._loop.time() + timeout_s
+        while self.leader_address == known and (left_s := deadline_s - self._loop.time()) > 0:
+            await self._leader_signal.wait(left_s)
+        return self.leader_address
+
     @property
     def server_id(self) -> str:
         return self._config.server_id
@@ -370,6 +379,9 @@ class ReplicatedState:
         """Lost at once; gained when the first entry of the new term has been applied."""
         if not leads:
             self._loop.call_soon_threadsafe(self.leadership.set, False)
+
+    def _leader_changed(self) -> None:
+        self._loop.call_soon_threadsafe(self._leader_signal.tell)
 
     def _installed(self, ref: SnapshotRef) -> None:
         self._applier.put([Installed(ref.index, self._files.snapshot)])

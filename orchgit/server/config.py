@@ -11,6 +11,7 @@ from orchgit.control.worker_pool import SCHEDULER_TYPES
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.model.source import Source
+from orchgit.server.addresses import advertised
 from orchgit.wire.tls import TlsFiles
 
 
@@ -26,6 +27,11 @@ class ServerConfig:
     http_bind: str = "127.0.0.1:4646"
     rpc_bind: str = "127.0.0.1:4647"
     raft_bind: str = "127.0.0.1:0"
+    http_advertise: str = ""
+    """What others are told: host, or host:port. "": the bound address, or that of the machine's
+    default route where it listens on every address. So for the next two."""
+    rpc_advertise: str = ""
+    raft_advertise: str = ""
     peers: tuple[str, ...] = ()
     """Raft addresses of the other servers; none: this one is the whole cluster."""
     num_schedulers: int = 1
@@ -43,7 +49,9 @@ class ServerConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            *_address_problems({"http": self.http_bind, "rpc": self.rpc_bind}),
+            *_address_problems(
+                {"http": self.http_bind, "rpc": self.rpc_bind, "serf": self.raft_bind}
+            ),
             *_address_problems({f"peer {peer}": peer for peer in self.peers}),
         ]
         if unknown := set(self.enabled_schedulers) - set(SCHEDULER_TYPES):
@@ -52,6 +60,11 @@ class ServerConfig:
             problems.append("num_schedulers: must not be negative")
         if problems:
             raise InvalidInputError(f"cannot use the server's config: {'; '.join(problems)}")
+
+    @property
+    def raft_address(self) -> str:
+        """By which the other servers' logs know this one."""
+        return advertised("serf", self.raft_bind, self.raft_advertise)
 
     @property
     def server_dir(self) -> Path:

@@ -6,64 +6,78 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from orchgit import __version__
 from orchgit.control.leader import Control
 from orchgit.control.worker_pool import WorkerPool
 from orchgit.errors import UnavailableError
+from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.server.addresses import split_host_port
 from orchgit.server.config import ServerConfig
+from orchgit.services.server_directory import ServerDirectory
 
 
 class Facts:
-    """`ServerFacts` of the API. `http_address` and `rpc_address` are set when they are bound."""
+    """`ServerFacts` of the API. `record` has the addresses of HTTP and RPC from when they are
+    bound."""
 
     def __init__(
         self,
         config: ServerConfig,
-        server_id: str,
+        record: ServerRecord,
         state: ReplicatedState,
         control: Control,
+        directory: ServerDirectory,
     ) -> None:
         self._config = config
+        self.record = record
+        self._directory = directory
         self._state = state
         self._control = control
         self.workers: WorkerPool | None = None
-        self.server_id = server_id
-        self.name = config.name or os.uname().nodename
+        self.server_id = record.id
+        self.name = record.name
         self.region = config.region
         self.datacenter = config.datacenter
-        self.http_address = config.http_bind
-        self.rpc_address = config.rpc_bind
+
+    def bound(self, *, http: str = "", rpc: str = "") -> None:
+        """The addresses that others are told from now on."""
+        changed = {"http_address": http, "rpc_address": rpc}
+        self.record = replace(
+            self.record, **{name: value for name, value in changed.items() if value}
+        )
 
     def leader_address(self) -> str:
-        if self._state.is_leader:
-            return self.rpc_address
-        return self._state.leader_address or ""
+        leader = self._directory.leader()
+        return leader.rpc_address if leader else ""
 
     def peer_addresses(self) -> Sequence[str]:
-        return [self.rpc_address, *self._config.peers]
+        return self._directory.rpc_addresses()
+
+    def servers(self) -> Sequence[ServerRecord]:
+        return self._directory.servers()
 
     def members(self) -> Sequence[Mapping[str, Any]]:
-        return [
-            self._member(self.name, self.rpc_address, self.server_id),
-            *(self._member(peer, peer, peer) for peer in self._config.peers),
-        ]
+        return [self._member(record) for record in self._directory.servers() if record.rpc_address]
 
-    def _member(self, name: str, address: str, server_id: str) -> dict[str, Any]:
-        host, _, port = address.rpartition(":")
+    def _member(self, record: ServerRecord) -> dict[str, Any]:
+        host, port = split_host_port(record.rpc_address)
+        _, raft_port = split_host_port(record.address)
         return {
-            "Name": f"{name}.{self.region}",
+            "Name": f"{record.name}.{record.region}",
             "Addr": host,
-            "Port": int(port),
+            "Port": raft_port or port,
             "Status": "alive",
             "Tags": {
                 "role": "nomad",
-                "id": server_id,
-                "region": self.region,
-                "dc": self.datacenter,
-                "build": __version__,
+                "id": record.id,
+                "region": record.region,
+                "dc": record.datacenter,
+                "build": record.build,
                 "rpc_addr": host,
-                "port": port,
+                "port": str(port),
                 "raft_vsn": "3",
             },
             "ProtocolMin": 1,
@@ -75,22 +89,23 @@ class Facts:
         }
 
     def config(self) -> Mapping[str, Any]:
-        config = self._config
+        config, record = self._config, self.record
+        advertised = {
+            "HTTP": record.http_address,
+            "RPC": record.rpc_address,
+            "Serf": record.address,
+        }
         return {
             "Region": self.region,
             "Datacenter": self.datacenter,
             "NodeName": self.name,
             "DataDir": str(config.data_dir),
-            "BindAddr": _host(config.http_bind),
+            "BindAddr": split_host_port(config.http_bind)[0],
             "LogLevel": config.log_level,
             "DevMode": config.dev_mode,
             "EnableDebug": False,
-            "Ports": {"HTTP": _port(self.http_address), "RPC": _port(self.rpc_address), "Serf": 0},
-            "AdvertiseAddrs": {
-                "HTTP": self.http_address,
-                "RPC": self.rpc_address,
-                "Serf": self.rpc_address,
-            },
+            "Ports": {name: split_host_port(address)[1] for name, address in advertised.items()},
+            "AdvertiseAddrs": advertised,
             "ACL": {"Enabled": False},
             "TLSConfig": {
                 "EnableHTTP": config.tls is not None,
@@ -122,7 +137,7 @@ class Facts:
                 "applied_index": index,
                 "commit_index": index,
                 "last_log_index": index,
-                "num_peers": str(len(self._config.peers)),
+                "num_peers": str(len(self._directory.servers()) - 1),
                 "state": "Leader" if self._state.is_leader else "Follower",
             },
             "broker": broker,
@@ -152,11 +167,3 @@ class Facts:
         if self.workers is None:
             raise UnavailableError("cannot look at the schedulers: the server is still starting")
         return self.workers
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0]
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])

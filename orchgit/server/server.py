@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
@@ -22,13 +23,16 @@ from orchgit.gitops.job_parser import JobspecParser
 from orchgit.ids import IdSource, RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.serve import RpcServer
+from orchgit.server.addresses import advertised
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
+from orchgit.server.records import RecordKeeper, own_record
 from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.dry_run import DryRun
 from orchgit.services.keyring import Keyring
+from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import Services
 from orchgit.services.sources import put_source
 from orchgit.services.world import World
@@ -52,6 +56,7 @@ class Server:
         self.config = config
         clock, ids = clock or SystemClock(), ids or RandomIds()
         server_id = _kept_id(config, ids)
+        key = _cluster_key(config)
         self.state = ReplicatedState(
             ReplicationConfig(
                 data_dir=config.server_dir,
@@ -66,7 +71,7 @@ class Server:
         )
         self.control = Control(self.state, clock, ids, config.control)
         world = World(self.state, clock, ids)
-        keyring = Keyring(world, _cluster_key(config))
+        keyring = Keyring(world, key)
         self.services = Services(world, keyring, self.control.collect_garbage)
         self.dry_run = DryRun(self.services.world)
         self.gitops = Gitops(
@@ -78,7 +83,9 @@ class Server:
         )
         self.rpc: RpcServer | None = None
         self._clock, self._ids = clock, ids
-        self.facts = Facts(config, server_id, self.state, self.control)
+        record = own_record(config, server_id, config.name or os.uname().nodename, key)
+        self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
+        self.facts = Facts(config, record, self.state, self.control, self.directory)
         self.events = EventBuffer()
         self._api = ApiContext(
             services=self.services,
@@ -92,14 +99,15 @@ class Server:
         self.http = HttpServer(self._app, config.http_bind)
         self._workers: WorkerPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._unfit: asyncio.Future[None]
 
     @property
     def http_address(self) -> str:
-        return self.http.address
+        return self.facts.record.http_address
 
     @property
     def rpc_address(self) -> str:
-        return self.facts.rpc_address
+        return self.facts.record.rpc_address
 
     @property
     def workers(self) -> WorkerPool:
@@ -108,16 +116,20 @@ class Server:
         return self._workers
 
     async def start(self) -> None:
+        self._unfit = asyncio.get_running_loop().create_future()
         self.http.bind()
+        config = self.config
+        self.facts.bound(http=advertised("http", self.http.address, config.http_advertise))
         await self.state.start()
         await self._start_rpc()
+        keeper = RecordKeeper(self.state, self.facts.record)
+        keeper.check_key()
         await self._start_workers()
         await self.control.start()
-        loops = (self._feed_events(), self._follow_leadership())
+        loops = (self._feed_events(), self._follow_leadership(), self._keep_record(keeper))
         self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
         for task in self._tasks:
             task.add_done_callback(_log_failure)
-        self.facts.http_address = self.http.address
         await self.http.start()
         _log.info("server started", http=self.http_address, rpc=self.rpc_address)
 
@@ -154,7 +166,7 @@ class Server:
             self.facts.server_id,
         )
         await self.rpc.start()
-        self.facts.rpc_address = self.rpc.address
+        self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
 
     async def _start_workers(self) -> None:
         config = self.config
@@ -168,6 +180,19 @@ class Server:
         self._workers = WorkerPool(pool, self._clock, self._ids)
         self.facts.workers = self._workers
         await self._workers.start()
+
+    async def _keep_record(self, keeper: RecordKeeper) -> None:
+        try:
+            await keeper.run()
+        except OrchgitError as error:
+            _log.error("this server cannot be one of the cluster", error=str(error))
+            if not self._unfit.done():
+                self._unfit.set_exception(error)
+                self._unfit.exception()
+
+    async def unfit(self) -> None:
+        """Raises the error for which this server must not go on; waits until there is one."""
+        await asyncio.shield(self._unfit)
 
     async def _feed_events(self) -> None:
         async for batch in self.state.subscribe():

@@ -142,7 +142,13 @@ DROP INDEX allocations_by_change;
 CREATE INDEX allocations_by_usage ON allocations (usage_index);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX)
+_SERVERS = """
+CREATE TABLE servers (
+    address TEXT PRIMARY KEY, id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS)
 
 TABLES = (
     "jobs",
@@ -161,6 +167,7 @@ TABLES = (
     "periodic_launches",
     "variables",
     "root_keys",
+    "servers",
 )
 """Names that readers may ask the index of, and wait for."""
 

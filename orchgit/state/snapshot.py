@@ -14,6 +14,7 @@ from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.gitops import GitopsReads
 from orchgit.state.tables.jobs import JobReads
 from orchgit.state.tables.nodes import NodeReads
+from orchgit.state.tables.servers import ServerReads
 from orchgit.state.tables.summaries import SummaryReads
 from orchgit.state.tables.variables import VariableReads
 from orchgit.state.tables.volumes import VolumeReads
@@ -46,6 +47,7 @@ class StateReads(
     VolumeReads,
     GitopsReads,
     VariableReads,
+    ServerReads,
     MetaReads,
 ):
     """Every read there is, over one connection."""

@@ -14,6 +14,7 @@ from orchgit.state.tables.evaluations import EvaluationWrites
 from orchgit.state.tables.gitops import GitopsWrites
 from orchgit.state.tables.jobs import JobWrites
 from orchgit.state.tables.nodes import NodeWrites
+from orchgit.state.tables.servers import ServerWrites
 from orchgit.state.tables.summaries import GroupKey
 from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volumes import VolumeWrites
@@ -28,6 +29,7 @@ class WriteTxn(
     VolumeWrites,
     GitopsWrites,
     VariableWrites,
+    ServerWrites,
     StateReads,
 ):
     """One SQLite transaction for many entries; each is whole or leaves nothing behind.

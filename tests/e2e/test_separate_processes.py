@@ -24,7 +24,7 @@ class Cluster(ApiUser):
         self.client_dir = directory / "client"
         self.server = OrchgitProcess(
             *("agent", "-server", "-data-dir", str(directory / "server")),
-            *("-http-port", str(http), "-rpc-port", str(rpc)),
+            *("-http-port", str(http), "-rpc-port", str(rpc), "-serf-port", "0"),
             ready="agent started",
         )
         config = directory / "client.hcl"

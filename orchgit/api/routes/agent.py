@@ -18,7 +18,7 @@ _CORE = "_core"
 async def self_(call: Call) -> Response:
     server = call.context.server
     members = server.members()
-    member = next((each for each in members if each["Name"].startswith(server.name)), members[0])
+    member = next(each for each in members if each["Tags"]["id"] == server.server_id)
     stats = {name: dict(values) for name, values in server.stats().items()}
     if call.context.local_node is not None:
         stats["client"] = {"node_id": call.context.local_node.node_id()}

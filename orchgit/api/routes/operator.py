@@ -43,19 +43,19 @@ async def raft_configuration(call: Call) -> Response:
     server = call.context.server
     with call.world.snapshot() as snapshot:
         index = snapshot.index
-    members = server.members()
+    leader_address = server.leader_address()
     value = {
         "Index": index,
         "Servers": [
             {
-                "ID": member["Tags"].get("id", member["Name"]),
-                "Node": member["Name"],
-                "Address": address,
-                "Leader": address == server.leader_address(),
+                "ID": record.id,
+                "Node": f"{record.name}.{record.region}",
+                "Address": record.rpc_address,
+                "Leader": record.rpc_address == leader_address,
                 "Voter": True,
                 "RaftProtocol": "3",
             }
-            for member, address in zip(members, server.peer_addresses(), strict=False)
+            for record in server.servers()
         ],
     }
     return call.answer(value)

@@ -20,6 +20,7 @@ from orchgit.cli.options import option
 @option("bind", help="Address to listen on.")
 @option("http-port", type=int, help="Port of the HTTP API; 0: any free one.")
 @option("rpc-port", type=int, help="Port for agents; 0: any free one.")
+@option("serf-port", type=int, help="Port for the other servers' logs; 0: any free one.")
 @option("servers", multiple=True, help="host:port of a server's RPC; may be repeated.")
 @option("node-name", default="", help="Name of the node.")
 @option("node-pool", help="Pool the node joins.")
@@ -36,6 +37,7 @@ def agent(
     bind: str | None,
     http_port: int | None,
     rpc_port: int | None,
+    serf_port: int | None,
     servers: tuple[str, ...],
     node_name: str,
     node_pool: str | None,
@@ -51,7 +53,7 @@ def agent(
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
-    from orchgit.cli.config_file import FileConfig, ReadConfig, read_config
+    from orchgit.cli.config_file import FileConfig, Listen, ReadConfig, read_config
     from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
     from orchgit.server.config import ServerConfig
 
@@ -67,15 +69,15 @@ def agent(
     directory = Path(data_dir or file.data_dir or ("./orchgit-data" if dev else "")).absolute()
     if not (data_dir or file.data_dir or dev):
         raise click.UsageError("cannot start without a data directory: give -data-dir")
-    host = bind or file.bind_addr
+    listen = Listen(file, bind, dev, (http_port, rpc_port, serf_port))
     places = _given(region=region, datacenter=dc)
-    http_bind = f"{host}:{file.ports.http if http_port is None else http_port}"
     server_config = agent_config = None
     if runs_server:
         server_config = ServerConfig(
             data_dir=directory,
-            http_bind=http_bind,
-            rpc_bind=f"{host}:{file.ports.rpc if rpc_port is None else rpc_port}",
+            http_bind=listen.http,
+            rpc_bind=listen.rpc,
+            raft_bind=listen.serf,
             dev_mode=dev,
             **{**given.server, **places},
         )
@@ -87,11 +89,11 @@ def agent(
         }
         if dev:
             settings["drivers"] = {**DEV_DRIVERS, **settings.get("drivers", {})}
-            if host in LOOPBACK and not settings.get("network_interface"):
+            if listen.host in LOOPBACK and not settings.get("network_interface"):
                 settings["network_interface"] = "lo"
         agent_config = AgentConfig(
             data_dir=directory,
-            servers=servers or tuple(file.client.servers) or (f"{host}:{file.ports.rpc}",),
+            servers=servers or tuple(file.client.servers) or (listen.rpc,),
             node_name=node_name or file.name,
             **settings,
         )
@@ -107,7 +109,9 @@ def agent(
             await node_ready(running.server, running.agent.node_id)
             click.echo(f"==> Node ready: {running.agent.node_id}")
 
-    asyncio.run(run_until_stopped(server_config, agent_config, http_bind, started))
+    asyncio.run(
+        run_until_stopped(server_config, agent_config, listen.http, started, file.advertise.http)
+    )
     click.echo("==> Stopped.")
 
 

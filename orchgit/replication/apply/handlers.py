@@ -15,6 +15,7 @@ from orchgit.replication.apply import (
     nodes,
     plans,
     root_keys,
+    servers,
     settings,
     variables,
     volumes,
@@ -72,4 +73,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.ResealVariables: variables.reseal_variables,
     commands.PutRootKey: root_keys.put_root_key,
     commands.DeleteRootKey: root_keys.delete_root_key,
+    commands.PutServer: servers.put_server,
+    commands.DeleteServer: servers.delete_server,
+    commands.SetClusterKeyCheck: servers.set_cluster_key_check,
 }

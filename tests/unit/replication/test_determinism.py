@@ -19,6 +19,7 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.node import DrainStrategy
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
+from orchgit.model.server import ServerRecord
 from orchgit.model.source import Source
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.replication.commands import (
@@ -28,14 +29,17 @@ from orchgit.replication.commands import (
     ApplyRollout,
     Command,
     DeleteEvaluations,
+    DeleteServer,
     DeleteVariable,
     DeregisterJob,
     JobDeletion,
     JobUpsert,
     PutRootKey,
+    PutServer,
     RegisterJob,
     RegisterNode,
     ReleaseVariableLock,
+    SetClusterKeyCheck,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
     UpdateDeploymentStatus,
@@ -149,7 +153,15 @@ variables = st.builds(
     st.sampled_from(["a", "a/b"]),
     st.binary(max_size=4),
 )
+servers = st.builds(
+    lambda address, check: ServerRecord(address=address, cluster_key_check=check),
+    st.sampled_from(["10.0.0.1:4648", "10.0.0.2:4648"]),
+    st.sampled_from(["", "key-0", "key-1"]),
+)
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
+    st.builds(lambda server: PutServer(server=server), servers),
+    st.builds(lambda server: DeleteServer(address=server.address), servers),
+    st.builds(lambda check: SetClusterKeyCheck(check=check), st.sampled_from(["key-0", "key-1"])),
     st.builds(_job, job_names, st.integers(1, 3)),
     st.builds(
         lambda name, purge: DeregisterJob(deletion=JobDeletion("default", name, purge=purge)),

@@ -1,0 +1,56 @@
+"""Records of the servers, and the cluster key that all of them must have."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from orchgit.errors import RefusedError, UnavailableError
+from orchgit.model.server import ServerRecord
+from orchgit.replication.commands import DeleteServer, PutServer, SetClusterKeyCheck
+from orchgit.replication.events import Effects
+from orchgit.state.transaction import WriteTxn
+
+
+def put_server(txn: WriteTxn, command: PutServer, effects: Effects) -> ServerRecord:
+    """A server with another cluster key is refused: it could not open what the others seal."""
+    server = command.server
+    _check_cluster_key(txn, server)
+    known = txn.server(server.address)
+    stored = replace(
+        server,
+        create_index=known.create_index if known else txn.index,
+        modify_index=txn.index,
+    )
+    txn.put_server(stored)
+    return stored
+
+
+def _check_cluster_key(txn: WriteTxn, server: ServerRecord) -> None:
+    if not server.cluster_key_check:
+        return
+    wanted = txn.cluster_key_check()
+    if not wanted:
+        raise UnavailableError(
+            f"cannot take in server {server.name}: the cluster's first leader has not said yet "
+            "which cluster key it has; try again"
+        )
+    if server.cluster_key_check != wanted:
+        raise RefusedError(
+            f"cannot take in server {server.name} ({server.address}): its cluster key is another "
+            "than the cluster's, so it could not open variables; copy the cluster key file of a "
+            "server that works to this one (mode 600), name it in `server.cluster_key_file`, and "
+            "start again"
+        )
+
+
+def delete_server(txn: WriteTxn, command: DeleteServer, effects: Effects) -> None:
+    txn.delete_server(command.address)
+
+
+def set_cluster_key_check(txn: WriteTxn, command: SetClusterKeyCheck, effects: Effects) -> str:
+    """The first one stays; returns the one that holds."""
+    known = txn.cluster_key_check()
+    if known:
+        return known
+    txn.set_meta("cluster_key_check", command.check)
+    return command.check

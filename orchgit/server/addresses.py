@@ -1,0 +1,73 @@
+"""Addresses that others are told: what is bound, unless that says nothing to another machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from orchgit.errors import InvalidInputError
+
+_OUTSIDE_V4 = "192.0.2.1"
+_OUTSIDE_V6 = "2001:db8::1"
+"""Set aside for documentation: only the route to them is looked up, nothing is sent."""
+
+
+def split_host_port(address: str) -> tuple[str, int]:
+    """Of "host:port" or "[v6]:port"; the host without brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def join_host_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
+def advertised(name: str, bound: str, given: str) -> str:
+    """The address that others use: `given` ("host" or "host:port"), or the bound one.
+
+    Bound to every address of the machine, and nothing given: that of the default route.
+    Raises InvalidInputError where there is none, and for a `given` that cannot be reached.
+    """
+    bound_host, bound_port = split_host_port(bound)
+    if not given:
+        host = _of_default_route(name, bound_host) if is_wildcard(bound_host) else bound_host
+        return join_host_port(host, bound_port)
+    host, port = _parsed(name, given, bound_port)
+    if is_wildcard(host):
+        raise InvalidInputError(
+            f"cannot use advertise.{name} {given!r}: others cannot connect to it; give the address "
+            "or the name of this machine"
+        )
+    return join_host_port(host, port)
+
+
+def _parsed(name: str, given: str, default_port: int) -> tuple[str, int]:
+    if given.count(":") > 1 and not given.startswith("["):
+        return given, default_port
+    host, colon, port = given.rpartition(":")
+    if not colon or given.endswith("]"):
+        return given.strip("[]"), default_port
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InvalidInputError(f"cannot use advertise.{name} {given!r}: write host or host:port")
+    return host.strip("[]"), int(port)
+
+
+def _of_default_route(name: str, wildcard: str) -> str:
+    v6 = ":" in wildcard
+    family = socket.AF_INET6 if v6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_OUTSIDE_V6 if v6 else _OUTSIDE_V4, 9))
+            return str(probe.getsockname()[0])
+        except OSError as error:
+            raise InvalidInputError(
+                f"cannot tell others an address for {name}: it listens on every address, and this "
+                f"machine has no default route; set advertise.{name}"
+            ) from error

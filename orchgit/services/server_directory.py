@@ -1,0 +1,79 @@
+"""Where the servers are: from a raft address to those of RPC and HTTP, the leader's above all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchgit.clock import Clock
+from orchgit.errors import NotLeaderError
+from orchgit.model.server import ServerRecord
+from orchgit.replication.replicated import ReplicatedState
+
+_TABLES = ("servers",)
+_LOOK_AGAIN_S = 0.05
+"""A new server's record may come later than its leadership."""
+
+
+class ServerDirectory:
+    """Read from the state whenever the table has changed. `own` is this server's record as it is
+    now, which the table may not have yet. Belongs to the event loop."""
+
+    def __init__(
+        self, state: ReplicatedState, clock: Clock, own: Callable[[], ServerRecord]
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._own = own
+        self._index = -1
+        self._records: dict[str, ServerRecord] = {}
+
+    def servers(self) -> list[ServerRecord]:
+        """All that are known, this one among them; ordered by raft address."""
+        own = self._own()
+        return sorted({**self._stored(), own.address: own}.values(), key=lambda one: one.address)
+
+    def server(self, raft_address: str) -> ServerRecord | None:
+        own = self._own()
+        return own if raft_address == own.address else self._stored().get(raft_address)
+
+    def leader(self) -> ServerRecord | None:
+        """The leader, where both it and its record are known."""
+        address = self._state.leader_address
+        return self.server(address) if address else None
+
+    def rpc_addresses(self) -> list[str]:
+        return [one.rpc_address for one in self.servers() if one.rpc_address]
+
+    async def wait_for_leader(
+        self, timeout_s: float, other_than: str | None = None
+    ) -> ServerRecord | None:
+        """The leader's record as soon as there is one (whose raft address is not `other_than`);
+        None if there is none in time."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            leader = self.leader()
+            if leader is not None and leader.address != other_than:
+                return leader
+            left_s = deadline_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return None
+            known = self._state.leader_address
+            wait_s = _LOOK_AGAIN_S if known not in (None, other_than) else left_s
+            await self._state.leader_change(known, min(wait_s, left_s))
+
+    def translated(self, error: NotLeaderError) -> NotLeaderError:
+        """For callers of RPC and HTTP: they are told the leader's RPC address, never raft's."""
+        if not error.leader:
+            return error
+        leader = self.server(error.leader)
+        rpc_address = leader.rpc_address if leader else ""
+        text = str(error).replace(error.leader, rpc_address or "again later")
+        return NotLeaderError(text, rpc_address or None)
+
+    def _stored(self) -> dict[str, ServerRecord]:
+        index = self._state.store.watch.index(_TABLES)
+        if index != self._index:
+            with self._state.store.snapshot() as snapshot:
+                self._records = {one.address: one for one in snapshot.servers()}
+            self._index = index
+        return self._records
