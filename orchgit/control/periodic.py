@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-import msgspec
-
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.job_evals import evaluation_of
 from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launch_ns, overlaps
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
 from orchgit.ids import IdSource
+from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.model.job import Job, JobStatus
+from orchgit.model.job import Job
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
@@ -126,7 +125,7 @@ class PeriodicDispatcher:
     async def _register(self, parent: Job, due_ns: int) -> None:
         """The child first, then the launch: repeated after a crash, the child is known already."""
         now_ns = self._clock.now_ns()
-        child = launched_child(parent, due_ns, now_ns)
+        child = child_of(parent, launched_id(parent, due_ns), now_ns)
         evaluation = evaluation_of(child, EvalTrigger.PERIODIC_JOB, self._ids, now_ns)
         upsert = JobUpsert(job=child, expected_modify_index=0)
         await self._state.propose(RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation))
@@ -138,27 +137,6 @@ class PeriodicDispatcher:
                 launch_time_ns=due_ns,
             )
         )
-
-
-def launched_child(parent: Job, due_ns: int, now_ns: int) -> Job:
-    """A job of its own that runs what the parent describes, once."""
-    child_id = f"{parent.id}/periodic-{due_ns // SECOND_NS}"
-    return msgspec.structs.replace(
-        parent,
-        id=child_id,
-        name=child_id,
-        parent_id=parent.id,
-        periodic=None,
-        status=JobStatus.PENDING,
-        status_description="",
-        stable=False,
-        version=0,
-        version_tag=None,
-        submit_time_ns=now_ns,
-        create_index=0,
-        modify_index=0,
-        job_modify_index=0,
-    )
 
 
 def _split(key: str) -> JobKey:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.admission import MAX_PAYLOAD_BYTES
-from orchgit.services.child_jobs import child_of, dispatched_id
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.world import World
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from orchgit.errors import RefusedError
+from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
-from orchgit.services.child_jobs import child_of, launched_id
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.register_job import Registered
 from orchgit.services.world import World

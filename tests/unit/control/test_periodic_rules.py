@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orchgit.control.periodic import launched_child
 from orchgit.control.periodic_rules import missed_launch, next_launch_ns, overlaps
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import ns_of_datetime
+from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.job import JobOrigin, JobStatus, PeriodicConfig
 from tests.support.factories import NOW_NS, make_batch_job
 
@@ -84,7 +84,7 @@ def test_a_child_runs_what_its_parent_describes_and_is_found_by_its_time() -> No
     parent = make_batch_job(
         id="report", periodic=PeriodicConfig(spec="@daily"), version=4, origin=origin
     )
-    child = launched_child(parent, ns(2027, 3, 1), NOW_NS)
+    child = child_of(parent, launched_id(parent, ns(2027, 3, 1)), NOW_NS)
     assert child.id == f"report/periodic-{ns(2027, 3, 1) // 10**9}"
     assert (child.parent_id, child.periodic, child.version) == ("report", None, 0)
     assert child.task_groups == parent.task_groups
