@@ -30,6 +30,8 @@ class ApiShape:
     empty: dict[str, Any] = field(default_factory=dict)
     scalars: dict[str, tuple[type, str]] = field(default_factory=dict)
     fields: dict[str, tuple[str, str, ApiShape | None]] = field(default_factory=dict)
+    nested: dict[str, tuple[str, ApiShape]] = field(default_factory=dict)
+    """The proper names of what has a shape of its own, and how it nests."""
 
 
 @cache
@@ -53,6 +55,9 @@ def _fill(shape: ApiShape, table: BlockTable) -> None:
             shape.fields[block.key.lower()] = (block.key, block.how, inside)
     if table.name == "task":
         shape.fields["identity"] = ("Identity", "one", shape_of("identity"))
+    for key, how, inside in shape.fields.values():
+        if inside is not None:
+            shape.nested[key] = (how, inside)
 
 
 def complete(spec: Any, shape: ApiShape, path: str = "Job", depth: int = 0) -> dict[str, Any]:
@@ -73,6 +78,23 @@ def complete(spec: Any, shape: ApiShape, path: str = "Job", depth: int = 0) -> d
             result[key] = _checked(value, shape.scalars.get(key), path, key)
         else:
             result[key] = _nested(value, how, inside, f"{path}.{key}", depth + 1)
+    return result
+
+
+def copied(spec: dict[str, Any], shape: ApiShape) -> dict[str, Any]:
+    """A new tree of one that is complete, as the parser makes it: its objects are new, its values
+    and what has no shape of its own are shared."""
+    result = spec.copy()
+    for key, (how, inside) in shape.nested.items():
+        value = result.get(key)
+        if not value:
+            continue
+        if how == "one":
+            result[key] = copied(value, inside)
+        elif how == "many":
+            result[key] = [copied(item, inside) for item in value]
+        else:
+            result[key] = {name: copied(item, inside) for name, item in value.items()}
     return result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobspec.api_shape import complete, shape_of
+from jobspec.api_shape import complete, copied, shape_of
 from jobspec.defaults import default_weights, fill
 from jobspec.service_defaults import canonicalize_service
 from jobspec.task_defaults import canonicalize_task
@@ -108,7 +108,11 @@ _DISCONNECT: Spec = {"Replace": True, "Reconcile": "best_score"}
 
 def canonicalize(spec: dict[str, Any]) -> dict[str, Any]:
     """A new tree with the API's defaults applied; raises InvalidInputError for what is no job."""
-    job = fill(complete(spec, shape_of("job")), _JOB)
+    return _with_defaults(complete(spec, shape_of("job")))
+
+
+def _with_defaults(job: Spec) -> Spec:
+    fill(job, _JOB)
     if job["Name"] is None or job["Name"] == "":
         job["Name"] = job["ID"]
     if job["Periodic"] is not None:
@@ -129,6 +133,11 @@ def canonicalize(spec: dict[str, Any]) -> dict[str, Any]:
 def to_job(spec: dict[str, Any]) -> Job:
     """The typed job of any API-shaped tree; raises InvalidInputError naming the path of a fault."""
     return typed_job(canonicalize(spec))
+
+
+def parsed_job(spec: dict[str, Any]) -> Job:
+    """`to_job` of what `parse_job` made, which is complete and of the right types already."""
+    return typed_job(_with_defaults(copied(spec, shape_of("job"))))
 
 
 def _multiregion(multiregion: Spec) -> None:

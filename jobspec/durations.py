@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _UNITS_NS = {
     "ns": 1,
@@ -23,6 +24,7 @@ class DurationError(ValueError):
     """The text is not a duration; the message says why."""
 
 
+@lru_cache(1024)
 def parse_ns(text: str) -> int:
     """Nanoseconds of "1h30m"; raises DurationError."""
     body = text[1:] if text[:1] in ("-", "+") else text
@@ -47,6 +49,7 @@ def parse_ns(text: str) -> int:
     return -int(total) if text[0] == "-" else int(total)
 
 
+@lru_cache(1024)
 def to_text(value_ns: int) -> str:
     """Nanoseconds as Go prints them: 1h30m0s, 1.5s, 300ms, 0s."""
     if value_ns == 0:

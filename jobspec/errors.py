@@ -6,11 +6,14 @@ shown. A column counts what a reader sees as one character, as HCL does.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from jobspec.graphemes import grapheme_count
 from orchgit.errors import JobFileError
+
+_NEWLINE = re.compile(r"\n")
 
 
 class SourceText:
@@ -45,12 +48,7 @@ class SourceText:
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:
-            starts = [0]
-            at = self.text.find("\n")
-            while at >= 0:
-                starts.append(at + 1)
-                at = self.text.find("\n", at + 1)
-            self._line_starts = starts
+            self._line_starts = [0, *[m.end() for m in _NEWLINE.finditer(self.text)]]
         return self._line_starts
 
 

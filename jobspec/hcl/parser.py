@@ -8,6 +8,7 @@ from jobspec.hcl.lexer import MAX_DEPTH, tokenize, tokenize_template
 from jobspec.hcl.tree import Attribute, Block, Body, Label, Node
 
 MAX_SYNTAX_PROBLEMS = 10
+_PLAIN = ("str", "num")
 
 
 def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
@@ -20,7 +21,7 @@ def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
         return Body(0)
     for character in bad:
         diagnostics.add(character)
-    if any(kind == "qnl" for kind, _, _ in tokens):
+    if bad and any(kind == "qnl" for kind, _, _ in tokens):
         return Body(0)
     parser = _BodyParser(text, tokens)
     parser.diagnostics = diagnostics
@@ -138,7 +139,7 @@ class _BodyParser(ExpressionParser):
 
     def attribute(self, body: Body, start: int, end: int) -> None:
         name = self.text[start:end]
-        expr = self.expression()
+        expr = self.plain_literal() or self.expression()
         before = body.attributes.get(name)
         if before is not None:
             line, column = self.diagnostics.source.position(before.start)
@@ -150,6 +151,13 @@ class _BodyParser(ExpressionParser):
             )
             return
         body.attributes[name] = Attribute(name, expr, start, end)
+
+    def plain_literal(self) -> Node | None:
+        """A string, number or bool alone on its line, as most are: read without all the steps."""
+        tokens, at = self.tokens, self.at
+        if tokens[at][0] not in _PLAIN or tokens[at + 1][0] != "nl":
+            return None
+        return self.term()
 
     def block(self, body: Body, start: int, type_end: int) -> None:
         labels: list[Label] = []

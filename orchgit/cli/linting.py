@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobspec.canonicalize import canonicalize, to_job
+from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors, Problem, SourceText
 from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job
@@ -135,7 +135,7 @@ def _of_problem(path: str, problem: Problem) -> Finding:
 
 def _rules(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding]:
     try:
-        result = validate_job(to_job(canonicalize(parsed.spec)))
+        result = validate_job(parsed_job(parsed.spec))
     except InvalidInputError as error:
         yield _at(path, "rule", ERROR, str(error), parsed, (), source)
         return

@@ -120,6 +120,15 @@ def _upsert(key: JobKey, wanted: DesiredJob, known: Registered | None) -> Action
     return Action(JobAction.UPDATE, key, scaled, known)
 
 
+def stands(source: str, wanted: DesiredJob, known: Registered | None) -> bool:
+    """Whether the job is registered by this source exactly as wanted; `wanted` is completed."""
+    return (
+        known is not None
+        and known.source == source
+        and same_spec(known.job, with_scaled_counts(wanted.job, known.job))
+    )
+
+
 def with_scaled_counts(wanted: Job, known: Job) -> Job:
     """A group with a scaling policy keeps the count it was scaled to, within the policy's bounds:
     the file gives only the first count."""

@@ -14,14 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
-from orchgit.gitops.actions import Action, Actions, Registered, plan_actions
+from orchgit.gitops.actions import Action, Actions, Registered, plan_actions, stands
 from orchgit.gitops.discovery import DesiredJob, Discovery, JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
-from orchgit.services.admission import admit
+from orchgit.services.admission import admit, cluster_facts, completed
 from orchgit.state.snapshot import Snapshot
 
 
@@ -73,16 +73,21 @@ def plan_commit(
     settled: Mapping[JobKey, Settled] | None = None,
 ) -> CommitPlan:
     """`settled` are the jobs of the applied commit as they were registered: one that the commit
-    still wants, and that nobody changed since, needs no further look."""
+    still wants, and that nobody changed since, needs no further look. Of the others only those
+    that are not registered exactly so, as after a restart nearly all are, go through admission."""
     indexes = snapshot.job_modify_indexes_by_source(source.name)
-    managed = set(indexes)
     steady = _steady(discovery.jobs, settled or {}, indexes)
-    changed = {key: job for key, job in discovery.jobs.items() if key not in steady}
+    unsure = {key: job for key, job in discovery.jobs.items() if key not in steady}
+    registered = _registered(snapshot, source.name, (set(indexes) - steady) | set(unsure), unsure)
+    steady |= {
+        key
+        for key, job in unsure.items()
+        if stands(source.name, _completed(job), registered.get(key))
+    }
+    changed = {key: job for key, job in unsure.items() if key not in steady}
     admitted, problems, warnings = _admit_all(changed, snapshot)
-    registered = _registered(snapshot, (managed - steady) | set(changed))
-    actions = plan_actions(
-        source.name, admitted, registered, source.prune, may_delete, sorted(steady)
-    )
+    others = {key: known for key, known in registered.items() if key not in steady}
+    actions = plan_actions(source.name, admitted, others, source.prune, may_delete, sorted(steady))
     found = (*discovery.problems, *problems, *actions.problems)
     return CommitPlan(source, actions, found, tuple(warnings))
 
@@ -116,16 +121,21 @@ def _steady(
     }
 
 
+def _completed(wanted: DesiredJob) -> DesiredJob:
+    return with_fields(wanted, job=completed(wanted.job))
+
+
 def _admit_all(
     desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot
 ) -> tuple[dict[JobKey, DesiredJob], list[str], list[str]]:
     admitted: dict[JobKey, DesiredJob] = {}
     problems: list[str] = []
     warnings: list[str] = []
+    facts = cluster_facts(snapshot)
     for key, wanted in desired.items():
         place = f"{wanted.path}:{wanted.line}:1"
         try:
-            result = admit(wanted.job, snapshot)
+            result = admit(wanted.job, snapshot, facts)
         except ValidationError as error:
             problems += [f"{place}: {problem}" for problem in error.problems or (str(error),)]
         except OrchgitError as error:
@@ -136,13 +146,24 @@ def _admit_all(
     return admitted, problems, warnings
 
 
-def _registered(snapshot: Snapshot, keys: Collection[JobKey]) -> dict[JobKey, Registered]:
+_READ_TOGETHER = 200
+"""From so many jobs on, reading all of a source in one go is cheaper than each by its key."""
+
+
+def _registered(
+    snapshot: Snapshot, source: str, keys: Collection[JobKey], wanted: Collection[JobKey]
+) -> dict[JobKey, Registered]:
+    """What is registered under the keys; who owns volume claims is asked of the unwanted only."""
+    known: dict[JobKey, Job] = {}
+    if len(keys) >= _READ_TOGETHER:
+        known = {(job.namespace, job.id): job for job in snapshot.current_jobs_by_source(source)}
     found: dict[JobKey, Registered] = {}
     for namespace, job_id in keys:
-        job = snapshot.job(namespace, job_id)
+        key = (namespace, job_id)
+        job = known.get(key) or snapshot.job(namespace, job_id)
         if job is not None:
-            claims = snapshot.volume_claims(namespace, job_id)
-            found[namespace, job_id] = Registered(job, bool(claims))
+            claims = key not in wanted and bool(snapshot.volume_claims(namespace, job_id))
+            found[key] = Registered(job, claims)
     return found
 
 

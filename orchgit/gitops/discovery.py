@@ -91,7 +91,7 @@ class _Outcome:
     """What it looked at in the tree, and what was there (see TreeFiles)."""
 
 
-class _Record(msgspec.Struct, array_like=True):
+class _Record(msgspec.Struct, array_like=True, gc=False):
     """A job that was found, as the store keeps it."""
 
     job: Job

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import jobspec
 import orchgit.model
-from jobspec.canonicalize import canonicalize, to_job
+from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
 from jobspec.positions import Positions
@@ -49,7 +49,7 @@ class JobspecParser:
             )
         except JobFileErrors as error:
             raise _named(error, path) from error
-        job = to_job(canonicalize(parsed.spec))
+        job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
         return ParsedFile(job, parsed.positions.locate(())[0])
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,17 +22,15 @@ _CHUNK = 500
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = OFF;
-CREATE TABLE IF NOT EXISTS outcomes (
-    key TEXT PRIMARY KEY, body BLOB NOT NULL, used INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS outcomes_by_use ON outcomes (used);
+CREATE TABLE IF NOT EXISTS records (id BLOB PRIMARY KEY, body BLOB NOT NULL, used INTEGER NOT NULL);
 """
 
 
 class ParseStore:
     """Bytes by key. Safe to use from several threads; no method raises for a broken file.
 
-    `max_bytes` is for all records together; the least recently used leave first.
+    `max_bytes` is for all records together; the least recently used leave first. Which were used
+    is noted when room is made and at the end: a read is not to wait for writes.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -42,6 +40,7 @@ class ParseStore:
         self._connection: sqlite3.Connection | None = None
         self._generation = 0
         self._bytes = 0
+        self._used: set[bytes] = set()
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The records there are for these keys, each as it was put."""
@@ -63,6 +62,10 @@ class ParseStore:
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
         with self._lock:
+            try:
+                self._touch()
+            except (sqlite3.Error, OSError) as error:
+                self._begin_anew(error)
             self._close()
 
     # -- under the lock ---------------------------------------------------------------------
@@ -74,31 +77,42 @@ class ParseStore:
         if not self._bytes:
             return {}
         found: dict[str, bytes] = {}
-        for at in range(0, len(keys), _CHUNK):
-            chunk = keys[at : at + _CHUNK]
-            marks = ",".join("?" * len(chunk))
-            rows = connection.execute(
-                f"SELECT key, body FROM outcomes WHERE key IN ({marks})",  # noqa: S608 - only marks
+        wanted = {_id(key): key for key in keys}
+        ids = list(wanted)
+        for at in range(0, len(ids), _CHUNK):
+            chunk = ids[at : at + _CHUNK]
+            for id_, body in connection.execute(
+                f"SELECT id, body FROM records WHERE id IN ({_marks(chunk)})",  # noqa: S608
                 chunk,
-            )
-            found.update((key, body[_DIGEST_BYTES:]) for key, body in rows if _is_whole(key, body))
-        self._touch(connection, found)
+            ):
+                content = _content(id_, body)
+                if content is not None:
+                    found[wanted[id_]] = content
+                    self._used.add(id_)
         return found
 
-    def _touch(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
-        with connection:
-            connection.executemany(
-                "UPDATE outcomes SET used = ? WHERE key = ? AND used < ?",
-                [(self._generation, key, self._generation) for key in keys],
-            )
+    def _touch(self) -> None:
+        used, self._used = list(self._used), set()
+        if not used or self._connection is None:
+            return
+        with self._connection as connection:
+            for at in range(0, len(used), _CHUNK):
+                chunk = used[at : at + _CHUNK]
+                connection.execute(
+                    f"UPDATE records SET used = {self._generation} "  # noqa: S608 - a number
+                    f"WHERE id IN ({_marks(chunk)})",
+                    chunk,
+                )
 
     def _put(self, records: Mapping[str, bytes]) -> None:
         connection = self._open()
-        rows = [(key, _digest(key, body) + body, self._generation) for key, body in records.items()]
+        pairs = [(_id(key), body) for key, body in records.items()]
+        rows = [(id_, _digest(id_, body) + body, self._generation) for id_, body in pairs]
         with connection:
-            connection.executemany("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", rows)
         self._bytes += sum(len(body) for _, body, _ in rows)
         if self._bytes > self._max_bytes:
+            self._touch()
             self._make_room(connection)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
@@ -108,15 +122,15 @@ class ParseStore:
         if self._bytes <= self._max_bytes:
             return
         leaving = []
-        for key, size in connection.execute(
-            "SELECT key, length(body) FROM outcomes ORDER BY used, key"
+        for id_, size in connection.execute(
+            "SELECT id, length(body) FROM records ORDER BY used, id"
         ):
             if excess <= 0:
                 break
-            leaving.append((key,))
+            leaving.append((id_,))
             excess -= size
         with connection:
-            connection.executemany("DELETE FROM outcomes WHERE key = ?", leaving)
+            connection.executemany("DELETE FROM records WHERE id = ?", leaving)
         self._bytes = _total_bytes(connection)
 
     def _open(self) -> sqlite3.Connection:
@@ -126,7 +140,7 @@ class ParseStore:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
             self._connection = sqlite3.connect(self._path, check_same_thread=False)
             self._connection.executescript(_SCHEMA)
-            (last,) = self._connection.execute("SELECT max(used) FROM outcomes").fetchone()
+            (last,) = self._connection.execute("SELECT max(used) FROM records").fetchone()
             self._generation = (last or 0) + 1
             self._bytes = _total_bytes(self._connection)
         return self._connection
@@ -146,13 +160,28 @@ class ParseStore:
 
 
 def _total_bytes(connection: sqlite3.Connection) -> int:
-    (total,) = connection.execute("SELECT sum(length(body)) FROM outcomes").fetchone()
+    (total,) = connection.execute("SELECT sum(length(body)) FROM records").fetchone()
     return int(total or 0)
 
 
-def _digest(key: str, body: bytes) -> bytes:
-    return hashlib.blake2b(key.encode() + b"\0" + body, digest_size=_DIGEST_BYTES).digest()
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
 
 
-def _is_whole(key: str, body: object) -> bool:
-    return isinstance(body, bytes) and body[:_DIGEST_BYTES] == _digest(key, body[_DIGEST_BYTES:])
+def _id(key: str) -> bytes:
+    """Keys are long; a short digest finds their record, and the record's own digest confirms it."""
+    return hashlib.sha256(key.encode()).digest()[:_DIGEST_BYTES]
+
+
+def _digest(id_: bytes, body: bytes) -> bytes:
+    digest = hashlib.sha256(id_)
+    digest.update(body)
+    return digest.digest()[:_DIGEST_BYTES]
+
+
+def _content(id_: bytes, record: object) -> bytes | None:
+    """What was put under this id; None for a record that is damaged, or another's."""
+    if not isinstance(record, bytes):
+        return None
+    body = record[_DIGEST_BYTES:]
+    return body if record.startswith(_digest(id_, body)) else None

@@ -38,8 +38,12 @@ def nomad_name(field: str) -> str:
     return "".join(_ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in parts)
 
 
-class Model(msgspec.Struct, rename=nomad_name):
-    """Base of every struct that is stored, replicated or sent."""
+class Model(msgspec.Struct, rename=nomad_name, gc=False):
+    """Base of every struct that is stored, replicated or sent.
+
+    They are trees of plain data, never part of a cycle, so the garbage collector need not look at
+    them: with ten thousand jobs in memory that is half the time of reading them.
+    """
 
 
 NS_PER_S = 1_000_000_000

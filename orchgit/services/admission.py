@@ -29,13 +29,22 @@ class Admitted:
     warnings: Sequence[str]
 
 
-def admit(job: Job, snapshot: Snapshot) -> Admitted:
-    """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
+def completed(job: Job) -> Job:
+    """The job as it would be stored, whether or not it may be."""
     for _, mutate in MUTATORS:
         job = mutate(job)
+    return job
+
+
+def admit(job: Job, snapshot: Snapshot, facts: ClusterFacts | None = None) -> Admitted:
+    """Run every step. Raises ValidationError with all problems, RefusedError from a guard.
+
+    Who admits many jobs against one snapshot reads its `facts` once.
+    """
+    job = completed(job)
     for _, guard in GUARDS:
         guard(job, snapshot)
-    specification = validate_job(job, _cluster_facts(snapshot))
+    specification = validate_job(job, facts or cluster_facts(snapshot))
     local = [problem for _, validate in VALIDATORS for problem in validate(job, snapshot)]
     problems = [*specification.problems, *local]
     if problems:
@@ -44,7 +53,8 @@ def admit(job: Job, snapshot: Snapshot) -> Admitted:
     return Admitted(job, tuple(specification.warnings))
 
 
-def _cluster_facts(snapshot: Snapshot) -> ClusterFacts:
+def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
+    """What the rules need to know of the cluster."""
     return ClusterFacts(
         namespaces=frozenset(each.name for each in snapshot.namespaces()),
         node_pools=frozenset(each.name for each in snapshot.node_pools()),

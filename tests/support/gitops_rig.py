@@ -131,6 +131,7 @@ async def served(gitops: Gitops) -> AsyncIterator[str]:
     """The routes over real HTTP; yields the base URL."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # whoever connects before the server runs waits, and is not refused
     app = Starlette(routes=gitops.routes)
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)

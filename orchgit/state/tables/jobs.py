@@ -73,6 +73,11 @@ class JobReads(Reads):
             ORDER BY namespace, id"""
         return cast(list[tuple[str, str]], self._rows(sql, (source,)))
 
+    def current_jobs_by_source(self, source: str) -> list[Job]:
+        """The same jobs whole, in no order."""
+        sql = f"{_CURRENT} WHERE j.source = ? AND j.source != '' AND j.stop = 0"
+        return [_job(row) for row in self._rows(sql, (source,))]
+
     def job_modify_indexes_by_source(self, source: str) -> dict[tuple[str, str], int]:
         """The same jobs with their JobModifyIndex: tells at one look which of them changed."""
         sql = """SELECT namespace, id, job_modify_index FROM jobs

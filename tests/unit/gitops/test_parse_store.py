@@ -109,14 +109,14 @@ def test_damage_costs_a_parse_and_nothing_else(tmp_path: Path, damage: str) -> N
     path = server.path
     with sqlite3.connect(path) as connection:
         if damage == "flipped":
-            rows = connection.execute("SELECT key, body FROM outcomes").fetchall()
+            rows = connection.execute("SELECT id, body FROM records").fetchall()
             changed = [(b[:-40] + bytes([b[-40] ^ 1]) + b[-39:], k) for k, b in rows]
-            connection.executemany("UPDATE outcomes SET body = ? WHERE key = ?", changed)
+            connection.executemany("UPDATE records SET body = ? WHERE id = ?", changed)
         if damage == "swapped":
-            rows = connection.execute("SELECT key, body FROM outcomes").fetchall()
+            rows = connection.execute("SELECT id, body FROM records").fetchall()
             bodies = [body for _, body in rows[1:] + rows[:1]]
             pairs = [(body, key) for body, (key, _) in zip(bodies, rows, strict=True)]
-            connection.executemany("UPDATE outcomes SET body = ? WHERE key = ?", pairs)
+            connection.executemany("UPDATE records SET body = ? WHERE id = ?", pairs)
     connection.close()
     content = path.read_bytes()
     if damage == "garbage":
