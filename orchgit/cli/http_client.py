@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import httpx
@@ -103,6 +103,33 @@ class ApiClient:
                 yield from response.iter_text()
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
+
+    def download(self, path: str, file: IO[bytes], /, **params: Any) -> httpx.Headers:
+        """The body into `file`, as it comes; returns the answer's headers."""
+        try:
+            with self._http.stream("GET", path, params=self._merged(params)) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise self._refusal(response)
+                for data in response.iter_raw():
+                    file.write(data)
+                return response.headers
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def upload(self, path: str, content: Iterator[bytes], size: int, /, **params: Any) -> None:
+        """`content` as the body of a PUT, sent as it is read."""
+        try:
+            response = self._http.request(
+                *("PUT", path),
+                params=self._merged(params),
+                content=content,
+                headers={"Content-Length": str(size)},
+            )
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        if response.status_code >= 400:
+            raise self._refusal(response)
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """The one object of a list whose id begins with `prefix`; errors name the candidates."""

@@ -51,6 +51,8 @@ class Outcome:
     elects: bool = False
     replaced: bool = False
     """The whole state is another one: `changes` names every table, but no keys."""
+    offset: int = 0
+    """Index of the state minus index of the log."""
 
 
 class Applier:
@@ -127,9 +129,9 @@ class Applier:
         return batch
 
     def _install(self, snapshot: Installed) -> Outcome:
-        return Outcome(
-            *(snapshot.index, self._store.replace_by(snapshot.path), Effects()), replaced=True
-        )
+        changes = self._store.replace_by(snapshot.path)
+        index, log_index = self._store.position()
+        return Outcome(index, changes, Effects(), replaced=True, offset=index - log_index)
 
     def _apply(self, batch: Sequence[Committed]) -> Outcome:
         txn = self._store.begin()
@@ -139,11 +141,16 @@ class Applier:
             for entry in batch:
                 result: object = None
                 if entry.payload is not None:
-                    result = apply_entry(txn, entry.index, entry.payload, effects)
-                answers.extend((proposal, entry.index, result) for proposal in entry.proposals)
-            changes = txn.commit(batch[-1].index)
+                    result = apply_entry(txn, entry.index + txn.offset, entry.payload, effects)
+                index = entry.index + txn.offset
+                answers.extend((proposal, index, result) for proposal in entry.proposals)
+            changes = txn.commit(batch[-1].index + txn.offset)
         except BaseException:
             txn.rollback()
             raise
-        elects = any(entry.elects for entry in batch)
-        return Outcome(batch[-1].index, changes, effects, answers, elects)
+        return Outcome(
+            *(batch[-1].index + txn.offset, changes, effects, answers),
+            elects=any(entry.elects for entry in batch),
+            replaced=effects.restored,
+            offset=txn.offset,
+        )

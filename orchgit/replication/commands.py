@@ -356,6 +356,31 @@ class SetClusterKeyCheck(Entry, tag="set-cluster-key-check", kw_only=True):
     check: str
 
 
+class BeginRestore(Entry, tag="begin-restore", kw_only=True):
+    """A snapshot will be sent in; another one that was begun is forgotten."""
+
+    restore_id: str
+
+
+class AddRestoreChunk(Entry, tag="add-restore-chunk", kw_only=True):
+    """The next piece of the archive."""
+
+    restore_id: str
+    seq: int
+    data: bytes
+
+
+class CommitRestore(Entry, tag="commit-restore", kw_only=True):
+    """The archive is complete: it takes the place of the state, if it is whole."""
+
+    restore_id: str
+    sha256: str
+
+
+class AbortRestore(Entry, tag="abort-restore", kw_only=True):
+    restore_id: str
+
+
 Command = (
     Noop
     | SetClusterId
@@ -402,6 +427,10 @@ Command = (
     | PutServer
     | DeleteServer
     | SetClusterKeyCheck
+    | BeginRestore
+    | AddRestoreChunk
+    | CommitRestore
+    | AbortRestore
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

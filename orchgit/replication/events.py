@@ -56,6 +56,8 @@ class Effects:
     notes: list[EventNote | AllocNotes] = field(default_factory=list)
     freed_nodes: set[str] = field(default_factory=set)
     """Where an allocation ended for its agent, so that there is room."""
+    restored: bool = False
+    """The whole state is another one: a snapshot was restored."""
 
     def note(self, index: int, type_: str, subject: Topical) -> None:
         self.notes.append(EventNote(type_, index, subject))
@@ -68,6 +70,7 @@ class Effects:
         self.evaluations.extend(other.evaluations)
         self.notes.extend(other.notes)
         self.freed_nodes |= other.freed_nodes
+        self.restored = self.restored or other.restored
 
 
 @dataclass

@@ -18,10 +18,17 @@ class LeadershipFeed:
         self._changed = asyncio.Event()
         self._changed.set()
         self._closed = False
+        self._lost = False
 
     def tell(self, leads: bool) -> None:
         self._leads = leads
         self._changed.set()
+
+    def renew(self) -> None:
+        """Tell of a loss before what is the case is told again."""
+        if self._told:
+            self._lost = True
+            self._changed.set()
 
     def close(self) -> None:
         self._closed = True
@@ -32,6 +39,9 @@ class LeadershipFeed:
 
     async def __anext__(self) -> bool:
         while not self._closed:
+            if self._lost:
+                self._lost = self._told = False
+                return False
             if self._told != self._leads:
                 self._told = self._leads
                 return self._leads
@@ -90,6 +100,11 @@ class Leadership:
         (self._gained.set if leads else self._gained.clear)()
         for feed in self._feeds:
             feed.tell(leads)
+
+    def renew(self) -> None:
+        """What the leader keeps besides the state is void: its loops end and begin anew."""
+        for feed in self._feeds:
+            feed.renew()
 
     def close(self) -> None:
         self.set(False)

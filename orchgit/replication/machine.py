@@ -39,8 +39,8 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
     try:
         result = HANDLERS[type(command)](txn, command, own)
         txn.end_entry()
-    except (sqlite3.OperationalError, MemoryError):
-        raise
+    except (sqlite3.OperationalError, MemoryError, OSError):
+        raise  # of this machine, not of the entry: other servers may well have applied it
     except OrchgitError as error:
         txn.undo_entry()
         return error

@@ -124,6 +124,8 @@ class ReplicatedState:
         self._journal = Journal(self._config.data_dir / "raft", self._config.segment_bytes)
         self._files.prepare(self._journal.first_index)
         self.store = Store.open(self._files.store)
+        index, self._log_index = self.store.position()
+        self._offset = index - self._log_index
         self._snapshots = FileSnapshots(self._files.snapshot, self._journal)
         self._check_log_meets_store()
         self._applier = Applier(self.store, self._applied, self._failed, self._room)
@@ -135,7 +137,7 @@ class ReplicatedState:
             self._journal,
             self._snapshots,
             self._transport,
-            self.store.watch.applied_index,
+            self._log_index,
             self._applier.put,
             lambda: self._applier.has_room,
             self._role_changed,
@@ -176,7 +178,7 @@ class ReplicatedState:
                     await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
     def _check_log_meets_store(self) -> None:
-        applied = self.store.watch.applied_index
+        applied = self._log_index
         if self._journal.first_index > applied + 1 or self._journal.last_index < applied:
             raise InvariantError(
                 f"cannot start: the state in {self._files.store} is at index {applied}, but the "
@@ -286,8 +288,15 @@ class ReplicatedState:
             index = await asyncio.wait_for(found, timeout_s)
         if index is None:
             raise not_leader(self.leader_address)
-        await self.store.watch.wait_applied(index, timeout_s)
-        return index
+        return await self._applied_log(index, timeout_s)
+
+    async def _applied_log(self, log_index: int, timeout_s: float) -> int:
+        """Wait until that entry of the log is applied; the state's index of it."""
+        while True:
+            offset = self._offset
+            await self.store.watch.wait_applied(log_index + offset, timeout_s)
+            if offset == self._offset:
+                return log_index + offset
 
     def _settler(self, future: asyncio.Future[T]) -> Callable[[T], None]:
         """Sets a result from another thread."""
@@ -363,6 +372,7 @@ class ReplicatedState:
 
     def _publish(self, outcome: Outcome) -> None:
         """The order matters: who is woken by an answer finds the store's readers up to date."""
+        self._offset = outcome.offset
         if outcome.replaced:
             self.store.publish_replaced(outcome.changes, outcome.index)
         else:
@@ -372,6 +382,8 @@ class ReplicatedState:
         )
         if outcome.elects and self._node.is_raft_leader:
             self.leadership.set(True)
+        if outcome.effects.restored:
+            self.leadership.renew()
         for proposal, index, result in outcome.answers:
             proposal.answer(index, result)
 

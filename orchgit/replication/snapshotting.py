@@ -13,14 +13,14 @@ _PAGES = 1000
 
 
 def write_snapshot(store: Store, path: Path) -> int:
-    """Replace `path` by the store as it is now; returns the applied index in it.
+    """Replace `path` by the store as it is now; returns the index of the log's last entry in it.
 
     Runs on a thread of its own; writers and readers go on. When it returns the file is durable.
     """
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     with store.snapshot() as snapshot:
-        index = snapshot.index
+        index = snapshot.log_index()
         target = sqlite3.connect(fresh)
         try:
             target.execute("PRAGMA synchronous = OFF")
@@ -43,13 +43,13 @@ def _sync_file(path: Path) -> None:
 
 
 def snapshot_index(path: Path) -> int:
-    """The applied index of a snapshot (or a store); 0 if there is none."""
+    """The log's last entry that a snapshot (or a store) has applied; 0 if there is none."""
     if not path.exists():
         return 0
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        sql = "SELECT value FROM meta WHERE key = 'applied_index'"
-        row = connection.execute(sql).fetchone()
-        return int(row[0]) if row else 0
+        sql = "SELECT key, value FROM meta WHERE key IN ('applied_index', 'index_offset')"
+        meta = dict(connection.execute(sql).fetchall())
+        return int(meta.get("applied_index", 0)) - int(meta.get("index_offset", 0))
     finally:
         connection.close()

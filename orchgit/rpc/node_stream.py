@@ -193,8 +193,10 @@ class NodeStream:
         watched = [target("allocations_by_node", self.node_id)]
         sent_index = 0
         sent_ids: list[str] = []
+        restored_index: int | None = None
         while True:
             with self._store.snapshot() as snapshot:
+                restored_index = self._same_state(snapshot, restored_index)
                 changed = self._changed(snapshot, sent_index)
                 wanted = snapshot.allocation_ids_by_node(self.node_id)
                 index = snapshot.index
@@ -202,6 +204,16 @@ class NodeStream:
                 await self._frames.put(AllocSet(index=index, changed=changed, wanted=wanted))
             sent_index, sent_ids = index, wanted
             await self._store.watch.wait(watched, index, WATCH_TIMEOUT_S)
+
+    def _same_state(self, snapshot: Snapshot, known: int | None) -> int:
+        """After a restore nothing that was said before counts."""
+        restored_index = snapshot.restored_index()
+        if known not in (None, restored_index):
+            raise UnavailableError(
+                f"cannot go on with node {self.node_id}: the servers' state was restored from a "
+                "snapshot; connect again and report everything"
+            )
+        return restored_index
 
     def _changed(self, snapshot: Snapshot, index: int) -> list[AllocDelivery]:
         """With their jobs; at first all that may still have something to run."""

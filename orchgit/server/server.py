@@ -30,6 +30,7 @@ from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
 from orchgit.server.records import RecordKeeper, own_record
 from orchgit.services.cluster_key import read_or_make_cluster_key
+from orchgit.services.cluster_snapshots import remove_leftovers
 from orchgit.services.dry_run import DryRun
 from orchgit.services.keyring import Keyring
 from orchgit.services.server_directory import ServerDirectory
@@ -120,6 +121,7 @@ class Server:
         self.http.bind()
         config = self.config
         self.facts.bound(http=advertised("http", self.http.address, config.http_advertise))
+        remove_leftovers(self.config.server_dir / "state")
         await self.state.start()
         await self._start_rpc()
         keeper = RecordKeeper(self.state, self.facts.record)

@@ -54,6 +54,14 @@ class Keyring:
         self._open.pop(key_id, None)
         return applied.index
 
+    def opens(self, key: RootKey) -> bool:
+        """Whether this server's cluster key wrapped it."""
+        try:
+            self._wrapping.unseal(key.key_id, key.wrapped)
+        except SealError:
+            return False
+        return True
+
     def seal(self, key: RootKey, owner: str, plain: bytes) -> bytes:
         return self._opened(key).seal(owner, plain)
 

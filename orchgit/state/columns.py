@@ -53,6 +53,7 @@ class ClusterColumns:
         self._free_rows: list[int] = []
         self._ports: dict[int, dict[str, set[int]]] = {}
         self._index = 0
+        self._restored_index = 0
 
     # --- what the scheduler reads ---------------------------------------------------------
 
@@ -164,12 +165,15 @@ class ClusterColumns:
     # --- refresh --------------------------------------------------------------------------
 
     def refresh(self, snapshot: StateReads) -> None:
-        """Bring everything to the snapshot's index; an earlier one than the last starts anew."""
+        """Bring everything to the snapshot's index; an earlier one than the last starts anew, and
+        so does a state that was restored."""
         index = snapshot.applied_index()
         if index == self._index:
             return
-        if index < self._index:
+        restored_index = snapshot.restored_index()
+        if index < self._index or restored_index != self._restored_index:
             self.__init__()  # type: ignore[misc]
+        self._restored_index = restored_index
         if len(self.memo) > _MEMO_LIMIT:
             self.memo.clear()
         known = self._index

@@ -148,7 +148,12 @@ CREATE TABLE servers (
     create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS)
+_RESTORING = """
+-- A snapshot on its way in, piece by piece, until it takes the place of the rest.
+CREATE TABLE restore_chunks (seq INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING)
 
 TABLES = (
     "jobs",

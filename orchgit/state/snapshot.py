@@ -30,6 +30,24 @@ class MetaReads(Reads):
     def applied_index(self) -> int:
         return self._number("SELECT value FROM meta WHERE key = 'applied_index'")
 
+    def index_offset(self) -> int:
+        """By how much the state is ahead of the log since a snapshot was restored: its objects
+        bring their indexes with them, and none may be newer than the state."""
+        return self._number("SELECT value FROM meta WHERE key = 'index_offset'")
+
+    def log_index(self) -> int:
+        """The log's entry that was applied last."""
+        return self.applied_index() - self.index_offset()
+
+    def restored_index(self) -> int:
+        """When the whole state was last replaced by a restored snapshot; 0: never."""
+        return self._number("SELECT value FROM meta WHERE key = 'restored_index'")
+
+    def restore_in_progress(self) -> str | None:
+        """The id of the snapshot that is being sent in."""
+        row = self.connection.execute("SELECT value FROM meta WHERE key = 'restoring'").fetchone()
+        return str(row[0]) if row else None
+
     def table_index(self, *tables: str) -> int:
         """The newest index at which any of these tables changed; at least 1."""
         marks = ", ".join("?" * len(tables))

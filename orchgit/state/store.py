@@ -61,7 +61,7 @@ class Store:
         self.path = path
         self._writer = writer
         self._readers = _Readers(path)
-        reads = StateReads()
+        reads = self._reads = StateReads()
         reads.connection = writer
         indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
         self.watch = Watch(indexes, reads.applied_index())
@@ -74,6 +74,10 @@ class Store:
         schema.migrate(writer)
         _put_built_in(writer)
         return cls(path, writer)
+
+    def position(self) -> tuple[int, int]:
+        """(applied index of the state, the log's): for the applier's thread, and before it runs."""
+        return self._reads.applied_index(), self._reads.log_index()
 
     @staticmethod
     def open_reader(path: Path) -> StoreReader:

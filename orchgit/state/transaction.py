@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import StateReads
@@ -47,7 +48,10 @@ class WriteTxn(
         self.counted = defaultdict(lambda: defaultdict(int))
         self._committed = Changes()
         self._touched: dict[tuple[str, str], bool] = {}
+        self._attached: list[str] = []
         connection.execute("BEGIN IMMEDIATE")
+        self.offset = self.index_offset()
+        """Index of the state minus index of the log; a restored snapshot moves it."""
 
     def begin_entry(self, index: int, now_ns: int) -> None:
         self.index, self.now_ns = index, now_ns
@@ -82,6 +86,25 @@ class WriteTxn(
         """Leave nothing of the entry."""
         self.connection.execute("ROLLBACK TO entry")
         self.connection.execute("RELEASE entry")
+        self.offset = self.index_offset()
+
+    def attach(self, path: Path) -> str:
+        """The name under which another database can be read until the transaction ends."""
+        name = f"attached_{len(self._attached)}"
+        self.connection.execute(f"ATTACH DATABASE ? AS {name}", (str(path),))
+        self._attached.append(name)
+        return name
+
+    def move_index(self, index: int) -> None:
+        """The entry being applied, and with it the state, is at a later index than the log's."""
+        self.offset += index - self.index
+        self.index = index
+        self.set_meta("index_offset", self.offset)
+
+    def note_replaced(self, tables: Iterable[str]) -> None:
+        """Anything in these tables may be another now."""
+        for table in tables:
+            self.changes.note(self.index, table, ())
 
     def set_meta(self, key: str, value: str | int) -> None:
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
@@ -91,6 +114,7 @@ class WriteTxn(
         self.set_meta("applied_index", applied_index)
         self._put_table_indexes(self._committed.table_indexes().items())
         self.connection.execute("COMMIT")
+        self._detach()
         return self._committed
 
     def _put_table_indexes(self, indexes: Iterable[tuple[str, int]]) -> None:
@@ -100,3 +124,9 @@ class WriteTxn(
         """Give the whole transaction up."""
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+        self._detach()
+
+    def _detach(self) -> None:
+        for name in self._attached:
+            self.connection.execute(f"DETACH DATABASE {name}")
+        self._attached.clear()

@@ -29,11 +29,12 @@ def apply(store: Store, *commands: Command, effects: Effects | None = None) -> l
     """Apply commands to a store as the next log entries, without a log; raise what refuses one."""
     effects = effects if effects is not None else Effects()
     txn = store.begin()
-    index, results = txn.applied_index(), []
+    log_index, results = txn.log_index(), []
     for command in commands:
-        index += 1
+        log_index += 1
         command.now_ns = command.now_ns or NOW_NS
-        results.append(apply_entry(txn, index, encode(command), effects))
+        results.append(apply_entry(txn, log_index + txn.offset, encode(command), effects))
+    index = log_index + txn.offset
     store.publish(txn.commit(index), index)
     for result in results:
         if isinstance(result, Exception):

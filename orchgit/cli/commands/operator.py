@@ -1,4 +1,4 @@
-"""`orchgit operator`: scheduler configuration, metrics, root keys, raw requests."""
+"""`orchgit operator`: the cluster as a whole. Groups with a file of their own are added here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from orchgit.cli.commands.operator_snapshot import snapshot
 from orchgit.cli.http_client import ApiClient, quoted
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.output import ago, pairs, table
@@ -15,7 +16,10 @@ from orchgit.cli.output import formatted as print_formatted
 
 @click.group("operator")
 def operator() -> None:
-    """Scheduler configuration, metrics, root keys."""
+    """The cluster as a whole: backup, scheduler configuration, metrics, root keys."""
+
+
+operator.add_command(snapshot)
 
 
 @operator.group("scheduler")

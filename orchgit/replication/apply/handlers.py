@@ -14,6 +14,7 @@ from orchgit.replication.apply import (
     jobs,
     nodes,
     plans,
+    restoring,
     root_keys,
     servers,
     settings,
@@ -76,4 +77,8 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.PutServer: servers.put_server,
     commands.DeleteServer: servers.delete_server,
     commands.SetClusterKeyCheck: servers.set_cluster_key_check,
+    commands.BeginRestore: restoring.begin_restore,
+    commands.AddRestoreChunk: restoring.add_restore_chunk,
+    commands.CommitRestore: restoring.commit_restore,
+    commands.AbortRestore: restoring.abort_restore,
 }

@@ -1,0 +1,67 @@
+"""The whole state as one file: `GET` takes it, `PUT` puts it in the place of the present one."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from typing import IO
+
+from starlette.responses import Response, StreamingResponse
+
+from orchgit.api.call import Call
+from orchgit.api.errors import VARY
+from orchgit.api.routing import endpoint
+from orchgit.errors import NotLeaderError, TooLargeError, UnavailableError
+from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
+
+MAX_ARCHIVE_BYTES = 64 << 30
+_READ_BYTES = 256 << 10
+
+
+async def save(call: Call) -> Response:
+    saved = await save_snapshot(call.world, call.context.server.region, call.flag("stale"))
+    headers = {
+        **VARY,
+        "Digest": saved.digest,
+        "Content-Length": str(saved.size),
+        "X-Nomad-Index": str(saved.meta.index),
+        **call.contact_headers(),
+    }
+    return StreamingResponse(_content(saved.file), headers=headers, media_type="application/x-gzip")
+
+
+async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        while data := await asyncio.to_thread(file.read, _READ_BYTES):
+            yield data
+
+
+async def restore(call: Call) -> Response:
+    state = call.world.state
+    if not state.is_leader:
+        raise NotLeaderError("cannot restore here: this server does not lead", state.leader_address)
+    with tempfile.TemporaryFile(dir=state.store.path.parent) as file:
+        try:
+            await _receive(call, file)
+        except OSError as error:
+            raise UnavailableError(
+                f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
+            ) from error
+        file.seek(0)
+        restored = await restore_snapshot(
+            call.world, call.context.services.keyring, file, call.flag("force")
+        )
+    return call.empty(index=restored.index)
+
+
+async def _receive(call: Call, file: IO[bytes]) -> None:
+    size = 0
+    async for chunk in call.request.stream():
+        size += len(chunk)
+        if size > MAX_ARCHIVE_BYTES:
+            raise TooLargeError(f"cannot take the snapshot: it has more than {MAX_ARCHIVE_BYTES} B")
+        await asyncio.to_thread(file.write, chunk)
+
+
+ENDPOINTS = [endpoint("/v1/operator/snapshot", get=save, put=restore)]

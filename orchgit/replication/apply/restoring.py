@@ -1,0 +1,86 @@
+"""A snapshot that is restored: its pieces are entries like any other, and so is the exchange."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from pathlib import Path
+
+from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.replication.archive import read_archive
+from orchgit.replication.commands import (
+    AbortRestore,
+    AddRestoreChunk,
+    BeginRestore,
+    CommitRestore,
+)
+from orchgit.replication.events import Effects
+from orchgit.state import restoring, schema
+from orchgit.state.transaction import WriteTxn
+
+
+def begin_restore(txn: WriteTxn, command: BeginRestore, effects: Effects) -> None:
+    restoring.begin(txn, command.restore_id)
+
+
+def add_restore_chunk(txn: WriteTxn, command: AddRestoreChunk, effects: Effects) -> None:
+    _check_current(txn, command.restore_id)
+    if command.seq != restoring.chunk_count(txn):
+        raise ConflictError(
+            f"cannot restore: piece {command.seq} came, piece {restoring.chunk_count(txn)} was "
+            "expected; begin again"
+        )
+    restoring.add_chunk(txn, command.seq, command.data)
+
+
+def abort_restore(txn: WriteTxn, command: AbortRestore, effects: Effects) -> None:
+    if txn.restore_in_progress() == command.restore_id:
+        restoring.drop(txn)
+
+
+def commit_restore(txn: WriteTxn, command: CommitRestore, effects: Effects) -> None:
+    """Every server unpacks and checks the pieces that all of them hold, and comes to the same end.
+
+    A disk that fails meanwhile is no reason to refuse: it ends this server's applying (OSError).
+    """
+    _check_current(txn, command.restore_id)
+    directory = restoring.directory_of(txn)
+    archive, state = directory / "restoring.archive", directory / "restoring.db"
+    try:
+        _assemble(txn, command.sha256, archive)
+        with archive.open("rb") as file:
+            read_archive(file, state)
+        _bring_up_to_date(state)
+        restoring.replace_state(txn, state)
+        restoring.drop(txn)
+        effects.restored = True
+    finally:
+        for path in (archive, state):
+            path.unlink(missing_ok=True)
+
+
+def _assemble(txn: WriteTxn, sha256: str, archive: Path) -> None:
+    digest = hashlib.sha256()
+    with archive.open("wb") as out:
+        for data in restoring.chunks(txn):
+            digest.update(data)
+            out.write(data)
+    if digest.hexdigest() != sha256:
+        raise InvalidInputError("cannot restore: the pieces are not those of the snapshot")
+
+
+def _bring_up_to_date(state: Path) -> None:
+    """A snapshot of an older version becomes one of this."""
+    connection = sqlite3.connect(state, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")
+        schema.migrate(connection)
+    finally:
+        connection.close()
+
+
+def _check_current(txn: WriteTxn, restore_id: str) -> None:
+    if txn.restore_in_progress() != restore_id:
+        raise ConflictError(
+            "cannot restore: another restore has begun meanwhile; wait for it, then begin again"
+        )

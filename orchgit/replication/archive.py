@@ -1,0 +1,202 @@
+"""A snapshot of the whole state as one file: a gzipped tar whose every byte is checksummed.
+
+The members are named as in Nomad's archives, so that its tools can save and verify ours:
+`meta.json` (index, term, and under `Orchgit` what this program needs to know), `state.bin` (the
+store, a SQLite database), `SHA256SUMS` (of the other two).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import shutil
+import sqlite3
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from orchgit.errors import InvalidInputError
+from orchgit.state import schema
+
+FORMAT = 1
+_META, _STATE, _SUMS = "meta.json", "state.bin", "SHA256SUMS"
+_MEMBERS = frozenset((_META, _STATE, _SUMS))
+_COPY_BYTES = 1 << 20
+_SQLITE = b"SQLite format 3\0"
+_META_LIMIT_BYTES = 1 << 20
+
+
+class Origin(msgspec.Struct, rename="pascal"):
+    """Where a snapshot comes from. `format` and `schema_version` decide who can read it."""
+
+    format: int = FORMAT
+    schema_version: int = 0
+    build: str = ""
+    cluster_id: str = msgspec.field(default="", name="ClusterID")
+    region: str = ""
+    taken_ns: int = msgspec.field(default=0, name="TakenNS")
+
+
+class ArchiveMeta(msgspec.Struct, rename="pascal"):
+    """`size` is that of the state; `id` names term, index and time, as Raft's snapshots do."""
+
+    version: int = 1
+    id: str = msgspec.field(default="", name="ID")
+    index: int = 0
+    term: int = 0
+    size: int = 0
+    orchgit: Origin | None = None
+
+    @property
+    def origin(self) -> Origin:
+        assert self.orchgit is not None
+        return self.orchgit
+
+
+def write_archive(out: IO[bytes], meta: ArchiveMeta, state: Path) -> None:
+    """`meta.size` is set here."""
+    meta.size = state.stat().st_size
+    head = msgspec.json.encode(meta)
+    sums = f"{hashlib.sha256(head).hexdigest()}  {_META}\n{_sha256(state)}  {_STATE}\n".encode()
+    with (
+        gzip.GzipFile(fileobj=out, mode="wb", compresslevel=1, mtime=0, filename="") as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        _add(tar, _META, len(head), io.BytesIO(head))
+        with state.open("rb") as file:
+            _add(tar, _STATE, meta.size, file)
+        _add(tar, _SUMS, len(sums), io.BytesIO(sums))
+
+
+def _add(tar: tarfile.TarFile, name: str, size: int, content: IO[bytes]) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    tar.addfile(member, content)
+
+
+def read_archive(file: IO[bytes], state: Path) -> ArchiveMeta:
+    """Check every byte and unpack the state to `state`, which is left only if all is well.
+
+    Raises InvalidInputError, which says what is wrong: damage, another program's archive, or one
+    of a newer version of this program.
+    """
+    try:
+        with _translated():
+            meta = _unpacked(file, state)
+        _check_readable(meta)
+        _check_state(meta, state)
+    except BaseException:
+        state.unlink(missing_ok=True)
+        raise
+    return meta
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(str(error) or "it ends too early") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _damaged(f"its {_META} cannot be read") from error
+
+
+def _unpacked(file: IO[bytes], state: Path) -> ArchiveMeta:
+    found: dict[str, bytes] = {}
+    sums: dict[str, str] = {}
+    with gzip.GzipFile(fileobj=file, mode="rb") as packed:
+        with tarfile.open(fileobj=packed, mode="r|") as tar:
+            for member in tar:
+                if not member.isreg() or member.name in sums or member.name not in _MEMBERS:
+                    raise _damaged(f"{member.name!r} does not belong in it")
+                content = tar.extractfile(member)
+                assert content is not None
+                if member.name == _STATE:
+                    sums[_STATE] = _unpack_state(content, member.size, state)
+                    continue
+                data = found[member.name] = _limited(content, member)
+                sums[member.name] = hashlib.sha256(data).hexdigest()
+        while packed.read(_COPY_BYTES):  # to the end, where gzip has a checksum of its own
+            pass
+    if missing := _MEMBERS - set(sums):
+        raise _damaged(f"it lacks {', '.join(sorted(missing))}")
+    given = _parsed_sums(found[_SUMS])
+    if wrong := [name for name in (_META, _STATE) if given.get(name) != sums[name]]:
+        raise _damaged(f"the checksum of {', '.join(wrong)} does not match")
+    return msgspec.json.decode(found[_META], type=ArchiveMeta)
+
+
+def _limited(content: IO[bytes], member: tarfile.TarInfo) -> bytes:
+    if member.size > _META_LIMIT_BYTES:
+        raise _damaged(f"{member.name} is too large")
+    return content.read()
+
+
+def _unpack_state(content: IO[bytes], size: int, state: Path) -> str:
+    free = shutil.disk_usage(state.parent).free
+    if size > free:
+        raise InvalidInputError(
+            f"cannot unpack the snapshot: it needs {size} bytes and {state.parent} has {free} left"
+        )
+    digest = hashlib.sha256()
+    with state.open("wb") as out:
+        while data := content.read(_COPY_BYTES):
+            digest.update(data)
+            out.write(data)
+    return digest.hexdigest()
+
+
+def _parsed_sums(data: bytes) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in data.decode().splitlines()]
+    if any(len(parts) != 2 for parts in lines):
+        raise _damaged(f"its {_SUMS} cannot be read")
+    return {name: digest for digest, name in lines}
+
+
+def _check_readable(meta: ArchiveMeta) -> None:
+    if meta.orchgit is None:
+        raise InvalidInputError(
+            "cannot use the snapshot: it was made by another program (Nomad's have the same form); "
+            "move jobs from a Nomad cluster with `orchgit import`"
+        )
+    known = len(schema.MIGRATIONS)
+    if meta.origin.format > FORMAT or meta.origin.schema_version > known:
+        raise InvalidInputError(
+            f"cannot use the snapshot: orchgit {meta.origin.build} made it, which is newer (state "
+            f"version {meta.origin.schema_version}, this one reads up to {known}); upgrade first"
+        )
+
+
+def _check_state(meta: ArchiveMeta, state: Path) -> None:
+    """What was written is checked, not only what was received: a full or failing disk shows."""
+    with state.open("rb") as file:
+        magic = file.read(len(_SQLITE))
+    if magic != _SQLITE or state.stat().st_size != meta.size:
+        raise _damaged(f"its {_STATE} is no state of {meta.size} bytes")
+    connection = sqlite3.connect(f"file:{state}?mode=ro", uri=True)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise _damaged(f"its {_STATE}: {error}") from error
+    finally:
+        connection.close()
+    if answer != "ok" or version != meta.origin.schema_version:
+        raise _damaged(f"its {_STATE} is not what its {_META} says")
+
+
+def _damaged(what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"cannot use the snapshot: it is damaged or no snapshot at all ({what}); take another one"
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,70 @@
+"""A restored snapshot: kept as it comes in, piece by piece; then put in the place of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchgit.state import schema
+from orchgit.state.transaction import WriteTxn
+
+_OF_THIS_CLUSTER = frozenset(("meta", "table_indexes", "servers", "restore_chunks"))
+"""Tables whose rows stay: who the servers are is told by the servers that run now."""
+
+
+def directory_of(txn: WriteTxn) -> Path:
+    """Where the database lies, and where there is room for another one."""
+    (_, _, path) = txn.connection.execute("PRAGMA database_list").fetchone()
+    return Path(path).parent
+
+
+def begin(txn: WriteTxn, restore_id: str) -> None:
+    """What another attempt left behind goes."""
+    drop(txn)
+    txn.set_meta("restoring", restore_id)
+
+
+def drop(txn: WriteTxn) -> None:
+    txn.connection.execute("DELETE FROM restore_chunks")
+    txn.connection.execute("DELETE FROM meta WHERE key = 'restoring'")
+
+
+def chunk_count(txn: WriteTxn) -> int:
+    return int(txn.connection.execute("SELECT count(*) FROM restore_chunks").fetchone()[0])
+
+
+def add_chunk(txn: WriteTxn, seq: int, data: bytes) -> None:
+    txn.connection.execute("INSERT INTO restore_chunks VALUES (?, ?)", (seq, data))
+
+
+def chunks(txn: WriteTxn) -> Iterator[bytes]:
+    for (data,) in txn.connection.execute("SELECT data FROM restore_chunks ORDER BY seq"):
+        yield data
+
+
+def replace_state(txn: WriteTxn, path: Path) -> None:
+    """Become the state in the database at `path`, which has this version's schema.
+
+    The state's index becomes a later one than that of anything in it: clients that wait for a
+    change, and evaluations that wait for an index, find indexes that only ever grow.
+    """
+    restored = txn.attach(path)
+    sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name"
+    for (name,) in txn.connection.execute(sql).fetchall():
+        if name not in _OF_THIS_CLUSTER:
+            _replace_table(txn, name, restored)
+    meta = dict(txn.connection.execute(f"SELECT key, value FROM {restored}.meta").fetchall())  # noqa: S608
+    txn.move_index(max(txn.index, int(meta["applied_index"]) + 1))
+    txn.set_meta("restored_index", txn.index)
+    if "cluster_id" in meta:
+        txn.set_meta("cluster_id", meta["cluster_id"])
+    txn.note_replaced(name for name in schema.TABLES if name not in _OF_THIS_CLUSTER)
+
+
+def _replace_table(txn: WriteTxn, name: str, restored: str) -> None:
+    information = txn.connection.execute(f"PRAGMA main.table_info({name})").fetchall()
+    columns = ", ".join(row[1] for row in information)
+    txn.connection.execute(f"DELETE FROM main.{name}")  # noqa: S608 (a name of the schema)
+    txn.connection.execute(
+        f"INSERT INTO main.{name} ({columns}) SELECT {columns} FROM {restored}.{name}"  # noqa: S608
+    )

@@ -1,0 +1,177 @@
+"""The snapshot archive: what goes in comes out, and nothing that is not whole is taken."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchgit.errors import InvalidInputError
+from orchgit.replication.archive import ArchiveMeta, Origin, read_archive, write_archive
+from orchgit.state import schema
+from orchgit.state.store import Store
+
+VERSION = len(schema.MIGRATIONS)
+
+
+def make_state(directory: Path) -> Path:
+    Store.open(directory / "live.db").close()
+    copy, live = sqlite3.connect(directory / "copy.db"), sqlite3.connect(directory / "live.db")
+    live.backup(copy)
+    copy.execute("PRAGMA journal_mode = DELETE")
+    copy.close()
+    live.close()
+    return directory / "copy.db"
+
+
+def make_archive(directory: Path, **origin: object) -> bytes:
+    out = io.BytesIO()
+    fields = {"schema_version": VERSION, "build": "9.9", "cluster_id": "c", **origin}
+    meta = ArchiveMeta(id="2-7-1", index=7, term=2, orchgit=Origin(**fields))  # type: ignore[arg-type]
+    write_archive(out, meta, make_state(directory))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return make_archive(tmp_path_factory.mktemp("archive"))
+
+
+def refusal(data: bytes) -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        state = Path(directory) / "state.db"
+        with pytest.raises(InvalidInputError) as caught:
+            read_archive(io.BytesIO(data), state)
+        assert list(Path(directory).iterdir()) == [], "something was left"
+    return str(caught.value)
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+
+
+def packed(parts: dict[str, bytes], sums: bool = True) -> bytes:
+    """An archive of these members; with checksums that are right for them."""
+    if sums:
+        lines = [f"{hashlib.sha256(parts[n]).hexdigest()}  {n}\n" for n in parts if n[0] != "S"]
+        parts = {**parts, "SHA256SUMS": "".join(lines).encode()}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, content in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    data = make_archive(tmp_path)
+    state = tmp_path / "out.db"
+    meta = read_archive(io.BytesIO(data), state)
+    assert (meta.index, meta.term, meta.origin.cluster_id) == (7, 2, "c")
+    assert state.read_bytes() == (tmp_path / "copy.db").read_bytes()
+
+
+def test_its_form_is_that_of_nomad_s_snapshots(archive: bytes) -> None:
+    """Go's client checks the sums of a saved archive, and knows exactly these members."""
+    parts = members(archive)
+    assert list(parts) == ["meta.json", "state.bin", "SHA256SUMS"]
+    lines = dict(reversed(line.split("  ")) for line in parts["SHA256SUMS"].decode().splitlines())
+    assert lines == {n: hashlib.sha256(parts[n]).hexdigest() for n in ("meta.json", "state.bin")}
+    meta = json.loads(parts["meta.json"])
+    assert {"Version", "ID", "Index", "Term", "Size"} <= set(meta)
+
+
+@settings(max_examples=60)
+@given(cut=st.floats(0, 1, exclude_max=True))
+def test_an_archive_that_ends_too_early_is_refused(archive: bytes, cut: float) -> None:
+    assert "take another one" in refusal(archive[: int(len(archive) * cut)])
+
+
+@settings(max_examples=100)
+@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+def test_a_changed_byte_changes_nothing_or_is_refused(
+    archive: bytes, place: float, change: int
+) -> None:
+    """Some bytes of gzip's and tar's heads (times, the name of the system) say nothing."""
+    data = bytearray(archive)
+    data[int(len(data) * place)] ^= change
+    with tempfile.TemporaryDirectory() as directory:
+        state = Path(directory) / "state.db"
+        try:
+            read_archive(io.BytesIO(bytes(data)), state)
+        except InvalidInputError:
+            assert not state.exists()
+        else:
+            assert state.read_bytes() == members(archive)["state.bin"]
+
+
+def with_meta(**changes: object) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    def change(parts: dict[str, bytes]) -> dict[str, bytes]:
+        meta = {**json.loads(parts["meta.json"]), **changes}
+        return {**parts, "meta.json": json.dumps(meta).encode()}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda parts: {**parts, "state.bin": b"no state"}, "is no state of"),
+        (lambda parts: {**parts, "more": b""}, "'more' does not belong in it"),
+        (lambda parts: {n: parts[n] for n in ("meta.json",)}, "it lacks state.bin"),
+        (lambda parts: {**parts, "meta.json": b"{"}, "meta.json cannot be read"),
+        (lambda parts: {**parts, "meta.json": b"7"}, "meta.json cannot be read"),
+        (with_meta(Size=1), "is no state of 1 bytes"),
+        (with_meta(Orchgit=None), "another program"),
+        (with_meta(Orchgit={"Format": 2, "Build": "9.9"}), "orchgit 9.9 made it"),
+        (with_meta(Orchgit={"SchemaVersion": VERSION + 1, "Build": "9.9"}), "upgrade first"),
+        (with_meta(Orchgit={"SchemaVersion": VERSION - 1}), "not what its meta.json says"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    archive: bytes, change: Callable[[dict[str, bytes]], dict[str, bytes]], told: str
+) -> None:
+    parts = members(archive)
+    del parts["SHA256SUMS"]
+    assert told in refusal(packed(change(parts)))
+
+
+def test_checksums_are_compared(archive: bytes) -> None:
+    parts = members(archive)
+    state = bytearray(parts["state.bin"])
+    state[5000] ^= 1
+    assert "checksum of state.bin" in refusal(packed({**parts, "state.bin": bytes(state)}, False))
+
+
+def test_damage_under_right_checksums_is_found(archive: bytes) -> None:
+    parts = members(archive)
+    state = bytearray(parts["state.bin"])
+    state[4096:8192] = bytes(4096)
+    assert "state.bin" in refusal(packed({**parts, "state.bin": bytes(state)}))
+
+
+def test_links_and_paths_have_no_place_in_it(archive: bytes) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        member = tarfile.TarInfo("state.bin")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(member)
+    assert "does not belong" in refusal(out.getvalue())
+    assert "does not belong" in refusal(packed({"../state.bin": b""}))
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", gzip.compress(b"hello"), bytes(4096)])
+def test_other_files_are_refused(data: bytes) -> None:
+    assert "damaged or no snapshot at all" in refusal(data)
