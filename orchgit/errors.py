@@ -11,6 +11,7 @@
     |-- RefusedError               500  Nomad's clients expect 500 for these refusals
     |-- UnavailableError           503  try again: no leader, store behind, shutting down
     |   |-- NotLeaderError         503  .leader is the address to ask instead, or None
+    |   |-- UnreachableError       503  no connection to the other side, or it was lost
     |   `-- TimedOutError          504  the wait ended first
     |-- SourceError                 -   a git source cannot be read: .source
     |-- DriverError                 -   a task cannot be started or controlled; .recoverable
@@ -95,6 +96,10 @@ class NotLeaderError(UnavailableError):
     def __init__(self, message: str, leader: str | None = None) -> None:
         super().__init__(message)
         self.leader = leader
+
+
+class UnreachableError(UnavailableError):
+    """There is no connection to the other side, or it was lost: what was under way is unknown."""
 
 
 class TimedOutError(UnavailableError):

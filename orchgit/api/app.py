@@ -79,6 +79,8 @@ class App:
 
     serve: ASGIApp
     close: Callable[[], Awaitable[None]]
+    knows_node: Callable[[Scope], bool]
+    """Whether this server can tell which agent answers a `/v1/client` request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.serve(scope, receive, send)
@@ -98,7 +100,7 @@ def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> A
             Route("/v1/{rest:path}", _unknown_path, methods=_ANY),
         ]
     )
-    return App(Dispatch(endpoints, context, requests, rest), client.close)
+    return App(Dispatch(endpoints, context, requests, rest), client.close, client.knows_node)
 
 
 _CLIENT = "/v1/client/{rest:path}"

@@ -23,6 +23,7 @@ from orchgit.errors import (
     OrchgitError,
     RefusedError,
 )
+from orchgit.replication.proposal import nothing_written
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -72,6 +73,10 @@ async def _answer(each: Endpoint, call: Call) -> Response:
         return await handler(call)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
+    except NotLeaderError as error:
+        if nothing_written():
+            raise  # the leader can do it: see `consistency`
+        return _error_response(error, call)
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer
         return _error_response(error, call)
 
@@ -88,8 +93,8 @@ def _error_response(error: Exception, call: Call) -> Response:
     headers = {}
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = error.allowed
-    if isinstance(error, NotLeaderError) and error.leader:
-        headers["X-Orchgit-Leader"] = error.leader
+    if isinstance(error, NotLeaderError) and (leader := call.context.server.leader_address()):
+        headers["X-Orchgit-Leader"] = leader
     return text_response(str(error), status, headers)
 
 

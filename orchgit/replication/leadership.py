@@ -79,6 +79,8 @@ class Leadership:
         self._leads = False
         self._feeds: list[LeadershipFeed] = []
         self._gained = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._lost.set()
 
     @property
     def is_leader(self) -> bool:
@@ -93,11 +95,16 @@ class Leadership:
         """Return while this server leads."""
         await self._gained.wait()
 
+    async def lost(self) -> None:
+        """Return while this server does not lead."""
+        await self._lost.wait()
+
     def set(self, leads: bool) -> None:
         if leads == self._leads:
             return
         self._leads = leads
         (self._gained.set if leads else self._gained.clear)()
+        (self._lost.clear if leads else self._lost.set)()
         for feed in self._feeds:
             feed.tell(leads)
 

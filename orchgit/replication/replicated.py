@@ -17,6 +17,7 @@ from orchgit.clock import Clock
 from orchgit.errors import (
     InvalidInputError,
     InvariantError,
+    NotLeaderError,
     OrchgitError,
     RefusedError,
     TimedOutError,
@@ -30,7 +31,14 @@ from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import SEGMENT_BYTES, Journal
 from orchgit.replication.leadership import Leadership, LeaderSignal
-from orchgit.replication.proposal import Applied, Proposal, not_leader, stopped, stopped_meanwhile
+from orchgit.replication.proposal import (
+    Applied,
+    Proposal,
+    not_leader,
+    note_write,
+    stopped,
+    stopped_meanwhile,
+)
 from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_progress import SnapshotRef
@@ -243,14 +251,22 @@ class ReplicatedState:
         self._waiting.add(proposal)
         try:
             async with asyncio.timeout(timeout_s):
-                return await proposal.future
+                applied = await proposal.future
+        except NotLeaderError:
+            raise
         except TimeoutError:
+            note_write()
             raise TimedOutError(
                 f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
                 f"{timeout_s:g} s; read the state before trying again"
             ) from None
+        except BaseException:
+            note_write()
+            raise
         finally:
             self._waiting.discard(proposal)
+        note_write()
+        return applied
 
     def _submit(self, command: Command, forward: bool) -> Proposal:
         if self._failure is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from starlette.types import ASGIApp
+
+from orchgit.rpc.http_tunnel import HttpTunnel
 from orchgit.rpc.node_stream import HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.rpc.servers import LeaderQueues, WorkerServicer
 from orchgit.state.store import Store
-from orchgit.wire.serve import GrpcServer
+from orchgit.wire.serve import GrpcServer, Translate
 from orchgit.wire.tls import TlsFiles
 
 
@@ -27,8 +30,14 @@ class RpcServer:
         bind: str,
         tls: TlsFiles | None = None,
         server_id: str = "",
+        http: ASGIApp | None = None,
+        translate: Translate = lambda error: error,
     ) -> None:
-        self._server = GrpcServer(bind, tls)
+        """`http` answers the requests that other servers hand on to the leader."""
+        self._server = GrpcServer(bind, tls, translate)
+        self._tunnel = HttpTunnel(http) if http is not None else None
+        if self._tunnel is not None:
+            self._tunnel.register(self._server)
         WorkerServicer(control).register(self._server)
         self.nodes = NodeServicer(nodes, control, store, server_id)
         self.nodes.register(self._server)
@@ -37,9 +46,16 @@ class RpcServer:
     def address(self) -> str:
         return self._server.address
 
+    @property
+    def forwarded_in_flight(self) -> int:
+        """Requests of other servers' clients that are being answered here."""
+        return self._tunnel.in_flight if self._tunnel is not None else 0
+
     async def start(self) -> None:
         await self._server.start()
 
     async def stop(self) -> None:
         """Streams are cut; agents and workers find another server, or this one again."""
         await self._server.stop()
+        if self._tunnel is not None:
+            await self._tunnel.close()

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from orchgit.api.app import create_app
+from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
@@ -22,12 +23,14 @@ from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.job_parser import JobspecParser
 from orchgit.ids import IdSource, RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.serve import RpcServer
 from orchgit.server.addresses import advertised
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
+from orchgit.server.leading import Leading, Places
 from orchgit.server.records import RecordKeeper, own_record
 from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.cluster_snapshots import remove_leftovers
@@ -97,7 +100,15 @@ class Server:
             scrape=self._gauges,
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
-        self.http = HttpServer(self._app, config.http_bind)
+        self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        self._front = Consistency(
+            self._app,
+            Leading(self.state),
+            Places(self._app.knows_node),
+            self._forwarder.forward,
+            clock,
+        )
+        self.http = HttpServer(self._front, config.http_bind)
         self._workers: WorkerPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
@@ -141,6 +152,7 @@ class Server:
         self.events.close()
         await self.http.stop(deadline_s / 4)
         await self._app.close()
+        await self._forwarder.close()
         await _end(self._tasks)
         await _within(deadline_s / 4, self.gitops.stop(), "gitops")
         if self._workers is not None:
@@ -166,6 +178,8 @@ class Server:
             config.rpc_bind,
             config.tls,
             self.facts.server_id,
+            self._front.forwarded,
+            self.directory.translated,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
@@ -230,6 +244,10 @@ class Server:
         broker = self.control.broker_stats()
         return [
             *(Gauge(f"nomad.nomad.broker.{name}", value) for name, value in broker.items()),
+            Gauge(
+                "nomad.rpc.forwarded_in_flight",
+                float(self.rpc.forwarded_in_flight if self.rpc is not None else 0),
+            ),
             Gauge("nomad.raft.is_leader", float(self.state.is_leader)),
             Gauge("nomad.raft.log_syncs", self.state.log_syncs),
             Gauge("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),

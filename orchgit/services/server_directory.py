@@ -61,9 +61,9 @@ class ServerDirectory:
             wait_s = _LOOK_AGAIN_S if known not in (None, other_than) else left_s
             await self._state.leader_change(known, min(wait_s, left_s))
 
-    def translated(self, error: NotLeaderError) -> NotLeaderError:
-        """For callers of RPC and HTTP: they are told the leader's RPC address, never raft's."""
-        if not error.leader:
+    def translated(self, error: Exception) -> Exception:
+        """For callers of RPC: a NotLeaderError tells the leader's RPC address, never raft's."""
+        if not isinstance(error, NotLeaderError) or not error.leader:
             return error
         leader = self.server(error.leader)
         rpc_address = leader.rpc_address if leader else ""

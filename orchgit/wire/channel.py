@@ -7,7 +7,7 @@ and follows the hint in a NotLeaderError, so a caller names a method and never a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, TypeVar
 
 import grpc
@@ -33,18 +33,39 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+_WATCHFUL_OPTIONS = [
+    *(option for option in _CHANNEL_OPTIONS if not option[0].startswith("grpc.keepalive_")),
+    # A peer that is silent for three seconds while it is asked something is given up.
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
 
 
 class Channel:
     """One connection; reconnects by itself. Errors of the peer are raised as its own class."""
 
-    def __init__(self, address: str, tls: TlsFiles | None = None) -> None:
+    def __init__(self, address: str, tls: TlsFiles | None = None, watchful: bool = False) -> None:
+        """`watchful`: a silent peer is noticed in seconds; for few connections with much to do."""
         self.address = address
+        options = _WATCHFUL_OPTIONS if watchful else _CHANNEL_OPTIONS
         if tls is None:
-            self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.aio.insecure_channel(address, options=options)
         else:
             credentials = channel_credentials(tls)
-            self._channel = grpc.aio.secure_channel(address, credentials, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.aio.secure_channel(address, credentials, options=options)
+
+    async def is_ready(self, timeout_s: float) -> bool:
+        """Whether there is a connection, made if need be: where there is none, nothing of a call
+        has gone out."""
+        if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
+            return True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._channel.channel_ready()
+        except TimeoutError:
+            return False
+        return True
 
     async def call(
         self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
@@ -60,7 +81,7 @@ class Channel:
 
     async def stream(
         self, method: Stream[Request, Reply], frames: AsyncIterator[Request]
-    ) -> AsyncIterator[Reply]:
+    ) -> AsyncGenerator[Reply]:
         """Frames of the peer, while `frames` are sent. Ends when the peer ends it; leaving the
         iteration cancels the stream."""
         call: Any = self._channel.stream_stream(method.path)(_encoded(frames))

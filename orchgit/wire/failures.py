@@ -40,7 +40,8 @@ _CODES: list[tuple[type[errors.OrchgitError], grpc.StatusCode]] = [
 ]
 
 _BY_STATUS: dict[grpc.StatusCode, type[errors.OrchgitError]] = {code: kind for kind, code in _CODES}
-_BY_STATUS[grpc.StatusCode.CANCELLED] = errors.UnavailableError
+_BY_STATUS[grpc.StatusCode.CANCELLED] = errors.UnreachableError
+_BY_STATUS[grpc.StatusCode.UNAVAILABLE] = errors.UnreachableError
 
 
 def status_of(error: BaseException) -> grpc.StatusCode:
@@ -94,6 +95,6 @@ def from_rpc(error: grpc.aio.AioRpcError, address: str) -> errors.OrchgitError:
     for key, value in metadata:
         if key == METADATA_KEY:
             return unpack(value)
-    kind = _BY_STATUS.get(error.code(), errors.UnavailableError)
+    kind = _BY_STATUS.get(error.code(), errors.UnreachableError)
     text = error.details() or error.code().name
     return kind(f"cannot reach {address}: {text}")

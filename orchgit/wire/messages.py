@@ -61,6 +61,41 @@ class SubmitPlanReply(Model):
     result: PlanResult
 
 
+# -- servers <-> servers: a request of HTTP that the leader answers ------------------------------
+
+
+class HttpHead(Model, tag_field="Type", tag="head"):
+    """A request's first frame, with as much of its body as has come. `more`: chunks follow."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    scheme: str = "http"
+    client: tuple[str, int] | None = None
+    body: bytes = b""
+    more: bool = False
+
+
+class HttpChunk(Model, tag_field="Type", tag="chunk"):
+    data: bytes = b""
+    more: bool = False
+
+
+class HttpAnswer(Model, tag_field="Type", tag="answer"):
+    """An answer's first frame, with as much of its body as there is. `more`: chunks follow."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes = b""
+    more: bool = False
+
+
+HttpUp = HttpHead | HttpChunk
+HttpDown = HttpAnswer | HttpChunk
+
+
 # -- agents <-> servers: one bidirectional stream per node ---------------------------------------
 
 

@@ -45,6 +45,7 @@ class Stream(Generic[Request, Reply]):
 
 WORKERS = "orchgit.Workers"
 NODES = "orchgit.Nodes"
+SERVERS = "orchgit.Servers"
 
 DEQUEUE: Unary[messages.DequeueRequest, messages.DequeueReply] = Unary(
     WORKERS, "Dequeue", messages.DequeueRequest, messages.DequeueReply
@@ -64,4 +65,8 @@ SUBMIT_PLAN: Unary[messages.SubmitPlanRequest, messages.SubmitPlanReply] = Unary
 
 CONNECT_NODE: Stream[messages.AgentFrame, messages.ServerFrame] = Stream(
     NODES, "Connect", messages.AgentFrame, messages.ServerFrame
+)
+
+HTTP: Stream[messages.HttpUp, messages.HttpDown] = Stream(
+    SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )

@@ -36,29 +36,37 @@ _SERVER_OPTIONS = [
     # A dead peer (its machine gone without a word) ends the stream within about half a minute.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
 ]
 
 
-async def _fail(context: grpc.aio.ServicerContext, error: Exception, path: str) -> None:
+Translate = Callable[[Exception], Exception]
+
+
+async def _fail(
+    context: grpc.aio.ServicerContext, error: Exception, path: str, translate: Translate
+) -> None:
+    error = translate(error)
     if not isinstance(error, OrchgitError):
         logger.error("RPC %s failed inside the server", path, exc_info=error)
     metadata = ((failures.METADATA_KEY, failures.pack(error)),)
     await context.abort(failures.status_of(error), str(error)[:1000], metadata)
 
 
-def _unary(method: Unary[Any, Any], impl: UnaryImpl) -> grpc.RpcMethodHandler:
+def _unary(method: Unary[Any, Any], impl: UnaryImpl, translate: Translate) -> grpc.RpcMethodHandler:
     async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
             return codec.encode(await impl(codec.decode(method.request, data)))
         except Exception as exc:  # mapped to a status, and logged where it is a bug
-            await _fail(context, exc, method.path)
+            await _fail(context, exc, method.path, translate)
             raise AssertionError("abort raises") from exc
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _stream(method: Stream[Any, Any], impl: StreamImpl) -> grpc.RpcMethodHandler:
+def _stream(
+    method: Stream[Any, Any], impl: StreamImpl, translate: Translate
+) -> grpc.RpcMethodHandler:
     async def handle(
         frames: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[bytes]:
@@ -70,17 +78,26 @@ def _stream(method: Stream[Any, Any], impl: StreamImpl) -> grpc.RpcMethodHandler
             async for frame in impl(decoded()):
                 yield codec.encode(frame)
         except Exception as exc:  # noqa: BLE001 - mapped to a status, logged where it is a bug
-            await _fail(context, exc, method.path)
+            await _fail(context, exc, method.path, translate)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 
 
 class GrpcServer:
-    """Serves the methods given to `add_...` before `start`. `address` is known after `start`."""
+    """Serves the methods given to `add_...` before `start`. `address` is known after `start`.
 
-    def __init__(self, bind: str, tls: TlsFiles | None = None) -> None:
+    `translate` makes of an error what the peer is told.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        tls: TlsFiles | None = None,
+        translate: Translate = lambda error: error,
+    ) -> None:
         if tls is None:
             check_plain(bind)
+        self._translate = translate
         self._bind = bind
         self._tls = tls
         self._handlers: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
@@ -90,14 +107,18 @@ class GrpcServer:
     def add_unary(
         self, method: Unary[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
     ) -> None:
-        self._handlers.setdefault(method.service, {})[method.name] = _unary(method, impl)
+        self._handlers.setdefault(method.service, {})[method.name] = _unary(
+            method, impl, self._translate
+        )
 
     def add_stream(
         self,
         method: Stream[Request, Reply],
         impl: Callable[[AsyncIterator[Request]], AsyncIterator[Reply]],
     ) -> None:
-        self._handlers.setdefault(method.service, {})[method.name] = _stream(method, impl)
+        self._handlers.setdefault(method.service, {})[method.name] = _stream(
+            method, impl, self._translate
+        )
 
     async def start(self) -> None:
         server = grpc.aio.server(options=_SERVER_OPTIONS)
@@ -123,4 +144,4 @@ class GrpcServer:
             self._server = None
 
 
-__all__ = ["SIZE_OPTIONS", "GrpcServer"]
+__all__ = ["SIZE_OPTIONS", "GrpcServer", "Translate"]

@@ -41,6 +41,18 @@ class ClientRoutes:
             response = text_response(str(error), status_of(error))
         await response(scope, receive, send)
 
+    def knows_node(self, scope: Scope) -> bool:
+        """Whether this server can tell which agent has to answer."""
+        try:
+            node_id = self._node_of(scope)
+        except NotFoundError:
+            return False
+        local = self._context.local_node
+        if not node_id or (local is not None and node_id == local.node_id()):
+            return True
+        with self._context.services.world.snapshot() as snapshot:
+            return snapshot.node(node_id) is not None
+
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()

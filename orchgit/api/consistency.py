@@ -1,0 +1,177 @@
+"""Every request is answered by the server that may answer it: this one, or the leader.
+
+In front of the app. A request that the leader is to answer is handed to it whole (`forward`); one
+that came that way is never handed on. It is tried again, at the next leader, only as long as
+nothing of it can have been done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchgit.api.errors import status_of, text_response
+from orchgit.api.placing import Place, is_safe, place_of
+from orchgit.clock import Clock
+from orchgit.errors import NotLeaderError, OrchgitError
+from orchgit.replication.proposal import WRITES, Writes
+
+ELECTION_WAIT_S = 5.0
+"""How long a request waits for a leader."""
+_RETRY_S = 0.025
+_MAX_KEPT_BYTES = 1 << 20
+"""A body up to this size can be sent to the next leader again."""
+
+Forward = Callable[[Scope, Receive, Send, float], Awaitable[None]]
+"""(scope, receive, send, seconds to wait for a leader). Raises NotLeaderError if nothing of the
+request was done; another OrchgitError if that is not known, or cannot be."""
+
+
+class Leading(Protocol):
+    """What this server knows of its leadership."""
+
+    @property
+    def is_leader(self) -> bool: ...
+
+    async def read_index(self) -> int: ...
+
+    async def leadership_lost(self) -> None:
+        """Returns while this server does not lead."""
+        ...
+
+
+class KnowsPlaces(Protocol):
+    """What only other parts can say of a request."""
+
+    def has_node(self, scope: Scope) -> bool:
+        """Whether this server knows the node of a `/v1/client` request."""
+        ...
+
+    def has_repository(self, scope: Scope) -> bool:
+        """Whether this server has the repository of a clone or fetch as it is now."""
+        ...
+
+
+class Consistency:
+    """An ASGI app in front of another."""
+
+    def __init__(
+        self, app: ASGIApp, leading: Leading, places: KnowsPlaces, forward: Forward, clock: Clock
+    ) -> None:
+        self._app = app
+        self._leading = leading
+        self._places = places
+        self._forward = forward
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        place = self._place(scope)
+        if place is Place.HERE:
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._by_leader(scope, receive, send, place)
+        except NotLeaderError:
+            await text_response("No cluster leader", 500)(scope, receive, send)
+        except OrchgitError as error:
+            await text_response(str(error), status_of(error))(scope, receive, send)
+
+    async def forwarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Another server handed the request to this one. Raises NotLeaderError if this server does
+        not lead and nothing of the request was done."""
+        place = place_of(scope["method"], scope["path"], scope["query_string"])
+        await self._as_leader(scope, receive, send, place)
+
+    def _place(self, scope: Scope) -> Place:
+        if scope["type"] != "http":
+            return Place.HERE
+        place = place_of(scope["method"], scope["path"], scope["query_string"])
+        if place is Place.NODE:
+            return Place.HERE if self._places.has_node(scope) else Place.LEADER
+        if place is Place.REPOSITORY:
+            return Place.HERE if self._places.has_repository(scope) else Place.LEADER
+        return place
+
+    async def _by_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
+        body = _Body(receive)
+        deadline_s = self._clock.monotonic_s() + ELECTION_WAIT_S
+        while True:
+            left_s = deadline_s - self._clock.monotonic_s()
+            try:
+                if self._leading.is_leader:
+                    return await self._as_leader(scope, body.read, send, place)
+                return await self._forward(scope, body.read, send, max(left_s, 0.0))
+            except NotLeaderError:
+                if left_s <= 0 or not body.rewind():
+                    raise
+            await self._clock.sleep(_RETRY_S)
+
+    async def _as_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
+        if not self._leading.is_leader:
+            raise NotLeaderError("cannot answer here: this server does not lead")
+        if place is Place.CURRENT:
+            await self._leading.read_index()
+        WRITES.set(Writes())
+        if is_safe(scope["method"]) and b"index=" in scope["query_string"]:
+            await self._while_leading(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _while_leading(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A blocking read of a server that no longer leads may wait for what it never hears of."""
+        answering = False
+
+        async def noting(message: Message) -> None:
+            nonlocal answering
+            answering = True
+            await send(message)
+
+        work = asyncio.ensure_future(self._app(scope, receive, noting))
+        lost = asyncio.ensure_future(self._leading.leadership_lost())
+        try:
+            await asyncio.wait((work, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and not answering:
+                raise NotLeaderError("cannot answer: this server no longer leads")
+            await work
+        finally:
+            work.cancel()
+            lost.cancel()
+            await asyncio.gather(work, lost, return_exceptions=True)
+
+
+class _Body:
+    """A request's messages, kept as long as they are few bytes, to be read again."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._kept: list[Message] = []
+        self._bytes = 0
+        self._next = 0
+
+    async def read(self) -> Message:
+        if self._next < len(self._kept):
+            self._next += 1
+            return self._kept[self._next - 1]
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._keep(message)
+        return message
+
+    def _keep(self, message: Message) -> None:
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > _MAX_KEPT_BYTES:
+            self._kept.clear()
+            return
+        self._kept.append(message)
+        self._next = len(self._kept)
+
+    def rewind(self) -> bool:
+        """Start again at the first message; False if it is no longer there."""
+        self._next = 0
+        return self._bytes <= _MAX_KEPT_BYTES
+
+
+__all__ = ["ELECTION_WAIT_S", "Consistency", "Forward", "KnowsPlaces", "Leading"]

@@ -1,0 +1,71 @@
+"""Which server may answer a request: pure decisions by method, path and query.
+
+Writes and reads go to the leader, unless a read says `stale`. What concerns one server (its agent
+API, its metrics) is answered by the server that is asked.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from urllib.parse import parse_qs
+
+_HERE = (
+    "/v1/agent/",
+    "/v1/metrics",
+    "/v1/status/",
+    "/v1/regions",
+    "/v1/jobs/parse",
+)
+"""Of this server, or of nothing but the request itself."""
+_READING_POSTS = ("/v1/search",)
+_SAFE = ("GET", "HEAD")
+_NO = ("false", "0", "f", "False", "FALSE", "F")
+_PUSH = "git-receive-pack"
+
+
+class Place(Enum):
+    HERE = "here"
+    LEADER = "leader"
+    CURRENT = "current"
+    """The leader, after it made sure that it still leads."""
+    NODE = "node"
+    """`/v1/client`: any server that knows where the node is."""
+    REPOSITORY = "repository"
+    """A clone or fetch: any server that has the repository as it is now."""
+
+
+def place_of(method: str, path: str, query: bytes) -> Place:
+    if method == "OPTIONS" or path.startswith(_HERE):
+        return Place.HERE
+    if path.startswith("/v1/client/"):
+        return Place.NODE
+    if path.startswith("/git/"):
+        return _place_in_git(path, query)
+    if method in _SAFE and not path.startswith(("/v1/", "/.well-known/")):
+        return Place.HERE
+    if method in _SAFE or path.startswith(_READING_POSTS):
+        return _place_of_read(query)
+    return Place.LEADER
+
+
+def is_safe(method: str) -> bool:
+    """Whether asking twice does no more than asking once."""
+    return method in _SAFE
+
+
+def _place_in_git(path: str, query: bytes) -> Place:
+    pushes = path.endswith(_PUSH) or _PUSH.encode() in query
+    return Place.LEADER if pushes else Place.REPOSITORY
+
+
+def _place_of_read(query: bytes) -> Place:
+    if b"stale" not in query and b"consistent" not in query:
+        return Place.LEADER
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    if _asked(given, "consistent"):
+        return Place.CURRENT
+    return Place.HERE if _asked(given, "stale") else Place.LEADER
+
+
+def _asked(given: dict[str, list[str]], name: str) -> bool:
+    return name in given and given[name][0] not in _NO

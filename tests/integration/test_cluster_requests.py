@@ -1,0 +1,175 @@
+"""Any server of a cluster answers any request: here, or by the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.git_repos import WorkTree, batch_job
+from tests.support.server_cluster import ServerCluster, server_cluster, until
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]:
+    with server_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def test_all_servers_tell_the_same_of_the_cluster(cluster: ServerCluster) -> None:
+    leader = cluster.leader()
+    for member in cluster.members:
+        assert member.get("/v1/status/leader") == leader.rpc
+        assert sorted(member.get("/v1/status/peers")) == sorted(cluster.rpc_addresses())
+        found = member.get("/v1/agent/members")
+        assert found["ServerName"] == f"server-{member.number}"
+        names = sorted(each["Name"] for each in found["Members"])
+        assert names == ["server-0.global", "server-1.global", "server-2.global"]
+        servers = member.get("/v1/operator/raft/configuration")["Servers"]
+        assert [each["Address"] for each in servers if each["Leader"]] == [leader.rpc]
+        assert member.get("/v1/agent/self")["member"]["Name"] == f"server-{member.number}.global"
+
+
+def test_a_write_by_a_follower_is_read_by_default_everywhere(cluster: ServerCluster) -> None:
+    for member in cluster.members:
+        namespace = {"Name": f"by-{member.number}"}
+        member.put("/v1/namespace", namespace)
+        for reader in cluster.members:
+            answer = reader.http.get(f"/v1/namespace/by-{member.number}")
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["X-Nomad-KnownLeader"] == "true"
+            assert answer.headers["X-Nomad-LastContact"] == "0"
+            assert int(answer.headers["X-Nomad-Index"]) > 1
+
+
+@pytest.mark.parametrize("mode", ["stale", "consistent"])
+def test_reads_say_how_current_they_are(cluster: ServerCluster, mode: str) -> None:
+    for member in cluster.members:
+        answer = member.http.get("/v1/jobs", params={mode: ""})
+        assert answer.status_code == 200
+        assert answer.headers["X-Nomad-KnownLeader"] == "true"
+        assert int(answer.headers["X-Nomad-LastContact"]) < 1000
+
+
+def test_a_blocking_query_by_a_follower_is_woken_by_a_write(cluster: ServerCluster) -> None:
+    follower, other = cluster.followers()
+    index = int(follower.http.get("/v1/namespaces").headers["X-Nomad-Index"])
+    answers: list[httpx.Response] = []
+    began_s = time.monotonic()
+    asking = threading.Thread(
+        target=lambda: answers.append(
+            follower.http.get("/v1/namespaces", params={"index": index, "wait": "20s"})
+        )
+    )
+    asking.start()
+    other.put("/v1/namespace", {"Name": "woken"})
+    asking.join(15)
+    assert time.monotonic() - began_s < 10
+    assert "woken" in [each["Name"] for each in answers[0].json()]
+    assert int(answers[0].headers["X-Nomad-Index"]) > index
+
+
+def test_an_event_stream_by_a_follower_is_live(cluster: ServerCluster) -> None:
+    follower, other = cluster.followers()
+    with follower.http.stream("GET", "/v1/event/stream?topic=Job") as stream:
+        assert stream.status_code == 200
+        other.put("/v1/jobs", {"Job": a_job("streamed")})
+        for line in stream.iter_lines():
+            if "streamed" in line:
+                break
+        else:
+            pytest.fail("the stream ended")
+
+
+def test_a_conflict_of_variables_holds_the_current_one(cluster: ServerCluster) -> None:
+    for member in cluster.members:
+        path = f"/v1/var/conflict/{member.number}"
+        stored = member.put(path, {"Items": {"n": "1"}}, cas=0)
+        refused = member.http.put(path, json={"Items": {"n": "2"}}, params={"cas": 0})
+        assert (refused.status_code, refused.json()) == (409, stored)
+
+
+def test_errors_of_the_leader_arrive_as_they_are(cluster: ServerCluster) -> None:
+    for member in cluster.members:
+        missing = member.http.get("/v1/job/nothing-here")
+        assert (missing.status_code, missing.text) == (404, "job not found")
+        broken = member.http.put("/v1/jobs", content=b"{")
+        assert broken.status_code == 400
+        assert member.http.patch("/v1/jobs").status_code == 405
+
+
+def test_a_large_body_goes_both_ways(cluster: ServerCluster) -> None:
+    [follower, _] = cluster.followers()
+    job = a_job("large")
+    job["Meta"] = {f"k{n}": "x" * 1000 for n in range(5000)}
+    follower.put("/v1/jobs", {"Job": job})
+    found = follower.get("/v1/job/large")
+    assert found["Meta"] == job["Meta"]
+
+
+def test_what_concerns_one_server_is_answered_by_it(cluster: ServerCluster) -> None:
+    for member in cluster.members:
+        assert member.get("/v1/agent/self")["config"]["NodeName"] == f"server-{member.number}"
+        assert member.get("/v1/agent/health")["server"]["ok"]
+        raft = member.get("/v1/agent/self")["stats"]["raft"]
+        assert raft["state"] == ("Leader" if member is cluster.leader() else "Follower")
+
+
+def test_a_client_that_leaves_ends_its_query_at_the_leader(cluster: ServerCluster) -> None:
+    leader, follower = cluster.leader(), cluster.followers()[0]
+
+    def waiting() -> int:
+        text = leader.http.get("/v1/metrics", params={"format": "prometheus"}).text
+        found = re.search(r"^nomad_rpc_forwarded_in_flight(?:{[^}]*})? (\d+)", text, re.MULTILINE)
+        assert found, text
+        return int(float(found[1]))
+
+    until(lambda: waiting() == 0 or None)
+    host, _, port = follower.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as raw:
+        raw.sendall(b"GET /v1/nodes?index=1000000&wait=60s HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: waiting() == 1 or None)
+    until(lambda: waiting() == 0 or None)
+
+
+def a_job(job_id: str) -> dict[str, Any]:
+    return {
+        "ID": job_id,
+        "Name": job_id,
+        "Type": "service",
+        "Datacenters": ["dc1"],
+        "TaskGroups": [
+            {
+                "Name": "group",
+                "Count": 1,
+                "Tasks": [{"Name": "task", "Driver": "raw_exec", "Config": {"command": "true"}}],
+            }
+        ],
+    }
+
+
+def test_a_push_and_a_clone_by_a_follower(cluster: ServerCluster, tmp_path: Path) -> None:
+    follower, other = cluster.followers()
+    follower.put("/v1/gitops/source/demo", {"Name": "demo", "Kind": "builtin"})
+    work = WorkTree(tmp_path / "work")
+    commit = work.commit(
+        {"web.hcl": batch_job("web"), "big.txt": "".join(f"{n}\n" for n in range(400_000))}
+    )
+    pushed = asyncio.run(work.run("push", "-o", "detach", f"{follower.url}/git/demo.git", "main"))
+    assert pushed.returncode == 0, pushed.output
+    assert "remote: Plan for" in pushed.output
+    assert other.get("/v1/job/web")["ID"] == "web"
+    for member in cluster.members:
+        clone = asyncio.run(
+            work.run("clone", "-q", f"{member.url}/git/demo.git", f"clone-{member.number}")
+        )
+        assert clone.returncode == 0, clone.output
+        assert WorkTree(work.path / f"clone-{member.number}").git("rev-parse", "HEAD") == commit

@@ -1,0 +1,69 @@
+"""A whole server of a cluster on loop-back, to be killed: `python -m tests.support.server_member`.
+
+Its only argument is JSON: `data_dir` and fields of ServerConfig as text or numbers. With `agent`, a
+directory, it has an agent beside it. It runs until standard input closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from agent.agent import Agent
+from agent.config import AgentConfig
+from agent.serve import client_app
+from orchgit.cli.running import configure_logging
+from orchgit.control.heartbeat_timers import HeartbeatLimits
+from orchgit.control.reign import ControlConfig
+from orchgit.errors import OrchgitError
+from orchgit.server.config import ServerConfig
+from orchgit.server.server import Server
+
+
+async def _beside(server: Server, directory: str) -> Agent:
+    config = AgentConfig(
+        data_dir=Path(directory),
+        servers=(server.rpc_address,),
+        http_addr=server.http_address,
+        drivers={"raw_exec": {"enabled": True}},
+    )
+    agent = Agent(config)
+    server.attach_client(lambda: agent.node_id, client_app(agent))
+    await agent.start()
+    return agent
+
+
+async def main(arguments: dict[str, Any]) -> None:
+    directory = arguments.pop("agent", None)
+    for name in ("data_dir", "cluster_key_file"):
+        if name in arguments:
+            arguments[name] = Path(arguments[name])
+    arguments["peers"] = tuple(arguments["peers"])
+    heartbeat_s = arguments.pop("heartbeat_s", None)
+    if heartbeat_s:
+        limits = HeartbeatLimits(min_ttl_s=heartbeat_s, grace_s=heartbeat_s)
+        arguments["control"] = ControlConfig(heartbeats=limits)
+    server = Server(ServerConfig(**arguments))
+    await server.start()
+    agent = await _beside(server, directory) if directory else None
+    closed = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    unfit = asyncio.create_task(server.unfit())
+    await asyncio.wait((closed, unfit), return_when=asyncio.FIRST_COMPLETED)
+    if agent is not None:
+        await agent.stop()
+    await server.stop()
+    if unfit.done():
+        unfit.result()
+
+
+if __name__ == "__main__":
+    configure_logging("WARNING")
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            asyncio.run(main(json.loads(sys.argv[1])))
+        except OrchgitError as error:
+            sys.exit(f"refused: {error}")

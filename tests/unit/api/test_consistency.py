@@ -1,0 +1,256 @@
+"""Who answers a request, and when it may be tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from orchgit.api.consistency import ELECTION_WAIT_S, Consistency
+from orchgit.api.placing import Place, place_of
+from orchgit.clock import FakeClock
+from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.replication.proposal import note_write, nothing_written
+
+
+@pytest.mark.parametrize(
+    ("request_line", "place"),
+    [
+        ("GET /v1/jobs", Place.LEADER),
+        ("GET /v1/jobs?stale", Place.HERE),
+        ("GET /v1/jobs?stale=true&index=7", Place.HERE),
+        ("GET /v1/jobs?stale=false", Place.LEADER),
+        ("GET /v1/jobs?prefix=stale", Place.LEADER),
+        ("GET /v1/jobs?consistent", Place.CURRENT),
+        ("HEAD /v1/job/a?stale", Place.HERE),
+        ("PUT /v1/jobs?stale", Place.LEADER),
+        ("DELETE /v1/job/a", Place.LEADER),
+        ("POST /v1/search?stale", Place.HERE),
+        ("POST /v1/search", Place.LEADER),
+        ("POST /v1/jobs/parse", Place.HERE),
+        ("GET /v1/agent/self", Place.HERE),
+        ("PUT /v1/agent/schedulers/config", Place.HERE),
+        ("GET /v1/metrics", Place.HERE),
+        ("GET /v1/status/leader", Place.HERE),
+        ("GET /v1/event/stream", Place.LEADER),
+        ("GET /v1/client/fs/logs/x", Place.NODE),
+        ("GET /ui/jobs", Place.HERE),
+        ("GET /.well-known/jwks.json", Place.LEADER),
+        ("POST /webhooks/github", Place.LEADER),
+        ("OPTIONS /v1/jobs", Place.HERE),
+        ("GET /git/a.git/info/refs?service=git-upload-pack", Place.REPOSITORY),
+        ("POST /git/a.git/git-upload-pack", Place.REPOSITORY),
+        ("GET /git/a.git/info/refs?service=git-receive-pack", Place.LEADER),
+        ("POST /git/a.git/git-receive-pack", Place.LEADER),
+    ],
+)
+def test_the_place_of_a_request(request_line: str, place: Place) -> None:
+    method, target = request_line.split(" ")
+    path, _, query = target.partition("?")
+    assert place_of(method, path, query.encode()) is place
+
+
+class World:
+    """A server whose leadership the test decides, and what was answered by whom."""
+
+    def __init__(self) -> None:
+        self.is_leader = False
+        self.forwarding: list[Exception | None] = []
+        self.seen: list[tuple[str, bytes]] = []
+        self.sent: list[Message] = []
+        self.reads = 0
+        self.lost = asyncio.Event()
+        self.clock = FakeClock()
+        self.app: Callable[[], None] = lambda: None
+        self.edge = Consistency(self._app, self, self, self._forward, self.clock)
+
+    async def read_index(self) -> int:
+        self.reads += 1
+        return 1
+
+    async def leadership_lost(self) -> None:
+        await self.lost.wait()
+
+    def has_node(self, scope: Scope) -> bool:
+        return scope["path"].endswith("/known")
+
+    def has_repository(self, scope: Scope) -> bool:
+        return False
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen.append(("here", await _body(receive)))
+        self.app()
+        if b"index=" in scope["query_string"]:
+            await asyncio.Event().wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send, wait_s: float) -> None:
+        self.seen.append(("leader", await _body(receive)))
+        error = self.forwarding.pop(0) if self.forwarding else None
+        if error is not None:
+            raise error
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> int:
+        async def send(message: Message) -> None:
+            self.sent.append(message)
+
+        chunks = [body[:100], body[100:]] if len(body) > 100 else [body]
+        messages: list[Message] = [
+            {"type": "http.request", "body": each, "more_body": each is not chunks[-1]}
+            for each in chunks
+        ]
+
+        async def receive() -> Message:
+            return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+        await self.edge(scope, receive, send)
+        return int(self.sent[0]["status"])
+
+    @property
+    def where(self) -> list[str]:
+        return [place for place, _ in self.seen]
+
+
+async def _body(receive: Receive) -> bytes:
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message["body"]
+        if not message["more_body"]:
+            break
+    return body
+
+
+def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await test(World())
+
+    asyncio.run(main())
+
+
+def test_a_follower_hands_on_and_answers_what_is_stale() -> None:
+    async def test(world: World) -> None:
+        assert await world.ask("PUT", "/v1/jobs", body=b"{}") == 200
+        assert await world.ask("GET", "/v1/jobs", "stale") == 200
+        assert await world.ask("GET", "/v1/client/known") == 200
+        assert await world.ask("GET", "/v1/client/unknown") == 200
+        assert world.seen == [("leader", b"{}"), ("here", b""), ("here", b""), ("leader", b"")]
+
+    run(test)
+
+
+def test_what_was_not_begun_is_tried_at_the_next_leader_with_its_whole_body() -> None:
+    async def test(world: World) -> None:
+        world.forwarding = [NotLeaderError("no"), NotLeaderError("no")]
+        body = b"x" * 500
+        asking = asyncio.ensure_future(world.ask("PUT", "/v1/jobs", body=body))
+        await world.clock.advance(1.0)
+        assert await asking == 200
+        assert world.seen == [("leader", body)] * 3
+
+    run(test)
+
+
+def test_a_large_body_is_not_sent_twice() -> None:
+    async def test(world: World) -> None:
+        world.forwarding = [NotLeaderError("no")]
+        assert await world.ask("PUT", "/v1/jobs", body=b"x" * (2 << 20)) == 500
+        assert world.where == ["leader"]
+
+    run(test)
+
+
+def test_without_a_leader_a_request_ends_as_in_nomad() -> None:
+    async def test(world: World) -> None:
+        world.forwarding = [NotLeaderError("no")] * 1000
+        asking = asyncio.ensure_future(world.ask("GET", "/v1/jobs"))
+        await world.clock.advance(ELECTION_WAIT_S - 0.5)
+        assert not asking.done()
+        await world.clock.advance(1.0)
+        assert await asking == 500
+        assert world.sent[1]["body"] == b"No cluster leader"
+
+    run(test)
+
+
+def test_an_unknown_outcome_is_told_and_not_tried_again() -> None:
+    async def test(world: World) -> None:
+        world.forwarding = [UnavailableError("cannot tell")]
+        assert await world.ask("PUT", "/v1/jobs") == 503
+        assert world.where == ["leader"]
+
+    run(test)
+
+
+def test_a_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
+    async def test(world: World) -> None:
+        world.is_leader = True
+
+        def depose() -> None:
+            assert nothing_written()
+            world.is_leader = False
+            raise NotLeaderError("no longer")
+
+        world.app = depose
+        asking = asyncio.ensure_future(world.ask("PUT", "/v1/jobs", body=b"{}"))
+        await world.clock.advance(1.0)
+        assert await asking == 200
+        assert world.seen == [("here", b"{}"), ("leader", b"{}")]
+
+    run(test)
+
+
+def test_what_was_written_is_known_to_the_app() -> None:
+    async def test(world: World) -> None:
+        world.is_leader = True
+
+        def write() -> None:
+            note_write()
+            assert not nothing_written()
+
+        world.app = write
+        assert await world.ask("PUT", "/v1/jobs") == 200
+
+    run(test)
+
+
+def test_a_blocking_read_moves_on_when_this_server_is_deposed() -> None:
+    async def test(world: World) -> None:
+        world.is_leader = True
+        asking = asyncio.ensure_future(world.ask("GET", "/v1/jobs", "index=9"))
+        await world.clock.advance(0.0)
+        world.is_leader = False
+        world.lost.set()
+        await world.clock.advance(1.0)
+        assert await asking == 200
+        assert world.where == ["here", "leader"]
+
+    run(test)
+
+
+def test_consistent_asks_the_others_first_and_a_forwarded_request_is_never_handed_on() -> None:
+    async def test(world: World) -> None:
+        world.is_leader = True
+        await world.ask("GET", "/v1/jobs", "consistent")
+        assert world.reads == 1
+        world.is_leader = False
+        scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "query_string": b""}
+        with pytest.raises(NotLeaderError):
+            await world.edge.forwarded(scope, _nothing, _unsent)
+        assert world.where == ["here"]
+
+    run(test)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unsent(message: Message) -> None:
+    raise AssertionError("nothing is answered")
