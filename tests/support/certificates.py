@@ -1,4 +1,4 @@
-"""A certificate authority and one certificate of it, for tests of TLS on loopback."""
+"""A certificate authority and certificates of it, for tests of TLS."""
 
 from __future__ import annotations
 
@@ -13,35 +13,53 @@ from cryptography.x509.oid import NameOID
 
 from orchgit.wire.tls import TlsFiles
 
+LOOPBACK = "127.0.0.1"
+
+
+class Authority:
+    """Signs certificates; its own is in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(f"ca-{directory.name}")
+        self.file = directory / "ca.pem"
+        certificate = (
+            _builder(self._name, self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, directory: Path, *addresses: str) -> TlsFiles:
+        """A new key, and a certificate that names these addresses."""
+        directory.mkdir(parents=True, exist_ok=True)
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        certificate = (
+            _builder(_name("server"), self._name, key.public_key())
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        files = TlsFiles(self.file, directory / "cert.pem", directory / "key.pem")
+        files.cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        files.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return files
+
 
 def make_tls_files(directory: Path) -> TlsFiles:
     """PEM files of a new authority and of a certificate for 127.0.0.1."""
-    directory.mkdir(parents=True, exist_ok=True)
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"ca-{directory.name}")])
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    ca = (
-        _builder(ca_name, ca_name, ca_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(ca_key, hashes.SHA256())
-    )
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    cert = (
-        _builder(name, ca_name, key.public_key())
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    files = TlsFiles(directory / "ca.pem", directory / "cert.pem", directory / "key.pem")
-    files.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    files.cert.write_bytes(cert.public_bytes(serialization.Encoding.PEM))
-    files.key.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return files
+    return Authority(directory).issue(directory, LOOPBACK)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 def _builder(

@@ -9,6 +9,7 @@ are all concurrent, must not have to fit inside of one.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections import defaultdict
@@ -63,8 +64,9 @@ def _overlap(spans: list[tuple[float, float, int]]) -> str | None:
 def _inside(
     spans: list[tuple[float, float, int]], points: list[tuple[float, float, int]]
 ) -> str | None:
+    """Spans are in order and do not overlap: only the last that began before can be around."""
     for begin, end, value in points:
-        for first, last, other in spans:
-            if first < begin and end < last:
-                return f"{value} happened while {other} was there without a break"
+        at = bisect.bisect_left(spans, (begin,)) - 1
+        if at >= 0 and end < spans[at][1]:
+            return f"{value} happened while {spans[at][2]} was there without a break"
     return None

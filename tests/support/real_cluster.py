@@ -1,0 +1,282 @@
+"""Servers and agents as processes, to be killed, stopped, and started again.
+
+Where they run is a `Place`: a network of the test's own with faults on every link
+(`cluster_net.py`), or loop-back. How a server is configured is `_server` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from orchgit.wire.tls import TlsFiles
+from tests.support.raw_http import Answer, RawConnection
+
+READY_S = 30.0
+ANSWER_S = 10.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    http: int = 4646
+    rpc: int = 4647
+    raft: int = 4648
+
+
+class Place(Protocol):
+    """Where the processes run, and how the test reaches them."""
+
+    def address(self, host: str) -> str: ...
+
+    def ports(self, host: str) -> Ports: ...
+
+    def tls(self, host: str) -> TlsFiles | None: ...
+
+    def command(self, host: str, *arguments: str) -> list[str]: ...
+
+    def dial(self) -> socket.socket: ...
+
+    @property
+    def interface(self) -> str: ...
+
+
+class HostProcess:
+    """One `orchgit` on one host; its output is kept in a file beside its data directory."""
+
+    def __init__(self, place: Place, host: str, directory: Path, arguments: list[str]) -> None:
+        self.host = host
+        self.place = place
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self._command = place.command(host, sys.executable, "-m", *arguments)
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def http(self) -> tuple[str, int]:
+        return self.place.address(self.host), self.place.ports(self.host).http
+
+    async def start(self) -> None:
+        """Returns at once; `answers` waits."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "output.log"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
+        await self._process.wait()
+
+    async def stop(self, deadline_s: float = 15.0) -> int:
+        """With time to finish."""
+        assert self._process is not None
+        self.signal(signal.SIGTERM)
+        async with asyncio.timeout(deadline_s):
+            return await self._process.wait()
+
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", timeout_s: float = ANSWER_S
+    ) -> Answer:
+        """Over a connection of its own; OSError or TimeoutError when it does not answer."""
+        async with asyncio.timeout(timeout_s):
+            connection = await RawConnection.open(self.http, self.place.dial)
+            try:
+                return await connection.request(method, path, body)
+            finally:
+                connection.close()
+
+    async def get(self, path: str, timeout_s: float = ANSWER_S) -> Any:
+        answer = await self.ask("GET", path, timeout_s=timeout_s)
+        assert answer.status == 200, f"{self.host} {path}: {answer.status} {answer.text}"
+        return answer.json()
+
+    async def stats(self) -> Any:
+        """What it says of itself, whoever leads."""
+        return (await self.get("/v1/agent/self", timeout_s=2.0))["stats"]
+
+    async def applied_index(self) -> int:
+        return int((await self.stats())["raft"]["applied_index"])
+
+    async def answers(self) -> None:
+        """Wait until its HTTP does."""
+
+        async def answer() -> bool:
+            assert self.is_running, f"{self.host} ended:\n{self.log.read_text()[-4000:]}"
+            return (await self.ask("GET", "/v1/agent/self", timeout_s=2.0)).status == 200
+
+        await until(answer, READY_S, f"{self.host} does not answer")
+
+
+class RealCluster:
+    """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work."""
+
+    def __init__(self, place: Place, directory: Path, servers: int = 3, agents: int = 0) -> None:
+        self.place = place
+        self._directory = directory
+        names = server_names(servers)
+        self._key = directory / "cluster.key"
+        self._key.write_bytes(base64.b64encode(os.urandom(32)))
+        self._key.chmod(0o600)
+        self.servers = {name: self._server(name, names) for name in names}
+        self.agents = {name: self._agent(name, names) for name in agent_names(agents)}
+
+    async def start(self) -> None:
+        await asyncio.gather(*(one.start() for one in self.servers.values()))
+        await asyncio.gather(*(one.answers() for one in self.servers.values()))
+        await self.leader()
+        await asyncio.gather(*(one.start() for one in self.agents.values()))
+        if self.agents:
+            await self.nodes_ready()
+
+    async def close(self) -> None:
+        for one in [*self.servers.values(), *self.agents.values()]:
+            if one.is_running:
+                await one.kill()
+
+    # -- who does what ---------------------------------------------------------------------------
+
+    async def leader(
+        self, among: Iterable[HostProcess] | None = None, timeout_s: float = 20.0
+    ) -> HostProcess:
+        """Wait until one of them leads, and all of them know it."""
+        asked = list(among or self.servers.values())
+
+        async def agreed() -> HostProcess | None:
+            stats = await asyncio.gather(*(one.stats() for one in asked))
+            leading = [
+                one
+                for one, said in zip(asked, stats, strict=True)
+                if said["nomad"]["leader"] == "true"
+            ]
+            known = {said["nomad"]["leader_addr"].rpartition(":")[0] for said in stats}
+            return leading[0] if len(leading) == 1 and len(known) == 1 else None
+
+        return await until(agreed, timeout_s, f"{[one.host for one in asked]} have no leader")
+
+    def followers(self, leader: HostProcess) -> list[HostProcess]:
+        return [one for one in self.servers.values() if one is not leader]
+
+    async def nodes_ready(self, timeout_s: float = 30.0) -> None:
+        """Every agent's node can be given work."""
+
+        async def ready() -> bool:
+            nodes = await (await self.leader()).get("/v1/nodes")
+            return [each["Status"] for each in nodes] == ["ready"] * len(self.agents)
+
+        await until(ready, timeout_s, "the nodes do not get ready")
+
+    async def settled(self, timeout_s: float = 30.0) -> int:
+        """Wait until every server has applied the same entries, and no more come; the index."""
+        before: set[int] = set()
+
+        async def equal() -> int | None:
+            nonlocal before
+            found = {await one.applied_index() for one in self.servers.values()}
+            same = len(found) == 1 and found == before
+            before = found
+            return found.pop() if same else None
+
+        return await until(equal, timeout_s, "the servers do not come to the same index")
+
+    # -- how they are configured -----------------------------------------------------------------
+
+    def _server(self, name: str, names: list[str]) -> HostProcess:
+        place, directory = self.place, self._directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        address, ports, tls = place.address(name), place.ports(name), place.tls(name)
+        settings = {
+            "data_dir": str(directory / "data"),
+            "name": name,
+            "http_bind": f"{address}:{ports.http}",
+            "rpc_bind": f"{address}:{ports.rpc}",
+            "raft_bind": f"{address}:{ports.raft}",
+            "peers": [
+                f"{place.address(other)}:{place.ports(other).raft}"
+                for other in names
+                if other != name
+            ],
+            "cluster_key_file": str(self._key),
+            "tls": [str(tls.ca), str(tls.cert), str(tls.key)] if tls else None,
+        }
+        file = directory / "server.json"
+        file.write_text(json.dumps(settings))
+        arguments = ["tests.support.cluster_member", str(file)]
+        return HostProcess(place, name, directory, arguments)
+
+    def _agent(self, name: str, servers: list[str]) -> HostProcess:
+        place, directory = self.place, self._directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        tls = place.tls(name)
+        settings = {
+            "name": name,
+            "data_dir": str(directory / "data"),
+            "bind_addr": place.address(name),
+            "ports": {"http": place.ports(name).http},
+            "client": {
+                "enabled": True,
+                "servers": [f"{place.address(one)}:{place.ports(one).rpc}" for one in servers],
+                "network_interface": place.interface,
+            },
+            "plugin": {"raw_exec": {"config": {"enabled": True}}},
+        }
+        if tls:
+            settings["tls"] = {
+                "ca_file": str(tls.ca),
+                "cert_file": str(tls.cert),
+                "key_file": str(tls.key),
+            }
+        file = directory / "agent.json"
+        file.write_text(json.dumps(settings))
+        return HostProcess(place, name, directory, ["orchgit", "agent", "-config", str(file)])
+
+
+def server_names(count: int) -> list[str]:
+    return [f"s{number}" for number in range(1, count + 1)]
+
+
+def agent_names(count: int) -> list[str]:
+    return [f"a{number}" for number in range(1, count + 1)]
+
+
+async def until(condition: Callable[[], Awaitable[T | None]], timeout_s: float, problem: str) -> T:
+    """Other processes tell of no event, so they are asked again and again."""
+    deadline_s = time.monotonic() + timeout_s
+    error: Exception | None = None
+    while True:
+        try:
+            if value := await condition():
+                return value
+        except (OSError, TimeoutError) as failed:
+            error = failed
+        assert time.monotonic() < deadline_s, f"{problem} within {timeout_s:g} s ({error})"
+        await asyncio.sleep(0.02)
