@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.fetch import GitCredential
 from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.rollouts import TrackerConfig
 
 
@@ -17,6 +18,7 @@ class GitopsConfig:
     come from the server's own config or environment and are never replicated or shown."""
 
     limits: GitLimits = field(default_factory=GitLimits)
+    parsing: ParseLimits = field(default_factory=ParseLimits)
     tracker: TrackerConfig = field(default_factory=TrackerConfig)
     credentials: Mapping[str, GitCredential] = field(default_factory=dict)
     webhook_secrets: Mapping[str, str] = field(default_factory=dict)

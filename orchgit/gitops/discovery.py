@@ -10,53 +10,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
 
 import msgspec
 
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError
 from orchgit.gitops.parse_store import ParseStore
+from orchgit.gitops.parsing import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.repo import EntryKind, TreeEntry
 from orchgit.gitops.tree_files import TreeFiles, read_file, seen_at
 from orchgit.gitops.trees import FileTree, blob_id_of, confined_path
 from orchgit.model.job import Job
 from orchgit.model.source import Source
 
+Depends = tuple[tuple[str, str], ...]
 JobKey = tuple[str, str]
 """(namespace, job id): a job's identity, whichever file it is in."""
-
-
-@dataclass(frozen=True, slots=True)
-class VarFile:
-    name: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
-    """A job and the line of its `job` block."""
-
-    job: Job
-    line: int
-
-
-class JobParser(Protocol):
-    """Turns one file into a job. `version` names its behaviour, for the cache. `files` is all
-    that the file's functions may read."""
-
-    @property
-    def version(self) -> str: ...
-
-    def parse(
-        self,
-        path: str,
-        content: bytes,
-        variables: dict[str, str],
-        var_files: Sequence[VarFile],
-        files: TreeFiles,
-    ) -> ParsedFile:
-        """Raises JobFileError with every problem as `file:line:column: message`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +56,7 @@ class Discovery:
 class _Outcome:
     desired: DesiredJob | None
     problems: tuple[str, ...]
-    depends: tuple[tuple[str, str], ...]
+    depends: Depends
     """What it looked at in the tree, and what was there (see TreeFiles)."""
 
 
@@ -171,16 +140,19 @@ class Discoverer:
         entries = _job_files(tree, source)
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
         self._cache.recall(keys)
-        outcomes = []
-        fresh: dict[str, _Outcome] = {}
-        for key, entry in zip(keys, entries, strict=True):
-            outcome = self._known(reading, key)
-            if outcome is None:
-                outcome = fresh[key] = reading.parse(entry, self._parser)
-                self._cache.put(key, outcome)
-            outcomes.append(outcome)
-            problems.extend(outcome.problems)
+        known = [self._known(reading, key) for key in keys]
+        new = [entry for entry, outcome in zip(entries, known, strict=True) if outcome is None]
+        parsed = iter(reading.parse(new, self._parser))
+        outcomes = [outcome or next(parsed) for outcome in known]
+        fresh = {
+            key: outcome
+            for key, outcome, old in zip(keys, outcomes, known, strict=True)
+            if old is None
+        }
+        for key, outcome in fresh.items():
+            self._cache.put(key, outcome)
         self._cache.keep(fresh)
+        problems += [problem for outcome in outcomes for problem in outcome.problems]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
         return Discovery(jobs, tuple(problems + duplicates), len(entries), len(fresh))
@@ -201,19 +173,33 @@ class _Reading:
     def still_holds(self, depends: Iterable[tuple[str, str]]) -> bool:
         return all(seen_at(self.tree, place) == seen for place, seen in depends)
 
-    def parse(self, entry: TreeEntry, parser: JobParser) -> _Outcome:
-        files = TreeFiles(self.tree, entry.path)
+    def parse(self, entries: Sequence[TreeEntry], parser: JobParser) -> list[_Outcome]:
+        looks = [TreeFiles(self.tree, entry.path) for entry in entries]
+        files = [
+            JobFile(entry.path, partial(read_file, self.tree, entry), seen)
+            for entry, seen in zip(entries, looks, strict=True)
+        ]
+        inputs = Inputs(dict(self.source.variables), self.var_files)
+        answers = parser.parse_many(files, inputs) if files else ()
+        return [
+            self._outcome(entry, answer, seen.depends)
+            for entry, answer, seen in zip(entries, answers, looks, strict=True)
+        ]
+
+    def _outcome(
+        self, entry: TreeEntry, answer: ParsedFile | OrchgitError, depends: Depends
+    ) -> _Outcome:
         try:
-            content = read_file(self.tree, entry)
-            variables = dict(self.source.variables)
-            parsed = parser.parse(entry.path, content, variables, self.var_files, files)
-            found = DesiredJob(parsed.job, entry.path, parsed.line, entry.blob_id)
-            desired = _in_namespace(found, self.source)
+            if isinstance(answer, OrchgitError):
+                raise answer
+            found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id)
+            return _Outcome(_in_namespace(found, self.source), (), depends)
         except JobFileError as error:
-            return _Outcome(None, error.problems or (str(error),), files.depends)
+            found_problems = error.problems or (str(error),)
+            problems = tuple(_at_start(entry.path, each) for each in found_problems)
+            return _Outcome(None, problems, depends)
         except OrchgitError as error:
-            return _Outcome(None, (_at_start(entry.path, str(error)),), files.depends)
-        return _Outcome(desired, (), files.depends)
+            return _Outcome(None, (_at_start(entry.path, str(error)),), depends)
 
 
 def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:

@@ -13,12 +13,13 @@ from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.gitops.applying import Applier, SourceMemory
 from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.discovery import Discoverer, JobParser, ParseCache
+from orchgit.gitops.discovery import Discoverer, ParseCache
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirrors import Mirrors
 from orchgit.gitops.parse_store import ParseStore
+from orchgit.gitops.parsing import JobParser
 from orchgit.gitops.previews import Preview, Previewer
 from orchgit.gitops.push import Forecaster, PushReceiver
 from orchgit.gitops.reconciler import ReconcilerPorts, full_ref, keep_applied
@@ -117,6 +118,7 @@ class Gitops:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._parsed.close()
+        await asyncio.to_thread(self._parser.close)
         await self._maintenance.close()
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import jobspec
 import orchgit.model
@@ -14,37 +15,36 @@ from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
 from jobspec.positions import Positions
 from jobspec.validate import validate_job
-from orchgit.errors import JobFileError
-from orchgit.gitops.discovery import ParsedFile, VarFile
-from orchgit.gitops.tree_files import TreeFiles
+from orchgit.errors import JobFileError, OrchgitError
+from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile, parse_each
 from orchgit.model.job import Job
+
+if TYPE_CHECKING:
+    from orchgit.gitops.parse_pool import ParsePool
 
 
 class JobspecParser:
-    """The parser that servers use."""
+    """The parser that servers use. Many files are parsed by the pool, where one is given."""
+
+    def __init__(self, pool: ParsePool | None = None) -> None:
+        self._pool = pool
 
     @property
     def version(self) -> str:
         """Of the code that decides what a file means: an upgrade parses every file again."""
         return _code_version()
 
-    def parse(
-        self,
-        path: str,
-        content: bytes,
-        variables: dict[str, str],
-        var_files: Sequence[VarFile],
-        files: TreeFiles,
-    ) -> ParsedFile:
+    def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
         """A source's variables serve all its files, so one that a file does not declare is no
         mistake. Nothing of the server's environment is seen by a file."""
+        path = file.path
         try:
             parsed = parse_job(
-                content,
+                file.read(),
                 filename=path,
-                variables=variables,
-                var_files=[(each.name, each.content) for each in var_files],
-                files=files,
+                variables=inputs.variables,
+                var_files=[(each.name, each.content) for each in inputs.var_files],
+                files=file.files,
                 strict=False,
             )
         except JobFileErrors as error:
@@ -52,6 +52,18 @@ class JobspecParser:
         job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
         return ParsedFile(job, parsed.positions.locate(())[0])
+
+    def parse_many(
+        self, files: Sequence[JobFile], inputs: Inputs
+    ) -> Sequence[ParsedFile | OrchgitError]:
+        """A few are parsed at once here; for many it pays to start processes."""
+        if self._pool is None or len(files) < self._pool.limits.min_files:
+            return parse_each(self, files, inputs)
+        return self._pool.parse(files, inputs)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
 
 @cache

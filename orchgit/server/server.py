@@ -21,6 +21,7 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.forecasts import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.job_parser import JobspecParser
+from orchgit.gitops.parse_pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
@@ -81,7 +82,7 @@ class Server:
         self.gitops = Gitops(
             self.services.world,
             config.data_dir,
-            JobspecParser(),
+            JobspecParser(ParsePool(config.gitops.parsing)),
             SchedulerForecaster(self.dry_run),
             config.gitops,
         )

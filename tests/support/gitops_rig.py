@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +14,14 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from orchgit.clock import SystemClock
+from orchgit.errors import OrchgitError
 from orchgit.gitops.commit_plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.discovery import JobKey, ParsedFile
+from orchgit.gitops.discovery import JobKey
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.job_parser import JobspecParser
+from orchgit.gitops.parse_pool import ParsePool
+from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile
 from orchgit.gitops.push_text import Forecast
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus
@@ -41,12 +44,15 @@ class NoForecasts:
 class CountingParser(JobspecParser):
     """The real parser; remembers which files it parsed."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: ParsePool | None = None) -> None:
+        super().__init__(pool)
         self.parsed: list[str] = []
 
-    def parse(self, path, content, variables, var_files, files) -> ParsedFile:  # type: ignore[no-untyped-def]
-        self.parsed.append(path)
-        return super().parse(path, content, variables, var_files, files)
+    def parse_many(
+        self, files: Sequence[JobFile], inputs: Inputs
+    ) -> Sequence[ParsedFile | OrchgitError]:
+        self.parsed += [file.path for file in files]
+        return super().parse_many(files, inputs)
 
 
 @dataclass
@@ -109,7 +115,7 @@ async def gitops_rig(
 ) -> AsyncIterator[GitopsRig]:
     async with running_state(directory) as state:
         world = World(state, SystemClock(), RandomIds())
-        parser = CountingParser()
+        parser = CountingParser(ParsePool())
         gitops = Gitops(world, directory, parser, NoForecasts(), config)
         async with served(gitops) as http:
             rig = GitopsRig(state, world, gitops, http, parser)

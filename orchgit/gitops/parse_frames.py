@@ -1,0 +1,65 @@
+"""What a server and the processes that parse for it say to each other: msgpack in length frames."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from orchgit.model.job import Job
+
+HEADER = struct.Struct(">I")
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class Chunk(msgspec.Struct, array_like=True, tag="chunk"):
+    """Files to parse, as (path, content); each is answered, in this order."""
+
+    variables: dict[str, str]
+    var_files: list[tuple[str, bytes]]
+    files: list[tuple[str, bytes]]
+
+
+class Told(msgspec.Struct, array_like=True, tag="told"):
+    """What was found at the look that was asked for. `missing` and `failed` are the texts of
+    FileNotFoundError and of any other OSError."""
+
+    content: bytes = b""
+    text: str = ""
+    paths: list[str] = []
+    there: bool = False
+    missing: str = ""
+    failed: str = ""
+
+
+class Ready(msgspec.Struct, array_like=True, tag="ready"):
+    """The process is up."""
+
+
+class Found(msgspec.Struct, array_like=True, tag="found", gc=False):
+    job: Job
+    line: int
+
+
+class Wrong(msgspec.Struct, array_like=True, tag="wrong"):
+    """The file's mistakes; without `problems`, only the message is known."""
+
+    message: str
+    problems: list[str]
+
+
+class Ask(msgspec.Struct, array_like=True, tag="ask"):
+    """A look at the commit's tree that a file function takes: read, exists, glob or absolute."""
+
+    what: str
+    path: str
+    pattern: str = ""
+
+
+Request = Chunk | Told
+Answer = Ready | Found | Wrong | Ask
+
+
+def framed(message: msgspec.Struct) -> bytes:
+    body = _ENCODER.encode(message)
+    return HEADER.pack(len(body)) + body

@@ -1,0 +1,298 @@
+"""Many files parsed by several processes, each file within a time limit.
+
+The processes are started when there is much to do and ended when they were idle for a while. A file
+that takes too long, or ends its process, is refused; the others go on in a new process.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from jobspec.files import FileAccess
+from orchgit.errors import JobFileError, OrchgitError, TimedOutError, UnavailableError
+from orchgit.gitops.parse_frames import Answer, Ask, Chunk, Found, Ready, Told, Wrong
+from orchgit.gitops.parse_process import ParseLimits, ParseProcess
+from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile
+
+_CHUNK_FILES = 16
+_END_GRACE_S = 1.0
+"""For a process whose pipe is closed already: it is about to end by itself."""
+_Result = ParsedFile | OrchgitError
+
+
+class ParsePool:
+    """Safe to use from several threads; one set of files is parsed at a time."""
+
+    def __init__(self, limits: ParseLimits | None = None) -> None:
+        self.limits = limits or ParseLimits()
+        self._lock = threading.Lock()
+        self._idle: list[ParseProcess] = []
+        self._timer: threading.Timer | None = None
+
+    def parse(self, files: Sequence[JobFile], inputs: Inputs) -> list[_Result]:
+        """An answer for each file, in order. Raises UnavailableError when no process starts."""
+        with self._lock:
+            self._stop_timer()
+            run = _Run(files, inputs, self.limits, self._idle)
+            try:
+                return run.results()
+            finally:
+                run.end_the_busy()
+                self._start_timer()
+
+    def close(self) -> None:
+        """End the processes; the next use starts new ones."""
+        with self._lock:
+            self._stop_timer()
+            while self._idle:
+                self._idle.pop().end()
+
+    def process_ids(self) -> list[int]:
+        """Of those that wait for work."""
+        return [process.pid for process in self._idle]
+
+    def _start_timer(self) -> None:
+        if self._idle:
+            self._timer = threading.Timer(self.limits.idle_s, self.close)
+            self._timer.name, self._timer.daemon = "parse-pool-idle", True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+class _Run:
+    """One set of files. Everything happens in the calling thread, when a pipe has something."""
+
+    def __init__(
+        self,
+        files: Sequence[JobFile],
+        inputs: Inputs,
+        limits: ParseLimits,
+        idle: list[ParseProcess],
+    ) -> None:
+        self._files = files
+        self._inputs = inputs
+        self._limits = limits
+        self._idle = idle
+        self._busy: dict[int, ParseProcess] = {}
+        self._results: list[_Result | None] = [None] * len(files)
+        self._left = deque(range(len(files)))
+        self._open = len(files)
+        self._failed_starts = 0
+        self._lost = 0
+        self._poll = select.poll()
+
+    def results(self) -> list[_Result]:
+        while self._open:
+            self._employ()
+            self._wait()
+            self._check_deadlines()
+        for process in list(self._busy.values()):
+            self._release(process)
+        return [result for result in self._results if result is not None]
+
+    def end_the_busy(self) -> None:
+        """Of a run that was broken off: nobody waits for their answers any more."""
+        for process in list(self._busy.values()):
+            self._dismiss(process)
+
+    # -- processes ------------------------------------------------------------------------------
+
+    def _employ(self) -> None:
+        """As many processes as have something to do."""
+        wanted = min(self._limits.processes, -(-len(self._left) // _CHUNK_FILES))
+        for _ in range(wanted - len(self._busy)):
+            process = self._rested() or self._started()
+            self._busy[process.stdout] = process
+            self._poll.register(process.stdout, select.POLLIN)
+            self._poll.register(process.stderr, select.POLLIN)
+            if process.ready:
+                process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
+                self._supply(process)
+
+    def _rested(self) -> ParseProcess | None:
+        while self._idle:
+            process = self._idle.pop()
+            if process.alive:
+                return process
+            process.end()
+        return None
+
+    def _started(self) -> ParseProcess:
+        try:
+            return ParseProcess(self._limits)
+        except OSError as error:
+            raise _no_process(str(error)) from error
+
+    def _release(self, process: ParseProcess) -> None:
+        self._forget(process)
+        if process.ready:
+            process.rested = True
+            self._idle.append(process)
+        else:
+            process.end()
+
+    def _dismiss(self, process: ParseProcess, grace_s: float = 0.0) -> str:
+        self._forget(process)
+        return process.end(grace_s)
+
+    def _forget(self, process: ParseProcess) -> None:
+        del self._busy[process.stdout]
+        self._poll.unregister(process.stdout)
+        self._poll.unregister(process.stderr)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Until a pipe has something, or a deadline is over."""
+        for process in self._busy.values():
+            if process.wants_to_write:
+                self._poll.register(process.stdin, select.POLLOUT)
+        first = min((p.deadline_s for p in self._busy.values()), default=0.0)
+        ready = self._poll.poll(max(0.0, first - time.monotonic()) * 1000 + 1)
+        readable = {handle for handle, _ in ready}
+        for process in list(self._busy.values()):
+            if process.wants_to_write:
+                self._poll.unregister(process.stdin)
+                process.write()
+            if process.stderr in readable:
+                process.listen()
+            if process.stdout in readable:
+                self._take_answers(process)
+
+    def _take_answers(self, process: ParseProcess) -> None:
+        try:
+            answers = process.answers()
+            for answer in answers:
+                process.rested = False
+                self._take(process, answer)
+        except (EOFError, msgspec.MsgspecError):
+            self._ended(process)
+            return
+        if any(not isinstance(answer, Ask) for answer in answers):
+            process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
+            self._supply(process)
+            if not process.pending:
+                self._release(process)
+
+    def _take(self, process: ParseProcess, answer: Answer) -> None:
+        match answer:
+            case Ready():
+                process.ready, self._failed_starts = True, 0
+            case Ask():
+                process.send(_look(self._files[process.pending[0]].files, answer))
+            case Found(job, line):
+                self._settle(process.pending.popleft(), ParsedFile(job, line))
+            case Wrong(message, problems):
+                self._settle(process.pending.popleft(), JobFileError(message, problems))
+
+    def _settle(self, number: int, result: _Result) -> None:
+        self._results[number] = result
+        self._open -= 1
+
+    def _supply(self, process: ParseProcess) -> None:
+        """The next files, before it has done the last ones, so that it never waits for them."""
+        if len(process.pending) > _CHUNK_FILES // 2:
+            return
+        contents: list[tuple[str, bytes]] = []
+        while self._left and len(contents) < _CHUNK_FILES:
+            number = self._left.popleft()
+            file = self._files[number]
+            try:
+                contents.append((file.path, file.read()))
+            except OrchgitError as error:
+                self._settle(number, error)
+            else:
+                process.pending.append(number)
+        if contents:
+            var_files = [(each.name, each.content) for each in self._inputs.var_files]
+            process.send(Chunk(dict(self._inputs.variables), var_files, contents))
+
+    # -- what goes wrong ------------------------------------------------------------------------
+
+    def _check_deadlines(self) -> None:
+        now_s = time.monotonic()
+        for process in list(self._busy.values()):
+            if process.deadline_s > now_s:
+                continue
+            if not process.ready:
+                self._failed_start(process, "it took longer than start_timeout_s")
+            elif process.pending:
+                self._give_up(process, _too_slow(self._limits.parse_timeout_s))
+                self._dismiss(process)
+
+    def _ended(self, process: ParseProcess) -> None:
+        if not process.ready:
+            self._failed_start(process, "")
+            return
+        how = self._dismiss(process, _END_GRACE_S)
+        if process.rested:  # it may have ended while it waited: no file is to blame for that
+            self._left.extendleft(reversed(process.pending))
+        elif process.pending:
+            why = f"cannot parse this file: the process that parsed it ended ({how})"
+            self._give_up(process, JobFileError(why))
+
+    def _give_up(self, process: ParseProcess, error: OrchgitError) -> None:
+        """Refuse the file it was at; the others that it had been given are parsed by the next."""
+        self._settle(process.pending.popleft(), error)
+        self._left.extendleft(reversed(process.pending))
+        process.pending.clear()
+        self._lost += 1
+        if self._lost >= self._limits.max_lost_processes:
+            self._give_up_the_rest()
+
+    def _give_up_the_rest(self) -> None:
+        """Processes that were given files already go on with them."""
+        error = JobFileError(
+            f"cannot parse this file: {self._lost} files before it took too long or ended their "
+            "process, the limit max_lost_processes; repair those first"
+        )
+        while self._left:
+            self._settle(self._left.popleft(), error)
+
+    def _failed_start(self, process: ParseProcess, why: str) -> None:
+        how = self._dismiss(process, _END_GRACE_S if not why else 0.0)
+        self._failed_starts += 1
+        if self._failed_starts >= self._limits.max_failed_starts:
+            raise _no_process(why or how)
+
+
+def _too_slow(limit_s: float) -> OrchgitError:
+    return TimedOutError(
+        f"cannot parse this file within {limit_s:g} s, the limit parse_timeout_s; make its "
+        "expressions or what it includes smaller"
+    )
+
+
+def _no_process(why: str) -> UnavailableError:
+    return UnavailableError(
+        f"cannot parse job files: the processes for it do not start ({why}); see that the server "
+        "may start processes and has memory for them, then push again"
+    )
+
+
+def _look(files: FileAccess, ask: Ask) -> Told:
+    """What a file function asked for, found as if it had been called here."""
+    try:
+        match ask.what:
+            case "read":
+                return Told(content=files.read(ask.path))
+            case "exists":
+                return Told(there=files.exists(ask.path))
+            case "glob":
+                return Told(paths=files.glob(ask.path, ask.pattern))
+            case _:
+                return Told(text=files.absolute(ask.path))
+    except FileNotFoundError as error:
+        return Told(missing=str(error))
+    except OSError as error:
+        return Told(failed=str(error))

@@ -1,0 +1,78 @@
+"""What a parser of job files takes and gives. What parses loads no more than this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jobspec.files import FileAccess
+from orchgit.errors import OrchgitError
+from orchgit.model.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class VarFile:
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A job and the line of its `job` block."""
+
+    job: Job
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A file to parse. `read` gives its content when its turn comes, and may raise an OrchgitError;
+    `files` is all that its functions may read."""
+
+    path: str
+    read: Callable[[], bytes]
+    files: FileAccess
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What all files of one source share."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    var_files: Sequence[VarFile] = ()
+
+
+class JobParser(Protocol):
+    """Turns files into jobs. `version` names its behaviour, for the cache."""
+
+    @property
+    def version(self) -> str: ...
+
+    def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
+        """Raises JobFileError with every problem as `file:line:column: message`."""
+        ...
+
+    def parse_many(
+        self, files: Sequence[JobFile], inputs: Inputs
+    ) -> Sequence[ParsedFile | OrchgitError]:
+        """One answer for each file, in order; a file's error is its answer."""
+        ...
+
+    def close(self) -> None:
+        """End what was started for the work; the next use starts it again."""
+        ...
+
+
+def parse_each(
+    parser: JobParser, files: Sequence[JobFile], inputs: Inputs
+) -> list[ParsedFile | OrchgitError]:
+    """One after the other, here."""
+    return [_parsed(parser, file, inputs) for file in files]
+
+
+def _parsed(parser: JobParser, file: JobFile, inputs: Inputs) -> ParsedFile | OrchgitError:
+    try:
+        return parser.parse(file, inputs)
+    except OrchgitError as error:
+        return error

@@ -1,0 +1,40 @@
+"""The real parsing process, but a file's name may say that something goes wrong with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import BinaryIO
+
+from orchgit.gitops.parse_frames import Answer
+from orchgit.gitops.parse_worker import ParseWorker
+from orchgit.gitops.parsing import Inputs
+
+
+class FaultyWorker(ParseWorker):
+    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> Answer:
+        if "hang" in path:
+            signal.pause()
+        if "killed" in path:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "crash" in path:
+            print("something broke", file=sys.stderr, flush=True)
+            os._exit(3)
+        if "greedy" in path:
+            bytearray(4 << 30)
+        if "environment" in path:
+            content = content.replace(b"ENVIRONMENT", " ".join(sorted(os.environ)).encode())
+        return super()._parsed(path, content, inputs)
+
+
+def main() -> None:
+    outgoing: BinaryIO = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    if sys.argv[1:] == ["refuses"]:
+        sys.exit("cannot start: no such luck")
+    FaultyWorker(sys.stdin.buffer, outgoing).serve()
+
+
+if __name__ == "__main__":
+    main()

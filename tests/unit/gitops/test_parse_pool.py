@@ -1,0 +1,206 @@
+"""Many files parsed by processes of their own: what goes wrong with one stays with that one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
+from orchgit.gitops.discovery import Discoverer
+from orchgit.gitops.job_parser import JobspecParser
+from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.parse_pool import ParsePool
+from orchgit.gitops.parse_process import ParseLimits
+from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile, VarFile, parse_each
+from orchgit.gitops.tree_files import TreeFiles
+from orchgit.gitops.trees import MemoryTree
+from orchgit.model.source import Source
+from tests.support.git_repos import batch_job
+
+FAULTY = (sys.executable, "-m", "tests.support.faulty_parse_worker")
+LIMITS = ParseLimits(parse_processes=2, min_files=2, command=FAULTY, parse_timeout_s=20.0)
+
+
+@pytest.fixture
+def pool() -> Iterator[ParsePool]:
+    pool = ParsePool(LIMITS)
+    yield pool
+    pool.close()
+
+
+def job_file(path: str, text: str = "", around: dict[str, str] | None = None) -> JobFile:
+    content = (text or batch_job(path.partition(".")[0])).encode()
+    tree = MemoryTree({n: c.encode() for n, c in (around or {}).items()}, GitLimits())
+    return JobFile(path, lambda: content, TreeFiles(tree, path))
+
+
+def ids(results: Sequence[ParsedFile | OrchgitError]) -> list[str]:
+    return [r.job.id if isinstance(r, ParsedFile) else type(r).__name__ for r in results]
+
+
+def test_answers_are_in_order_and_as_if_parsed_here(pool: ParsePool) -> None:
+    files = [job_file(f"j{n}.hcl") for n in range(100)]
+    files[13] = job_file("j13.hcl", "job {")
+    files[14] = job_file("j14.hcl", batch_job("j14").replace("batch", "no-type"))
+    here = parse_each(JobspecParser(), files, Inputs())
+    there = pool.parse(files, Inputs())
+    assert [r for r in there if isinstance(r, ParsedFile)] == [
+        r for r in here if isinstance(r, ParsedFile)
+    ]
+    assert ids(there) == ids(here)
+    for number in (13, 14):
+        wrong, known = there[number], here[number]
+        assert isinstance(wrong, JobFileError)
+        assert isinstance(known, JobFileError)
+        assert (str(wrong), wrong.problems) == (str(known), known.problems)
+        assert wrong.problems[0].startswith(f"j{number}.hcl:")
+
+
+def test_variables_var_files_and_the_files_of_the_tree(pool: ParsePool) -> None:
+    text = 'variable "a" {}\nvariable "b" {}\n' + batch_job(
+        "j",
+        text='${var.a}${var.b}${file("motd")}${fileexists("no")}${join(",", fileset(".", "*"))}',
+    )
+    around = {"motd": "hello", "other": ""}
+    files = [job_file(f"j{n}.hcl", text.replace('"j"', f'"j{n}"'), around) for n in range(40)]
+    inputs = Inputs({"a": "x"}, [VarFile("v.hcl", b'b = "y"')])
+    there = pool.parse(files, inputs)
+    assert there == parse_each(JobspecParser(), files, inputs)
+    assert isinstance(there[0], ParsedFile)
+    again = job_file("j.hcl", text, around)
+    JobspecParser().parse(again, inputs)
+    assert isinstance(files[0].files, TreeFiles)
+    assert isinstance(again.files, TreeFiles)
+    assert files[0].files.depends == again.files.depends
+
+
+def test_a_missing_file_is_the_files_own_mistake(pool: ParsePool) -> None:
+    files = [job_file(f"j{n}.hcl") for n in range(20)]
+    files[5] = job_file("j5.hcl", batch_job("j5", text='${file("gone")}'))
+    results = pool.parse(files, Inputs())
+    assert ids(results)[5] == "JobFileError"
+    assert "gone" in str(results[5])
+    assert ids(results).count("JobFileError") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("killed", "signal 9"),
+        ("crash", "exit code 3: something broke"),
+        ("greedy", "parse_memory_bytes"),
+    ],
+)
+def test_a_file_that_ends_its_process_is_refused_alone(
+    pool: ParsePool, name: str, says: str
+) -> None:
+    files = [job_file(f"j{n}.hcl") for n in range(60)]
+    files[31] = job_file(f"{name}.hcl")
+    results = pool.parse(files, Inputs())
+    assert says in str(results[31])
+    assert ids(results) == [*(f"j{n}" for n in range(31)), "JobFileError"] + [
+        f"j{n}" for n in range(32, 60)
+    ]
+    assert ids(pool.parse(files[:31], Inputs())) == [f"j{n}" for n in range(31)]
+
+
+def test_a_file_that_takes_too_long_is_refused_with_the_limit() -> None:
+    pool = ParsePool(replace(LIMITS, parse_timeout_s=1.0))
+    files = [job_file(f"j{n}.hcl") for n in range(40)]
+    files[3] = job_file("hang.hcl")
+    results = pool.parse(files, Inputs())
+    pool.close()
+    assert "within 1 s, the limit parse_timeout_s" in str(results[3])
+    assert ids(results) == [f"j{n}" if n != 3 else "TimedOutError" for n in range(40)]
+
+
+def test_the_rest_is_given_up_when_too_many_processes_were_lost() -> None:
+    pool = ParsePool(replace(LIMITS, max_lost_processes=2))
+    files = [job_file(f"crash-{n}.hcl") for n in range(100)]
+    results = pool.parse(files, Inputs())
+    pool.close()
+    assert len(results) == 100
+    assert "max_lost_processes" in str(results[-1])
+    assert sum("something broke" in str(result) for result in results) < 6
+
+
+def test_no_process_starts() -> None:
+    for command, why in (
+        ((*FAULTY, "refuses"), "no such luck"),
+        (("/no/such/program",), "No such file"),
+    ):
+        pool = ParsePool(replace(LIMITS, command=command))
+        with pytest.raises(UnavailableError, match=why):
+            pool.parse([job_file("a.hcl"), job_file("b.hcl")], Inputs())
+        assert pool.process_ids() == []
+
+
+def test_a_file_that_cannot_be_read_is_not_sent(pool: ParsePool) -> None:
+    def unreadable() -> bytes:
+        raise InvalidInputError("cannot read a symbolic link: links are not followed")
+
+    good = job_file("a.hcl")
+    results = pool.parse([good, JobFile("l.hcl", unreadable, good.files), good], Inputs())
+    assert ids(results) == ["a", "InvalidInputError", "a"]
+
+
+def test_what_breaks_off_the_work_leaves_no_process_behind(pool: ParsePool) -> None:
+    def broken() -> bytes:
+        raise KeyboardInterrupt
+
+    good = job_file("a.hcl")
+    with pytest.raises(KeyboardInterrupt):
+        pool.parse([good, JobFile("b.hcl", broken, good.files)], Inputs())
+    assert pool.process_ids() == []
+    assert ids(pool.parse([good], Inputs())) == ["a"]
+
+
+def test_processes_are_kept_for_a_while_and_replaced_when_they_died() -> None:
+    pool = ParsePool(replace(LIMITS, idle_s=3600.0))
+    files = [job_file(f"j{n}.hcl") for n in range(40)]
+    pool.parse(files, Inputs())
+    first = pool.process_ids()
+    assert first
+    pool.parse(files, Inputs())
+    assert set(first) & set(pool.process_ids())
+    for pid in pool.process_ids():
+        os.kill(pid, 9)
+    assert ids(pool.parse(files, Inputs())) == [f"j{n}" for n in range(40)]
+    last = pool.process_ids()
+    pool.close()
+    assert pool.process_ids() == []
+    for pid in last:
+        assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_idle_processes_are_ended() -> None:
+    pool = ParsePool(replace(LIMITS, idle_s=0.05))
+    pool.parse([job_file("a.hcl"), job_file("b.hcl")], Inputs())
+    timer = next(t for t in threading.enumerate() if t.name == "parse-pool-idle")
+    timer.join(20)
+    assert pool.process_ids() == []
+
+
+def test_the_servers_environment_is_not_theirs(
+    pool: ParsePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOMAD_TOKEN", "secret")
+    files = [job_file("environment.hcl", batch_job("e", text="ENVIRONMENT")), job_file("b.hcl")]
+    (found, _) = pool.parse(files, Inputs())
+    assert isinstance(found, ParsedFile)
+    config = str(found.job.task_groups[0].tasks[0].config)
+    assert "PYTHONPATH" in config
+    assert "NOMAD_TOKEN" not in config
+
+
+def test_a_commit_of_many_files_uses_the_pool(pool: ParsePool) -> None:
+    files = {f"{n}.hcl": batch_job(f"j{n}").encode() for n in range(30)}
+    tree = MemoryTree({**files, "crash.hcl": batch_job("c").encode()}, GitLimits())
+    found = Discoverer(JobspecParser(pool)).discover(tree, Source(name="demo"))
+    assert len(found.jobs) == 30
+    assert any(problem.startswith("crash.hcl:1:1: cannot parse") for problem in found.problems)
