@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from typing import Protocol
+
+_SERIES_BLOCK = 64
+_SERIES_STEP = 0x7FF
 
 
 class IdSource(Protocol):
     def new(self) -> str: ...
+
+    def series(self) -> Iterator[str]:
+        """Ids of things that are made together, as many as are asked for."""
+        ...
 
 
 class RandomIds:
     """Version 4 UUIDs (RFC 9562)."""
 
     def new(self) -> str:
-        raw = bytearray(os.urandom(16))
-        raw[6] = (raw[6] & 0x0F) | 0x40
-        raw[8] = (raw[8] & 0x3F) | 0x80
-        text = raw.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        raw = os.urandom(16)
+        return _uuid(int.from_bytes(raw[:4]), raw)
+
+    def series(self) -> Iterator[str]:
+        """They lie near each other: each begins with a little more than the one before, so that
+        an index takes thousands of them on a few pages instead of one page for each. What people
+        type, the first eight digits, is as unlikely to be shared as that of random ids."""
+        start = int.from_bytes(os.urandom(4))
+        while True:
+            block = os.urandom(16 * _SERIES_BLOCK)
+            for at in range(0, len(block), 16):
+                raw = block[at : at + 16]
+                start = (start + 1 + (int.from_bytes(raw[:2]) & _SERIES_STEP)) & 0xFFFFFFFF
+                yield _uuid(start, raw)
+
+
+def _uuid(first: int, raw: bytes) -> str:
+    """A version 4 UUID of these first 32 bits and what follows them in `raw`."""
+    text = raw.hex()
+    variant = "89ab"[raw[8] >> 6]
+    return f"{first:08x}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 class SequentialIds:
@@ -31,3 +55,7 @@ class SequentialIds:
 
     def new(self) -> str:
         return f"{self._prefix}-0000-4000-8000-{next(self._numbers):012x}"
+
+    def series(self) -> Iterator[str]:
+        while True:
+            yield self.new()

@@ -39,6 +39,23 @@ class BrokerLimits:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """Who asks for evaluations: a worker, and which life of it this is."""
+
+    worker_id: str = ""
+    session: str = ""
+
+    def token(self, number: str) -> str:
+        """Of one delivery; tells who has it."""
+        return f"{self.worker_id}/{self.session}/{number}"
+
+    def outlived(self, token: str) -> bool:
+        """Whether it was given to an earlier life of this worker."""
+        worker_id, session, _ = token.split("/", 2)
+        return worker_id == self.worker_id and session != self.session
+
+
+@dataclass(frozen=True)
 class Delivery:
     """One handing-out of an evaluation; `token` proves who holds it."""
 
@@ -168,6 +185,21 @@ class EvalBroker:
             self._push_ready(FAILED, tracked.evaluation)
             return
         self._set_alarm(eval_id, now_ns + self._nack_delay_ns(tracked.deliveries))
+
+    def give_back(self, eval_id: str, token: str) -> None:
+        """The worker did not even begin: ready again at once, and no failed delivery."""
+        tracked = self._holder(eval_id, token)
+        self._held.discard(eval_id)
+        tracked.token = ""
+        tracked.deliveries -= 1
+        tracked.alarm_ns = 0
+        if tracked.again is not None:
+            tracked.evaluation, tracked.again = tracked.again, None
+        self._push_ready(tracked.evaluation.type, tracked.evaluation)
+
+    def held(self) -> list[tuple[str, str]]:
+        """(evaluation, token) of all that are out."""
+        return [(eval_id, self._tracked[eval_id].token) for eval_id in self._held]
 
     def outstanding(self, eval_id: str) -> str:
         """The token under which an evaluation is held; empty when nobody holds it."""

@@ -14,7 +14,7 @@ import msgspec
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.blocked_evals import BlockedEvals
-from orchgit.control.eval_broker import FAILED
+from orchgit.control.eval_broker import FAILED, Delivery
 from orchgit.control.eval_queue import EvalQueue
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
@@ -59,16 +59,17 @@ class EvalReaper:
 
     async def run_failed(self) -> None:
         while True:
-            delivery = await self._queue.dequeue((FAILED,), FAILED_POLL_S)
-            if delivery is None:
-                continue
-            failed, follow_up = self._failed(delivery.evaluation)
-            try:
-                await self._store([failed, follow_up])
-                self._queue.ack(failed.id, delivery.token)
-            except OrchgitError as exc:
-                logger.warning("cannot record evaluation %s as failed: %s", failed.id, exc)
-                self._queue.nack(failed.id, delivery.token)
+            for delivery in await self._queue.dequeue((FAILED,), FAILED_POLL_S):
+                await self._record_failure(delivery)
+
+    async def _record_failure(self, delivery: Delivery) -> None:
+        failed, follow_up = self._failed(delivery.evaluation)
+        try:
+            await self._store([failed, follow_up])
+            self._queue.ack(failed.id, delivery.token)
+        except OrchgitError as exc:
+            logger.warning("cannot record evaluation %s as failed: %s", failed.id, exc)
+            self._queue.nack(failed.id, delivery.token)
 
     async def _cancel_batch(self) -> None:
         needless = self._queue.take_cancelable(CANCEL_BATCH)

@@ -9,7 +9,7 @@ import random
 
 from orchgit.clock import Clock
 from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
-from orchgit.control.job_evals import evaluation_of, system_jobs_on
+from orchgit.control.job_evals import SYSTEM_TYPES, evaluation_of, system_jobs_on
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
@@ -118,7 +118,7 @@ class Heartbeats:
             if not (held.is_server_terminal and held.is_client_terminal)
         }
         jobs = {key: job for key in sorted(keys) if (job := snapshot.job(*key)) is not None}
-        for job in system_jobs_on(snapshot.jobs(), node):
+        for job in system_jobs_on(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
             jobs.setdefault((job.namespace, job.id), job)
         return [
             evaluation_of(job, EvalTrigger.NODE_UPDATE, self._ids, now_ns, node=node)

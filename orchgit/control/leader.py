@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from orchgit.clock import Clock
-from orchgit.control.eval_broker import Delivery
+from orchgit.control.eval_broker import Delivery, Holder
 from orchgit.control.eval_queue import stats_by_name
 from orchgit.control.reign import ControlConfig, Reign
 from orchgit.errors import NotLeaderError, OrchgitError
@@ -61,22 +61,33 @@ class Control:
 
     # -- for workers and agents ----------------------------------------------------------------
 
-    async def dequeue(self, types: Collection[str], timeout_s: float) -> Delivery | None:
-        return await (await self._ready_reign()).dequeue(types, timeout_s)
+    async def dequeue(
+        self,
+        types: Collection[str],
+        timeout_s: float,
+        limit: int = 1,
+        holder: Holder = Holder(),  # noqa: B008 - frozen
+    ) -> list[Delivery]:
+        return await (await self._ready_reign()).dequeue(types, timeout_s, limit, holder)
 
     def ack(self, eval_id: str, token: str) -> None:
         self._leading().evaluations.ack(eval_id, token)
 
-    def nack(self, eval_id: str, token: str) -> None:
-        self._leading().evaluations.nack(eval_id, token)
+    def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
+        self._leading().evaluations.nack(eval_id, token, untouched=untouched)
 
     async def store_evaluations(
-        self, eval_id: str, token: str, evaluations: list[Evaluation]
+        self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
     ) -> int:
-        return await self._leading().store_evaluations(eval_id, token, evaluations)
+        return await self._leading().store_evaluations(eval_id, token, evaluations, ack=ack)
 
-    async def submit_plan(self, plan: Plan) -> PlanResult:
-        return await self._leading().submit_plan(plan)
+    async def submit_plan(
+        self,
+        plan: Plan,
+        followups: Sequence[Evaluation] = (),
+        closing: Sequence[Evaluation] = (),
+    ) -> PlanResult:
+        return await self._leading().submit_plan(plan, list(followups), list(closing))
 
     def heartbeat(self, node_id: str) -> float:
         return self._leading().heartbeats.heartbeat(node_id)

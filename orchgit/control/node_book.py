@@ -19,17 +19,17 @@ class NodeBook:
     def refresh(self, snapshot: Snapshot) -> None:
         """Drop what the snapshot has newer. A deleted node leaves no row behind: it shows in the
         number of nodes, and everything is read anew then."""
-        index = snapshot.table_index("nodes")
-        if index == self._index:
+        seen, self._index = self._index, snapshot.index
+        if snapshot.table_index("nodes") <= seen:
             return
-        changed = snapshot.node_keys_changed_since(self._index)
+        changed = snapshot.node_keys_changed_since(seen)
         for node_id, _ in changed:
             self._nodes.pop(node_id, None)
-        created = sum(create_index > self._index for _, create_index in changed)
+        created = sum(create_index > seen for _, create_index in changed)
         count = snapshot.node_count()
         if count != self._count + created:
             self._nodes.clear()
-        self._index, self._count = index, count
+        self._count = count
 
     def node(self, snapshot: Snapshot, node_id: str) -> Node | None:
         """Without what no check of a plan looks at: thousands of nodes are kept."""

@@ -139,8 +139,9 @@ class PlanApplier:
         return check, changes
 
     def _must_wait(self, node_id: str, change: NodeChange) -> bool:
-        """Whether the node's real usage can be known only when earlier plans are committed."""
-        if node_id not in self._touched:
+        """Whether the node's real usage can be known only when earlier plans are committed, and
+        is needed: stops alone are always taken."""
+        if node_id not in self._touched or not (change.rows or change.updates):
             return False
         return not change.only_adds or node_id in self._freed or node_id not in self._ledger
 
@@ -181,7 +182,9 @@ class PlanApplier:
             job_version=plan.job_version,
             eval_id=plan.eval_id,
             result=result,
-            evaluations=self._evaluations_of_evicted(result),
+            evaluations=self._evaluations_of_evicted(result)
+            + pending.followups
+            + ([] if result.rejected_nodes else pending.closing),
         )
         try:
             applied = await self._state.propose(command)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 
 MAX_WAITING = 4096
@@ -15,11 +17,16 @@ MAX_WAITING = 4096
 
 @dataclass(order=True)
 class PendingPlan:
-    """`answer` is resolved by the applier: committed (maybe in part), or an error."""
+    """`answer` is resolved by the applier: committed (maybe in part), or an error.
+
+    `followups` are stored with any part of the plan, `closing` only with all of it.
+    """
 
     rank: tuple[int, int]
     plan: Plan = field(compare=False)
     answer: asyncio.Future[PlanResult] = field(compare=False)
+    followups: list[Evaluation] = field(compare=False, default_factory=list)
+    closing: list[Evaluation] = field(compare=False, default_factory=list)
 
 
 class PlanQueue:
@@ -34,14 +41,20 @@ class PlanQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    async def submit(self, plan: Plan) -> PlanResult:
+    async def submit(
+        self,
+        plan: Plan,
+        followups: Sequence[Evaluation] = (),
+        closing: Sequence[Evaluation] = (),
+    ) -> PlanResult:
         """Wait for the applier's answer. Raises UnavailableError when the queue is full."""
         if self._closed:
             raise NotLeaderError("cannot apply the plan: this server does not lead any more")
         if len(self._heap) >= MAX_WAITING:
             raise UnavailableError(f"cannot queue the plan: {MAX_WAITING} plans wait already")
         answer: asyncio.Future[PlanResult] = asyncio.get_running_loop().create_future()
-        pending = PendingPlan((-plan.priority, next(self._order)), plan, answer)
+        rank = (-plan.priority, next(self._order))
+        pending = PendingPlan(rank, plan, answer, list(followups), list(closing))
         heapq.heappush(self._heap, pending)
         self._filled.set()
         return await answer

@@ -17,7 +17,7 @@ from orchgit.clock import Clock
 from orchgit.control.blocked_evals import BlockedEvals
 from orchgit.control.deployment_watcher import DeploymentWatcher
 from orchgit.control.drainer import Drainer
-from orchgit.control.eval_broker import BrokerLimits, Delivery, EvalBroker
+from orchgit.control.eval_broker import BrokerLimits, Delivery, EvalBroker, Holder
 from orchgit.control.eval_intake import EvalIntake
 from orchgit.control.eval_queue import EvalQueue
 from orchgit.control.eval_reaper import EvalReaper
@@ -109,13 +109,19 @@ class Reign:
 
     # -- for workers ---------------------------------------------------------------------------
 
-    async def dequeue(self, types: Collection[str], timeout_s: float) -> Delivery | None:
-        return await self.evaluations.dequeue(types, timeout_s)
+    async def dequeue(
+        self,
+        types: Collection[str],
+        timeout_s: float,
+        limit: int = 1,
+        holder: Holder = Holder(),  # noqa: B008 - frozen
+    ) -> list[Delivery]:
+        return await self.evaluations.dequeue(types, timeout_s, limit, holder)
 
     async def store_evaluations(
-        self, eval_id: str, token: str, evaluations: list[Evaluation]
+        self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
     ) -> int:
-        """Store what a worker decided about the evaluation it holds."""
+        """Store what a worker decided about the evaluation it holds; `ack`: that ends it."""
         if not self.evaluations.holds(eval_id, token):
             raise ConflictError(
                 f"cannot store evaluations for {eval_id}: it is not held under this token any more"
@@ -124,14 +130,25 @@ class Reign:
         applied = await self._state.propose(
             UpsertEvaluations(now_ns=now_ns, evaluations=evaluations)
         )
+        if ack:
+            self.evaluations.ack(eval_id, token)
         return int(applied.index)
 
-    async def submit_plan(self, plan: Plan) -> PlanResult:
-        """Have the applier look at it; meanwhile the worker's hold does not run out."""
-        self.evaluations.extend(plan.eval_id, plan.eval_token)
-        result = await self.plans.submit(plan)
-        if self.evaluations.holds(plan.eval_id, plan.eval_token):
-            self.evaluations.extend(plan.eval_id, plan.eval_token)
+    async def submit_plan(
+        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
+    ) -> PlanResult:
+        """Have the applier look at it; meanwhile the worker's hold does not run out. A plan that
+        is committed whole takes `closing` with it and ends the evaluation."""
+        eval_id, token = plan.eval_id, plan.eval_token
+        self.evaluations.extend(eval_id, token)
+        result = await self.plans.submit(plan, followups, closing)
+        if result.refresh_index or not closing:
+            if self.evaluations.holds(eval_id, token):
+                self.evaluations.extend(eval_id, token)
+        elif result.alloc_index:
+            self.evaluations.ack(eval_id, token)
+        else:
+            await self.store_evaluations(eval_id, token, followups + closing, ack=True)
         return result
 
     # -- inside --------------------------------------------------------------------------------

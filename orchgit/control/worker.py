@@ -25,6 +25,7 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
+from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.store import Store, StoreReader
 from orchgit.wire.channel import LeaderChannel
 from orchgit.wire.tls import TlsFiles
@@ -36,6 +37,7 @@ class StoreViews:
     """Views over the read-only store; the node columns are kept and brought up to date."""
 
     def __init__(self, store: StoreReader) -> None:
+        self.expected = ExpectedPlacements()
         self._store = store
         self._columns = ClusterColumns()
         self._settled_rows = 0
@@ -55,9 +57,11 @@ class StoreViews:
     @contextlib.contextmanager
     def open(self) -> Iterator[ClusterView]:
         with self._store.snapshot() as snapshot:
+            self.expected.take_off(self._columns)
             self._columns.refresh(snapshot)
+            self.expected.put_on(self._columns, snapshot)
             self._settle()
-            yield SnapshotView(snapshot, self._columns)
+            yield SnapshotView(snapshot, self._columns, self.expected)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -78,7 +82,7 @@ async def run(options: argparse.Namespace) -> None:
     store = Store.open_reader(options.store)
     ids = RandomIds()
     loop = WorkerLoop(
-        RpcLeader(channel, options.id or ids.new()),
+        RpcLeader(channel, options.id or ids.new(), session=ids.new()),
         StoreViews(store),
         schedule,
         SystemClock(),

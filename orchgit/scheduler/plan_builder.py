@@ -18,7 +18,7 @@ class PlanBuilder:
     def __init__(self, plan: Plan, evaluation: Evaluation, ids: IdSource) -> None:
         self.plan = plan
         self._evaluation = evaluation
-        self._new_id = ids.new
+        self._ids = ids.series()
         self._columns: dict[tuple[str, int, str], Placements] = {}
 
     def add(
@@ -35,7 +35,7 @@ class PlanBuilder:
         key = (placement.group.name, job.version, deployment_id)
         columns = self._columns.get(key) or self._new_columns(job, key, shared)
         row = len(columns.alloc_ids)
-        columns.alloc_ids.append(self._new_id())
+        columns.alloc_ids.append(next(self._ids))
         columns.name_indexes.append(placement.name_index)
         columns.node_ids.append(node.id)
         columns.node_names.append(node.name)

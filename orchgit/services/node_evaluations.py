@@ -13,6 +13,7 @@ from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 ALL_POOLS = "all"
+SYSTEM_TYPES = (JobType.SYSTEM, JobType.SYSBATCH)
 
 
 def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[Evaluation]:
@@ -26,7 +27,7 @@ def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[E
         if not (allocation.is_server_terminal and allocation.is_client_terminal)
     }
     jobs = {key: job for key in sorted(keys) if (job := snapshot.job(*key)) is not None}
-    for job in system_jobs(snapshot.jobs(), node):
+    for job in system_jobs(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
         jobs.setdefault((job.namespace, job.id), job)
     return [
         evaluation_for_job(
@@ -45,7 +46,7 @@ def system_jobs(jobs: Iterable[Job], node: Node) -> list[Job]:
     return [
         job
         for job in jobs
-        if job.type in (JobType.SYSTEM, JobType.SYSBATCH)
+        if job.type in SYSTEM_TYPES
         and not job.stop
         and runs_by_itself(job)
         and job.node_pool in (node.node_pool, ALL_POOLS)

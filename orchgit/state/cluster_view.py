@@ -12,18 +12,25 @@ from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.state.columns import ClusterColumns
+from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.snapshot import Snapshot
 
 
 class SnapshotView:
     """Implements `orchgit.scheduler.ports.ClusterView`.
 
-    `columns` must have been refreshed to `snapshot`.
+    `columns` must have been refreshed to `snapshot`, and what is `expected` put on them.
     """
 
-    def __init__(self, snapshot: Snapshot, columns: ClusterColumns) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        columns: ClusterColumns,
+        expected: ExpectedPlacements | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self.columns = columns
+        self._expected = expected
         self._volumes: dict[str, HostVolume | None] = {}
         self._jobs: dict[tuple[str, str, int], Job | None] = {}
 
@@ -47,7 +54,8 @@ class SnapshotView:
         return self._snapshot.allocation(alloc_id)
 
     def allocations_on_node(self, node_id: str) -> list[Allocation]:
-        return self._snapshot.allocations_on_node(node_id)
+        held = self._snapshot.allocations_on_node(node_id)
+        return [*held, *self._expected.on_node(node_id)] if self._expected else held
 
     def node(self, node_id: str) -> Node | None:
         row = self.columns.rows.get(node_id)

@@ -31,8 +31,10 @@ _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM alloc
 # The index is named: for DISTINCT the planner would read the whole table in the order of nodes.
 _CHANGED_NODES = """SELECT DISTINCT node_id FROM allocations INDEXED BY allocations_by_usage
     WHERE usage_index > ? AND create_index <= ?"""
-_NODE_USAGE = """SELECT cpu_shares, memory_mb, disk_mb, ports FROM allocations
+_NODE_USAGE = """SELECT sum(cpu_shares), sum(memory_mb), sum(disk_mb), count(ports) FROM allocations
     WHERE node_id = ? AND client_status NOT IN ('complete', 'failed', 'lost')"""
+_NODE_PORTS = """SELECT ports FROM allocations WHERE node_id = ? AND ports IS NOT NULL
+    AND client_status NOT IN ('complete', 'failed', 'lost')"""
 Usage = tuple[int, int, int]
 
 
@@ -52,6 +54,7 @@ class ClusterColumns:
         self._classes: dict[str, int] = {}
         self._free_rows: list[int] = []
         self._ports: dict[int, dict[str, set[int]]] = {}
+        self._expected_ports: Mapping[int, Mapping[str, set[int]]] = {}
         self._index = 0
         self._restored_index = 0
 
@@ -90,7 +93,10 @@ class ClusterColumns:
         return self._numbers["disk_used"][: self._size]
 
     def used_ports(self, row: int) -> Mapping[str, set[int]]:
-        return self._ports.get(row, {})
+        used, expected = self._ports.get(row, {}), self._expected_ports.get(row)
+        if expected is None:
+            return used
+        return {ip: used.get(ip, set()) | expected.get(ip, set()) for ip in {*used, *expected}}
 
     # --- changes --------------------------------------------------------------------------
 
@@ -148,6 +154,15 @@ class ClusterColumns:
         for port in ports:
             if not port.ignore_collision:
                 self._ports.setdefault(row, {}).setdefault(port.host_ip, set()).add(port.value)
+
+    def change_usage(self, rows: Numbers, usage: Numbers) -> None:
+        """So much more (cpu, memory, disk) is taken on each of `rows`, which may repeat."""
+        for position, name in enumerate(("cpu_used", "memory_used", "disk_used")):
+            np.add.at(self._numbers[name], rows, usage[:, position])
+
+    def expect_ports(self, ports: Mapping[int, Mapping[str, set[int]]]) -> None:
+        """Row -> address -> ports that are taken besides those of the state."""
+        self._expected_ports = ports
 
     def add_allocation(self, allocation: Allocation) -> None:
         resources = allocation.allocated_resources
@@ -211,8 +226,14 @@ class ClusterColumns:
             row = self.rows.get(node_id)
             if row is not None:
                 self._clear_usage(row)
-                for usage in snapshot.connection.execute(_NODE_USAGE, (node_id,)):
-                    self._add_row(node_id, *usage)
+                self._count(snapshot, node_id)
+
+    def _count(self, snapshot: StateReads, node_id: str) -> None:
+        execute = snapshot.connection.execute
+        cpu, memory, disk, with_ports = execute(_NODE_USAGE, (node_id,)).fetchone()
+        self.add_usage(node_id, (cpu or 0, memory or 0, disk or 0))
+        for (ports,) in execute(_NODE_PORTS, (node_id,)) if with_ports else ():
+            self.add_usage(node_id, (0, 0, 0), _PORTS.decode(ports))
 
     def _add_row(self, node_id: str, cpu: int, memory: int, disk: int, ports: bytes | None) -> None:
         self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())

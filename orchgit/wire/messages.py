@@ -19,11 +19,21 @@ class Empty(Model):
 
 
 class DequeueRequest(Model):
-    """Long poll for the next evaluation of one of these types."""
+    """Long poll for the next evaluation of one of these types, and up to `limit` of them if more
+    are ready then. `session` is another one each time the worker's process starts: what an earlier
+    one held is delivered again."""
 
     types: list[str] = []
     timeout_s: float = 10.0
     worker_id: str = ""
+    session: str = ""
+    limit: int = 1
+
+
+class DequeuedEvaluation(Model):
+    evaluation: Evaluation
+    token: str = ""
+    wait_index: int = 0
 
 
 class DequeueReply(Model):
@@ -32,33 +42,49 @@ class DequeueReply(Model):
     evaluation: Evaluation | None = None
     token: str = ""
     wait_index: int = 0
+    more: list[DequeuedEvaluation] = []
 
 
 class EvalTokenRequest(Model):
-    """Ack or nack of a dequeued evaluation."""
+    """Ack or nack of a dequeued evaluation. `untouched`: a nack of one that nobody looked at, for
+    which it is no failure."""
 
     eval_id: str = ""
     token: str = ""
+    untouched: bool = False
 
 
 class EvalsRequest(Model):
-    """Store evaluations (an updated one, follow-ups, blocked ones) on behalf of a worker."""
+    """Store evaluations (an updated one, follow-ups, blocked ones) on behalf of a worker.
+    `ack`: that ends the evaluation."""
 
     evaluations: list[Evaluation] = []
     token: str = ""
     eval_id: str = ""
+    ack: bool = False
 
 
 class IndexReply(Model):
+    """`acked`: the evaluation is acknowledged too, as was asked."""
+
     index: int = 0
+    acked: bool = False
 
 
 class SubmitPlanRequest(Model):
+    """`followups` are stored with whatever part of the plan is committed, which refers to them.
+    `closing` is stored if it is committed whole: that ends the evaluation."""
+
     plan: Plan
+    followups: list[Evaluation] = []
+    closing: list[Evaluation] = []
 
 
 class SubmitPlanReply(Model):
+    """`closed`: `closing` is stored and the evaluation acknowledged."""
+
     result: PlanResult
+    closed: bool = False
 
 
 # -- servers <-> servers: a request of HTTP that the leader answers ------------------------------

@@ -5,7 +5,8 @@
 
 Nodes are registered in the state and never run anything; everything from the HTTP request to the
 applied plan is what a server does. Meanwhile a client reads over HTTP. Then, if asked, one small
-job is changed again and again (`--changes`), and the fullest node fails (`--fail-node`).
+job is changed again and again (`--changes`), and nodes fail that run 200 allocations each, of 200
+jobs and of one (`--fail-node`).
 """
 
 # ruff: noqa: E402
@@ -44,6 +45,8 @@ from orchgit.services.nodes import update_node_status
 BUDGET_PER_S = 5000
 
 
+DOOMED = 200
+"""Allocations on a node that fails."""
 NEVER_S = 1e9
 """Nodes here send no heartbeats."""
 READ_EVERY_S = 0.02
@@ -251,17 +254,41 @@ async def change_one_job(
     }
 
 
-async def fail_fullest_node(server: Server) -> dict[str, object]:
-    """From the node's status to a new allocation for every one that it ran."""
+async def fail_node(
+    server: Server, http: httpx.AsyncClient, number: int, jobs: int
+) -> dict[str, object]:
+    """One node is filled with allocations of so many jobs, and fails: from its status to a new
+    allocation for every one of theirs."""
+    for job in range(jobs):
+        body = job_body(f"doomed-{jobs}-{job}", "service", DOOMED // jobs, rich=False)
+        body["Job"]["Affinities"] = [affinity_for(number)]  # type: ignore[index]
+        before, _ = last_row(server)
+        (await http.put("/v1/jobs", json=body)).raise_for_status()
+        await wait_for_allocations(server, before + DOOMED // jobs, 60)
+    node_id = make_node(number, 0).id
     with server.state.store.snapshot() as snapshot:
-        sql = """SELECT node_id, count(*) AS held FROM allocations WHERE desired_status = 'run'
-            GROUP BY node_id ORDER BY held DESC LIMIT 1"""
-        node_id, held = snapshot.connection.execute(sql).fetchone()
+        held = len(snapshot.allocations_by_node(node_id, terminal=False))
     before, _ = last_row(server)
+    server_cpu, worker_cpu = cpu_s(os.getpid())
     began = time.monotonic()
     await update_node_status(server.services.world, node_id, "down")
     await wait_for_allocations(server, before + held, 60)
-    return {"lost": held, "replaced_s": round(time.monotonic() - began, 3)}
+    took_s = time.monotonic() - began
+    server_after, worker_after = cpu_s(os.getpid())
+    return {
+        f"lost_of_{jobs}_jobs": held,
+        f"replaced_of_{jobs}_jobs_s": round(took_s, 3),
+        f"replaced_of_{jobs}_jobs_cpu_s": [
+            round(server_after - server_cpu, 2),
+            round(worker_after - worker_cpu, 2),
+        ],
+    }
+
+
+def affinity_for(number: int) -> dict[str, object]:
+    name = make_node(number, 0).name
+    target = "${node.unique.name}"
+    return {"LTarget": target, "RTarget": name, "Operand": "=", "Weight": 100}
 
 
 async def measure(arguments: argparse.Namespace) -> dict[str, object]:
@@ -306,7 +333,8 @@ async def measure_on(server: Server, arguments: argparse.Namespace) -> dict[str,
         if arguments.changes:
             line |= await change_one_job(server, http, arguments)
         if arguments.fail_node:
-            line |= await fail_fullest_node(server)
+            line |= await fail_node(server, http, arguments.nodes - 1, DOOMED)
+            line |= await fail_node(server, http, arguments.nodes - 2, 1)
         return line
 
 

@@ -22,7 +22,12 @@ _LIST_TABLES = ("jobs", "allocations")
 
 
 def job_token(job: Job) -> str:
-    return f"{job.namespace}.{job.id}" if job.namespace != "default" else job.id
+    return _token((job.namespace, job.id))
+
+
+def _token(key: tuple[str, str]) -> str:
+    namespace, job_id = key
+    return f"{namespace}.{job_id}" if namespace != "default" else job_id
 
 
 async def list_jobs(call: Call) -> Response:
@@ -30,7 +35,11 @@ async def list_jobs(call: Call) -> Response:
     prefix, namespaces = call.query.get("prefix", ""), call.namespaces
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        jobs, headers = page.apply(snapshot.jobs(namespaces, prefix), job_token)
+        if page.per_page and page.matches is None:
+            keys, headers = page.apply(snapshot.job_keys(namespaces, prefix), _token)
+            jobs = [job for key in keys if (job := snapshot.job(*key)) is not None]
+        else:
+            jobs, headers = page.apply(snapshot.jobs(namespaces, prefix), job_token)
         stubs = [
             job_stub(job, snapshot.job_summary(job.namespace, job.id), with_meta) for job in jobs
         ]

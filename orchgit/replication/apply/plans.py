@@ -48,7 +48,8 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
         _claim(txn, request, origin)
     for deployment in deltas.write(txn):
         effects.note(txn.index, "PlanResult", deployment)
-    txn.touch_evaluation(command.eval_id)
+    if all(evaluation.id != command.eval_id for evaluation in command.evaluations):
+        txn.touch_evaluation(command.eval_id)
     store_evaluations(txn, command.evaluations, effects)
     return txn.index
 

@@ -63,6 +63,18 @@ class JobReads(Reads):
         sql = f"{_CURRENT} {'WHERE ' + where if where else ''} ORDER BY j.namespace, j.id"
         return [_job(row) for row in self._rows(sql, values)]
 
+    def job_keys(self, namespace: str | None = None, prefix: str = "") -> list[tuple[str, str]]:
+        """(namespace, id) in the order of `jobs`: enough to choose a page of them."""
+        where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
+        sql = f"SELECT namespace, id FROM jobs WHERE {where or 'TRUE'} ORDER BY namespace, id"  # noqa: S608
+        return cast(list[tuple[str, str]], self._rows(sql, values))
+
+    def jobs_of_types(self, *types: str) -> list[Job]:
+        """Those that are not stopped."""
+        marks = ", ".join("?" * len(types))
+        sql = f"{_CURRENT} WHERE j.type IN ({marks}) AND j.stop = 0 ORDER BY j.namespace, j.id"
+        return [_job(row) for row in self._rows(sql, types)]
+
     def jobs_by_parent(self, namespace: str, parent_id: str) -> list[Job]:
         sql = f"{_CURRENT} WHERE j.namespace = ? AND j.parent_id = ? AND j.parent_id != ''"
         return [_job(row) for row in self._rows(f"{sql} ORDER BY j.id", (namespace, parent_id))]

@@ -181,6 +181,16 @@ def test_a_discarded_evaluation_makes_room_for_the_next_of_its_job() -> None:
     assert broker.dequeue(SERVICE, "t", NOW) is None
 
 
+def test_what_nobody_looked_at_is_ready_at_once_and_has_not_failed() -> None:
+    broker = EvalBroker(BrokerLimits(delivery_limit=1))
+    broker.enqueue(evaluation(), NOW)
+    for _ in range(3):
+        delivery = take(broker)
+        broker.give_back(delivery.evaluation.id, delivery.token)
+    assert take(broker).evaluation.job_id == "web"
+    assert broker.dequeue((FAILED,), "t", NOW) is None
+
+
 class BrokerMachine(RuleBasedStateMachine):
     """Whatever happens, no evaluation is lost, doubled, or out together with one of its job."""
 
@@ -232,6 +242,13 @@ class BrokerMachine(RuleBasedStateMachine):
         if delivery is None or self.broker.outstanding(delivery.evaluation.id) != delivery.token:
             return
         self.broker.nack(delivery.evaluation.id, delivery.token, self.now_ns)
+        del self.out[delivery.evaluation.id]
+
+    @rule(delivery=consumes(held))
+    def give_back(self, delivery: Delivery | None) -> None:
+        if delivery is None or self.broker.outstanding(delivery.evaluation.id) != delivery.token:
+            return
+        self.broker.give_back(delivery.evaluation.id, delivery.token)
         del self.out[delivery.evaluation.id]
 
     @rule(seconds=st.sampled_from((1, 5, 61)))

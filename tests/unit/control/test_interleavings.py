@@ -38,7 +38,7 @@ from orchgit.replication.commands import (
 from orchgit.replication.proposal import Applied
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.store import Store
-from orchgit.wire.messages import DequeueReply
+from orchgit.wire.messages import DequeuedEvaluation
 from tests.support.factories import make_evaluation, make_group, make_job, make_task
 from tests.support.scheduling import make_network_node
 from tests.support.state import apply, check_invariants, open_store
@@ -82,32 +82,39 @@ class SteppedLeader:
 
     # -- what a worker asks --------------------------------------------------------------------
 
-    async def dequeue(self, types: Sequence[str], timeout_s: float) -> DequeueReply:
+    async def dequeue(
+        self, types: Sequence[str], timeout_s: float, limit: int
+    ) -> list[DequeuedEvaluation]:
         await self._turns.turn("dequeue")
-        busy = {held.job_id for held in self._held.values()}
-        for evaluation in self._waiting:
-            if evaluation.job_id not in busy:
+        taken = []
+        for evaluation in list(self._waiting):
+            busy = {held.job_id for held in self._held.values()}
+            if evaluation.job_id not in busy and len(taken) < limit:
                 self._waiting.remove(evaluation)
                 self._held[evaluation.id] = evaluation
-                return DequeueReply(evaluation=evaluation, token="t", wait_index=0)
-        if self._held or self._waiting:
-            return DequeueReply()
-        return await asyncio.Future[DequeueReply]()
+                taken.append(DequeuedEvaluation(evaluation=evaluation, token="t"))
+        if taken or self._held or self._waiting:
+            return taken
+        return await asyncio.Future[list[DequeuedEvaluation]]()
 
-    async def ack(self, eval_id: str, token: str) -> None:
-        await self._turns.turn("ack")
-        del self._held[eval_id]
-
-    async def nack(self, eval_id: str, token: str) -> None:
+    async def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
         raise AssertionError(f"evaluation {eval_id} was given back: nothing here may fail")
 
-    async def store(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> int:
-        return (await self._state.propose(UpsertEvaluations(evaluations=evaluations))).index
+    async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
+        await self._turns.turn("close")
+        await self._state.propose(UpsertEvaluations(evaluations=evaluations))
+        del self._held[eval_id]
 
-    async def submit(self, plan: Plan) -> PlanResult:
+    async def submit(
+        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
+    ) -> PlanResult:
         await self._turns.turn("submit")
-        result = await self._plans.submit(plan)
+        result = await self._plans.submit(plan, followups, closing)
         self.partial += bool(result.rejected_nodes)
+        if not result.refresh_index:
+            if not result.alloc_index:
+                await self._state.propose(UpsertEvaluations(evaluations=followups + closing))
+            del self._held[plan.eval_id]
         await self._turns.turn("the plan's answer arrives")
         return result
 

@@ -14,11 +14,31 @@ from orchgit.clock import FakeClock
 from orchgit.control.worker_loop import WorkerLimits, WorkerLoop
 from orchgit.errors import ConflictError, RefusedError, TimedOutError, UnavailableError
 from orchgit.ids import SequentialIds
-from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.evaluation import AllocMetric, EvalStatus, Evaluation
 from orchgit.model.plan import AllocStop, Plan, PlanResult
 from orchgit.scheduler.outcome import Outcome
-from orchgit.wire.messages import DequeueReply
+from orchgit.wire.messages import DequeuedEvaluation
 from tests.support.factories import make_evaluation
+
+
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+class NoOverlay:
+    """Notes what is on its way."""
+
+    def __init__(self) -> None:
+        self.settled_index = 0
+        self.told: list[tuple[str, str]] = []
+
+    def expect(self, plan_id: str, placements: Any) -> None:
+        self.told.append(("expect", plan_id))
+
+    def settle(self, plan_id: str, placements: Any, index: int) -> None:
+        self.told.append(("settle", plan_id))
 
 
 @dataclass
@@ -29,26 +49,29 @@ class ListLeader:
     deliveries: list[Evaluation] = field(default_factory=list)
     told: list[tuple[Any, ...]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
+    may_answer: asyncio.Event = field(default_factory=_set_event)
 
-    async def dequeue(self, types: Sequence[str], timeout_s: float) -> DequeueReply:
+    async def dequeue(
+        self, types: Sequence[str], timeout_s: float, limit: int
+    ) -> list[DequeuedEvaluation]:
         if self.deliveries:
-            return DequeueReply(evaluation=self.deliveries.pop(), token="t", wait_index=5)
+            taken, self.deliveries = self.deliveries[:limit], self.deliveries[limit:]
+            return [DequeuedEvaluation(evaluation=e, token="t", wait_index=5) for e in taken]
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("never woken")
 
-    async def ack(self, eval_id: str, token: str) -> None:
-        self.told.append(("ack", token))
+    async def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
+        self.told.append(("untouched" if untouched else "nack", token))
 
-    async def nack(self, eval_id: str, token: str) -> None:
-        self.told.append(("nack", token))
+    async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
+        self.told.append(("close", *[evaluation.status for evaluation in evaluations]))
 
-    async def store(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> int:
-        self.told.append(("store", *[evaluation.status for evaluation in evaluations]))
-        return 1
-
-    async def submit(self, plan: Plan) -> PlanResult:
-        self.told.append(("plan", plan.eval_token))
+    async def submit(
+        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
+    ) -> PlanResult:
+        self.told.append(("plan", plan.eval_token, *[each.status for each in closing]))
+        await self.may_answer.wait()
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result
@@ -63,6 +86,7 @@ class LateViews:
     waits: list[tuple[int, float]] = field(default_factory=list)
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     patience: int = 1
+    expected: NoOverlay = field(default_factory=NoOverlay)
 
     async def reach(self, index: int, timeout_s: float) -> None:
         self.waits.append((index, timeout_s))
@@ -83,19 +107,42 @@ def decide(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome
     return Outcome(done, plan=Plan(eval_id=evaluation.id, stops=[AllocStop(alloc_id="a")]))
 
 
+def nothing_to_do(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+    return Outcome(msgspec.structs.replace(evaluation, status=EvalStatus.COMPLETE))
+
+
 def fail(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
     raise ZeroDivisionError
 
 
-def loop_of(leader: ListLeader, views: LateViews, schedule: Any = decide) -> WorkerLoop:
+def loop_of(
+    leader: ListLeader,
+    views: LateViews,
+    schedule: Any = decide,
+    resting: asyncio.Event | None = None,
+) -> WorkerLoop:
     limits = WorkerLimits(sync_limit_s=5.0, backoff_s=30.0)
-    return WorkerLoop(leader, views, schedule, FakeClock(), SequentialIds(), ["service"], limits)
+
+    def note(status: str) -> None:
+        if resting is not None and status == "Paused":
+            resting.set()
+
+    return WorkerLoop(
+        leader, views, schedule, FakeClock(), SequentialIds(), ["service"], limits, on_status=note
+    )
 
 
 def handle(leader: ListLeader, views: LateViews | None = None, schedule: Any = decide) -> list[Any]:
     async def run() -> None:
-        loop = loop_of(leader, views or LateViews(), schedule)
-        await asyncio.wait_for(loop.handle(make_evaluation(), "t", 5), 5)
+        resting = asyncio.Event()
+        loop = loop_of(leader, views or LateViews(), schedule, resting)
+        leader.deliveries.append(make_evaluation())
+        task = asyncio.create_task(loop.run())
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        loop.set_paused(True)  # it rests only when everything is done
+        await asyncio.wait_for(resting.wait(), 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
     return leader.told
@@ -103,20 +150,24 @@ def handle(leader: ListLeader, views: LateViews | None = None, schedule: Any = d
 
 def test_a_committed_plan_is_recorded_and_acknowledged() -> None:
     told = handle(ListLeader([PlanResult(alloc_index=9)]))
-    assert told == [("plan", "t"), ("store", "complete"), ("ack", "t")]
+    assert told == [("plan", "t", "complete")], "plan and outcome are one entry"
+
+
+def test_without_a_plan_the_outcome_alone_closes_the_evaluation() -> None:
+    assert handle(ListLeader(), schedule=nothing_to_do) == [("close", "complete")]
 
 
 def test_a_partly_rejected_plan_is_made_again_on_a_newer_view() -> None:
     views = LateViews(index=99)
     told = handle(ListLeader([PlanResult(refresh_index=77), PlanResult()]), views)
-    assert [each[0] for each in told] == ["plan", "plan", "store", "ack"]
+    assert [each[0] for each in told] == ["plan", "plan"]
     assert views.waits[-1][0] == 77
 
 
 def test_after_too_many_rejections_the_evaluation_fails_and_blocks() -> None:
     told = handle(ListLeader([PlanResult(refresh_index=7)] * 50))
     assert sum(each[0] == "plan" for each in told) == 5
-    assert told[-2:] == [("store", "failed", "blocked"), ("ack", "t")]
+    assert told[-1] == ("close", "failed", "blocked")
 
 
 def test_a_failure_gives_the_evaluation_back() -> None:
@@ -129,20 +180,23 @@ def test_a_failure_gives_the_evaluation_back() -> None:
 
 def test_an_evaluation_that_is_lost_is_left_alone() -> None:
     told = handle(ListLeader([ConflictError("cannot: not held")]))
-    assert told == [("plan", "t")]
+    assert told == [("plan", "t", "complete")]
 
 
 def test_behind_the_wait_index_it_gives_back_and_keeps_away_until_the_store_catches_up() -> None:
     async def run() -> None:
         leader, views = ListLeader(), LateViews(index=1)
-        task = asyncio.create_task(loop_of(leader, views).handle(make_evaluation(), "t", 5))
+        leader.deliveries = [make_evaluation(), make_evaluation()]
+        task = asyncio.create_task(loop_of(leader, views).run())
         while len(views.waits) < 2:
             await asyncio.sleep(0)
-        assert leader.told == [("nack", "t")]
+        assert leader.told == [("nack", "t"), ("untouched", "t")], "what it has not begun too"
         assert views.waits == [(5, 5.0), (5, 30.0)]
-        assert not task.done()
+        assert not leader.asked.is_set()
         views.caught_up.set()
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
 
@@ -150,13 +204,14 @@ def test_behind_the_wait_index_it_gives_back_and_keeps_away_until_the_store_catc
 def test_a_shutdown_is_no_time_out_and_gives_back_at_once() -> None:
     async def run() -> None:
         leader, views = ListLeader(), LateViews(index=1, patience=0)
-        task = asyncio.create_task(loop_of(leader, views).handle(make_evaluation(), "t", 5))
+        leader.deliveries = [make_evaluation(), make_evaluation()]
+        task = asyncio.create_task(loop_of(leader, views).run())
         while not views.waits:
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled()
-        assert leader.told == [("nack", "t")]
+        assert leader.told == [("nack", "t"), ("untouched", "t")]
         assert len(views.waits) == 1
 
     asyncio.run(run())
@@ -183,6 +238,53 @@ def test_a_paused_worker_asks_for_nothing() -> None:
         loop.set_paused(False)
         await asyncio.wait_for(leader.asked.wait(), 5)
         assert statuses == ["Started", "Paused", "Started"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
+    async def run() -> None:
+        leader, views = ListLeader([PlanResult(alloc_index=9)] * 5), LateViews()
+        leader.may_answer.clear()
+        leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(5)]
+        task = asyncio.create_task(loop_of(leader, views).run())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(leader.told) == 3, "no more than three wait for their answers"
+        assert [what for what, _ in views.expected.told] == ["expect"] * 3
+        leader.may_answer.set()
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        assert len(leader.told) == 5
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_what_is_on_its_way_is_waited_for_before_something_is_called_impossible() -> None:
+    decided: list[str] = []
+
+    def no_room_at_first(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+        decided.append(evaluation.id)
+        outcome = decide(evaluation, view, now_ns, seed)
+        if decided == ["e0", "e1"]:
+            outcome.evaluation.failed_tg_allocs = {"g": AllocMetric()}
+        return outcome
+
+    async def run() -> None:
+        leader, views = ListLeader([PlanResult(alloc_index=9)] * 5), LateViews()
+        leader.may_answer.clear()
+        leader.deliveries = [make_evaluation(id="e0"), make_evaluation(id="e1")]
+        task = asyncio.create_task(loop_of(leader, views, no_room_at_first).run())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert decided == ["e0", "e1"]
+        assert len(leader.told) == 1, "the second waits for the first plan's answer"
+        leader.may_answer.set()
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        assert decided == ["e0", "e1", "e1"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
