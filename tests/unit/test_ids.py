@@ -21,7 +21,7 @@ def test_a_series_differs_in_what_people_type_and_lies_close_together() -> None:
     firsts = [int(each[:8], 16) for each in islice(RandomIds().series(), 1000)]
     assert len(set(firsts)) == 1000
     steps = [(after - before) % 2**32 for before, after in pairwise(firsts)]
-    assert 1 <= min(steps)
+    assert min(steps) >= 1
     assert max(steps) <= 2048
 
 
