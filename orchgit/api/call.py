@@ -6,6 +6,7 @@ import gzip
 from typing import Any
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +18,7 @@ from orchgit.services.world import World
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
+_NO_QUERY = QueryParams()
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
@@ -26,7 +28,7 @@ class Call:
     def __init__(self, request: Request, context: ApiContext) -> None:
         self.request = request
         self.context = context
-        self.query = request.query_params
+        self.query = request.query_params if request.scope["query_string"] else _NO_QUERY
         self.path: dict[str, str] = request.path_params
 
     @property

@@ -52,6 +52,7 @@ class HttpServer:
             self._app,
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             lifespan="off",
             server_header=False,
             timeout_keep_alive=75,

@@ -129,7 +129,7 @@ def _store(
         raise RefusedError(
             f"cannot write variable {new.path!r}: nonexistent namespace {new.namespace!r}"
         )
-    if txn.root_key(new.key_id) is None:
+    if not txn.is_root_key(new.key_id):
         raise UnavailableError(
             f"cannot write variable {new.path!r}: the key that sealed it was deleted; try again"
         )
@@ -142,5 +142,5 @@ def _store(
         modify_index=txn.index,
         modify_time_ns=txn.now_ns,
     )
-    txn.put_variable(stored)
+    txn.put_variable(stored, lock_changes=lock != (known.lock if known else None))
     return stored

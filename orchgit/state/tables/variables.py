@@ -39,6 +39,10 @@ class VariableReads(Reads):
     def root_key(self, key_id: str) -> RootKey | None:
         return ROOT_KEYS.get(self.connection, key_id)
 
+    def is_root_key(self, key_id: str) -> bool:
+        sql = "SELECT 1 FROM root_keys WHERE key_id = ?"
+        return self.connection.execute(sql, (key_id,)).fetchone() is not None
+
     def root_keys(self) -> list[RootKey]:
         """Newest first."""
         return ROOT_KEYS.find(self.connection, order="create_index DESC, key_id")
@@ -49,10 +53,11 @@ class VariableReads(Reads):
 
 
 class VariableWrites(VariableReads, Writes):
-    def put_variable(self, variable: StoredVariable) -> None:
+    def put_variable(self, variable: StoredVariable, lock_changes: bool) -> None:
         VARIABLES.put(self.connection, [variable])
         self._changed("variables", [variable.key])
-        self._changed("variable_locks", [variable.key])
+        if lock_changes:
+            self._changed("variable_locks", [variable.key])
 
     def put_renewed_lock(self, variable: StoredVariable) -> None:
         """Nobody who waits for the variable's content is woken."""
