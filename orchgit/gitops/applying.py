@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
@@ -26,7 +26,9 @@ from orchgit.gitops.tree_files import read_file
 from orchgit.gitops.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.replication.commands import RefMove
 from orchgit.services.rollouts import apply_rollout, record_rollout
+from orchgit.services.sources import move_refs
 from orchgit.services.world import World
 
 MAX_ATTEMPTS = 5
@@ -97,14 +99,20 @@ class Applier:
         return await asyncio.to_thread(planned)
 
     async def apply(
-        self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, memory: SourceMemory
+        self,
+        read: ReadCommit,
+        plan: CommitPlan,
+        occasion: Occasion,
+        memory: SourceMemory,
+        ref_moves: Sequence[RefMove] = (),
     ) -> Rollout:
-        """Commit the plan. Raises JobFileError with the problems of a plan made again, and
-        ConflictError when the source's applied commit moved or the races do not end."""
+        """Commit the plan; refs of a built-in repository move with it. Raises JobFileError with the
+        problems of a plan made again, and ConflictError when the source's applied commit moved or
+        the races do not end."""
         texts = await asyncio.to_thread(_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
             try:
-                index, rollout = await self._propose(read, plan, occasion, texts)
+                index, rollout = await self._propose(read, plan, occasion, texts, ref_moves)
             except ConflictError:
                 plan = await self._replan(read, plan, memory)
                 continue
@@ -115,7 +123,12 @@ class Applier:
         )
 
     async def _propose(
-        self, read: ReadCommit, plan: CommitPlan, occasion: Occasion, texts: Mapping[JobKey, str]
+        self,
+        read: ReadCommit,
+        plan: CommitPlan,
+        occasion: Occasion,
+        texts: Mapping[JobKey, str],
+        ref_moves: Sequence[RefMove],
     ) -> tuple[int, Rollout]:
         now_ns = self._world.now_ns()
         rollout = rollout_of(plan, read.info.commit, occasion, self._world.ids.new(), now_ns)
@@ -125,6 +138,7 @@ class Applier:
             expected_commit=plan.source.status.applied_commit,
             upserts=upserts_of(plan, rollout, texts),
             deletions=deletions_of(plan),
+            ref_moves=ref_moves,
         )
 
     def _remember(
@@ -144,6 +158,10 @@ class Applier:
             )
         refuse_problems(again, read)
         return again
+
+    async def move_refs(self, source_name: str, moves: Sequence[RefMove]) -> None:
+        """Move refs of a built-in repository without applying anything."""
+        await move_refs(self._world, source_name, moves)
 
     async def record_refused(
         self, source: Source, read: ReadCommit, problems: tuple[str, ...], occasion: Occasion

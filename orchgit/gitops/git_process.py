@@ -14,7 +14,7 @@ import re
 import resource
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,7 @@ _CONFIG = """\
 \tdirectory = *
 """
 _STDERR_KEPT = 8_192
+_STREAM_BYTES = 256 * 1024
 _TELLING = re.compile(r"^(fatal|error|ssh|remote):|denied|verification failed|not resolve")
 
 
@@ -98,7 +99,12 @@ class GitProcess:
         }
 
     async def start(
-        self, args: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        args: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        max_file_bytes: int = 0,
     ) -> Process:
         """A running git with pipes; the leader of a process group, which `kill` ends whole."""
         process = await asyncio.create_subprocess_exec(
@@ -111,14 +117,14 @@ class GitProcess:
             env=self.environment(env),
             start_new_session=True,
         )
-        self._limit(process.pid)
+        self._limit(process.pid, max_file_bytes or self.limits.max_fetch_bytes)
         return process
 
-    def _limit(self, pid: int) -> None:
+    def _limit(self, pid: int, max_file_bytes: int) -> None:
         """Applied before any data is fed; children that git starts later inherit them."""
         limits = {
             resource.RLIMIT_AS: self.limits.max_git_memory_bytes,
-            resource.RLIMIT_FSIZE: self.limits.max_fetch_bytes,
+            resource.RLIMIT_FSIZE: max_file_bytes,
             resource.RLIMIT_CORE: 0,
         }
         for which, value in limits.items():
@@ -134,9 +140,10 @@ class GitProcess:
         env: Mapping[str, str] | None = None,
         stdin: AsyncIterator[bytes] | bytes | None = None,
         max_output_bytes: int = 16 * 1024 * 1024,
+        max_file_bytes: int = 0,
     ) -> GitResult:
         """Run git to its end. TimedOutError and TooLargeError kill it and all it started."""
-        process = await self.start(args, cwd=cwd, env=env)
+        process = await self.start(args, cwd=cwd, env=env, max_file_bytes=max_file_bytes)
         try:
             async with asyncio.timeout(timeout_s):
                 stdout, stderr, _ = await asyncio.gather(
@@ -147,11 +154,37 @@ class GitProcess:
                 returncode = await process.wait()
         except TimeoutError:
             raise TimedOutError(
-                f"cannot finish git {args[0]} within its limit of {timeout_s:g} s"
+                f"cannot finish git {_verb(args)} within its limit of {timeout_s:g} s"
             ) from None
         finally:
             await kill(process)
         return GitResult(returncode, stdout, redact(stderr.decode("utf-8", "replace")))
+
+    async def stream(
+        self, args: Sequence[str], *, timeout_s: float, stdin: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        """git's output as it comes. SourceError at the end if git failed: what came before is then
+        worth nothing."""
+        process = await self.start(args)
+        feeding = asyncio.create_task(_feed(process, stdin))
+        telling = asyncio.create_task(_read_tail(process))
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while chunk := await process.stdout.read(_STREAM_BYTES):
+                    yield chunk
+                returncode = await process.wait()
+        except TimeoutError:
+            raise TimedOutError(
+                f"cannot finish git {_verb(args)} within its limit of {timeout_s:g} s"
+            ) from None
+        finally:
+            feeding.cancel()
+            await kill(process)
+            stderr = await telling
+        if returncode != 0:
+            words = last_words(redact(stderr.decode("utf-8", "replace")))
+            raise SourceError(f"cannot run git {_verb(args)}: {words}")
 
     async def check(
         self,
@@ -165,8 +198,13 @@ class GitProcess:
         """`run`, and a SourceError with git's own last words if it failed."""
         result = await self.run(args, timeout_s=timeout_s, cwd=cwd, env=env, stdin=stdin)
         if result.returncode != 0:
-            raise SourceError(f"cannot run git {args[0]}: {last_words(result.stderr)}")
+            raise SourceError(f"cannot run git {_verb(args)}: {last_words(result.stderr)}")
         return result.stdout
+
+
+def _verb(args: Sequence[str]) -> str:
+    """The first argument that is no option: no path of the server's is shown."""
+    return next((arg for arg in args if not arg.startswith("-")), "")
 
 
 def last_words(stderr: str) -> str:

@@ -15,14 +15,18 @@ from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.discovery import Discoverer, ParseCache
 from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.holders import Holders
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
+from orchgit.gitops.mirror_keeper import MirrorKeeper
+from orchgit.gitops.mirror_rules import full_ref
 from orchgit.gitops.mirrors import Mirrors
 from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.parsing import JobParser
+from orchgit.gitops.peers import NoPeers, PeerCalls, Peers
 from orchgit.gitops.previews import Preview, Previewer
 from orchgit.gitops.push import Forecaster, PushReceiver
-from orchgit.gitops.reconciler import ReconcilerPorts, full_ref, keep_applied
+from orchgit.gitops.reconciler import ReconcilerPorts
 from orchgit.gitops.remote import GitRemote
 from orchgit.gitops.reverting import Reverter
 from orchgit.gitops.rollouts import RolloutTracker
@@ -30,14 +34,16 @@ from orchgit.gitops.sources import SourceLoops
 from orchgit.gitops.webhook_routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
+from orchgit.replication.commands import RefMove
 from orchgit.services.world import World
 
 
 class Gitops:
-    """`start` on gaining leadership, `stop` on losing it or at shutdown; `routes` always.
+    """`open` and `close` with the server; `start` on gaining leadership, `stop` on losing it;
+    `routes` and `keeper` always.
 
-    The mirrors lie in `<data_dir>/git`; they can all be made again from the sources, but for the
-    built-in ones. `<data_dir>/parsed.sqlite` only saves work, and may be deleted at any time.
+    The mirrors lie in `<data_dir>/git`: one that is lost is fetched from the other servers.
+    `<data_dir>/parsed.sqlite` only saves work, and may be deleted at any time.
     """
 
     def __init__(
@@ -48,6 +54,8 @@ class Gitops:
         forecaster: Forecaster,
         config: GitopsConfig | None = None,
         chance: random.Random | None = None,
+        peers: Peers | None = None,
+        calls: PeerCalls | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
         self._world = world
@@ -55,6 +63,7 @@ class Gitops:
         self._memories: dict[str, SourceMemory] = {}
         self._parsed = ParseStore(data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes)
         self._tasks: list[asyncio.Task[None]] = []
+        self._keeping: asyncio.Task[None] | None = None
         limits = self.config.limits
         self._git = GitProcess(data_dir / "git", limits)
         self._git.prepare()
@@ -63,22 +72,44 @@ class Gitops:
         self.tracker = RolloutTracker(world, self.config.tracker)
         self._applier = applier
         self._maintenance = Maintenance(self._git)
+        chance = chance or random.Random()  # noqa: S311 - jitter, no secret
+        peers, self._calls = peers or NoPeers(), calls or PeerCalls()
+        self.keeper = MirrorKeeper(
+            world,
+            self.mirrors,
+            self._git,
+            self._maintenance,
+            peers,
+            self._calls,
+            chance,
+            lambda source: self.wake(source, "poll"),
+        )
+        self._holders = Holders(peers, self._calls, world.clock, limits.hold_timeout_s)
         self._receiver = PushReceiver(
-            self._git, applier, self.tracker, forecaster, self._memory, self._maintenance
+            self._git,
+            applier,
+            self.tracker,
+            forecaster,
+            self._memory,
+            self._maintenance,
+            self.keeper,
+            self._holders,
         )
         self._previewer = Previewer(applier, forecaster, limits)
-        self._reverter = Reverter(world, applier)
+        self._reverter = Reverter(world, applier, self.keeper, self._holders)
         ports = ReconcilerPorts(
             world,
             self._git,
             applier,
             self.config.credentials,
-            chance or random.Random(),  # noqa: S311 - jitter, no secret
+            chance,
             self._memory,
             self._maintenance,
+            self.keeper,
+            self._holders,
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
-        self._remote = GitRemote(world, self.mirrors, self._git, self._receiver)
+        self._remote = GitRemote(world, self.mirrors, self._git, self._receiver, self.keeper)
         self._webhooks = WebhookRoutes(
             self._sources, self.config.webhook_secrets, self.wake, limits.webhook_max_bytes
         )
@@ -102,6 +133,21 @@ class Gitops:
         """The git remote and the webhooks."""
         return [*self._remote.routes(), *self._webhooks.routes()]
 
+    def open(self) -> None:
+        """Begin to keep the mirrors as the state says, whether or not this server leads."""
+        self._keeping = asyncio.create_task(self.keeper.run(), name="mirrors")
+        self._keeping.add_done_callback(_log_end)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self.stop()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        await self._holders.close()
+        await self._maintenance.close()
+        await self._calls.close()
+
     async def start(self) -> None:
         """Begin to follow all sources and all rollouts that are under way."""
         if self._tasks:
@@ -119,7 +165,6 @@ class Gitops:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._parsed.close()
         await asyncio.to_thread(self._parser.close)
-        await self._maintenance.close()
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
         """Look at the source now; `force` tries a refused commit again."""
@@ -171,20 +216,20 @@ class Gitops:
         async with mirror.lock:
             repository = mirror.open()
             ref = full_ref(settings.ref)
-            if repository.resolve(ref) is not None:
+            if self.keeper.refs(source):
                 return None
             author = Commit(
                 author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
             )
             commit_id = repository.write_commit(None, files, author, message)
-            repository.set_head(ref)
             read = await self._applier.read(repository, commit_id, settings, memory)
             plan = await self._applier.plan(read, source, memory)
             if plan.problems:
                 raise InvalidInputError(f"cannot seed {source!r}:\n" + "\n".join(plan.problems))
-            rollout = await self._applier.apply(read, plan, Occasion("push"), memory)
-            repository.set_ref(ref, commit_id)
-            keep_applied(repository, commit_id)
+            await self._holders.hold(source, [commit_id])
+            move = RefMove(ref, "", commit_id)
+            rollout = await self._applier.apply(read, plan, Occasion("push"), memory, [move])
+            await self.keeper.settle_locked(mirror)
             return rollout
 
 

@@ -31,7 +31,8 @@ class Maintenance:
 
     async def pack(self, mirror: Mirror) -> None:
         """Let git judge whether there is anything to do. Objects that no ref leads to stay for
-        two weeks; the applied commit is held by a ref of ours."""
+        two weeks: those of a push whose log entry this server has not seen yet are among them.
+        Whatever the state names is held by a ref of ours, on every server."""
         args = [
             f"--git-dir={mirror.path}",
             *("-c", f"gc.auto={_LOOSE_KEPT}", "-c", f"gc.autoPackLimit={_PACKS_KEPT}"),
@@ -39,6 +40,7 @@ class Maintenance:
             *("gc", "--auto", "--quiet"),
         ]
         async with mirror.lock:
+            mirror.held.clear()
             try:
                 await self._git.check(args, timeout_s=self._git.limits.pack_timeout_s)
             except OrchgitError as error:

@@ -1,4 +1,4 @@
-"""Where the mirrors lie, and one lock for each: who moves refs holds it."""
+"""Where the mirrors lie, and the locks of each: who moves refs holds one, who fetches the other."""
 
 from __future__ import annotations
 
@@ -6,25 +6,37 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchgit.errors import NotFoundError
+from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.mirror_rules import Wanted
+from orchgit.gitops.quarantine import remove_leftovers
 from orchgit.gitops.repo import Repository, TreeCache, init_bare
-from orchgit.model.source import SourceKind
+from orchgit.model.source import SourceKind, is_source_name
 
 
 @dataclass(slots=True)
 class Mirror:
-    """One source's bare repository."""
+    """One source's bare repository.
+
+    `lock` is held while refs move or packs are replaced, `fetching` while objects are brought in
+    from another server. `held` are objects known to be here with all they lead to; `settled` is
+    what the refs were last made to show.
+    """
 
     name: str
     path: Path
     limits: GitLimits
     cache: TreeCache = field(default_factory=TreeCache)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    held: set[str] = field(default_factory=set)
+    settled: Wanted | None = None
     writes: int = 0
 
     def create(self) -> None:
+        """Make it, or take it over from a process that may have died in the middle of anything."""
         init_bare(self.path)
+        remove_leftovers(self.path)
 
     def open(self, quarantine: Path | None = None) -> Repository:
         return Repository(self.path, self.limits, self.cache, quarantine)
@@ -43,16 +55,26 @@ class Mirrors:
         mirror = self._mirrors.get(source)
         if mirror is None:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            mirror = Mirror(source, self.directory / f"{source}.git", self._limits)
+            mirror = Mirror(source, self._path(source), self._limits)
             mirror.create()
             self._mirrors[source] = mirror
         return mirror
 
+    def existing(self, source: str) -> Mirror | None:
+        """The mirror of a source, if this server has one."""
+        return self.get(source) if (self._path(source) / "HEAD").exists() else None
+
     def served(self, source: str, kind: str | None) -> Mirror:
-        """The mirror of a source whose repository this server is the home of."""
+        """The mirror of a source whose repository this cluster is the home of."""
         if kind != SourceKind.BUILTIN:
             raise NotFoundError(
                 f"cannot find a git repository named {source!r} here: "
                 "`orchgit source list` shows the built-in ones"
             )
         return self.get(source)
+
+    def _path(self, source: str) -> Path:
+        """Other servers name sources too: only what can be a source's name becomes a path."""
+        if not is_source_name(source):
+            raise InvalidInputError(f"cannot use {source[:80]!r} as the name of a repository")
+        return self.directory / f"{source}.git"

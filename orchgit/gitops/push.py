@@ -1,14 +1,13 @@
 """A push to the built-in remote: received, planned, shown, applied, followed.
 
-The log entry comes before the ref: a push is acknowledged when both are done, and a crash between
-them is repaired from the log (`reconciler`). Everything said goes to a `Say`, so that the person
-who pushed reads it live.
+The objects come first: a majority of the servers has them on disk before the log names them. Then
+one log entry moves the branch and registers the jobs, and the mirrors' refs follow it on every
+server. Everything said goes to a `Say`, so that the person who pushed reads it live.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,19 +16,26 @@ from orchgit.gitops.applying import Applier, ReadCommit, SourceMemory
 from orchgit.gitops.commit_plan import CommitPlan, Occasion
 from orchgit.gitops.discovery import JobKey
 from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.holders import Holders, Say
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
+from orchgit.gitops.mirror_keeper import MirrorKeeper
+from orchgit.gitops.mirror_rules import full_ref
 from orchgit.gitops.mirrors import Mirror
 from orchgit.gitops.push_text import Forecast, RolloutText, end_line, plan_lines, problem_lines
 from orchgit.gitops.quarantine import Quarantine
-from orchgit.gitops.receive_protocol import PushRequest, RefCommand, check_command
-from orchgit.gitops.reconciler import full_ref, keep_applied
+from orchgit.gitops.receive_protocol import (
+    PushRequest,
+    RefCommand,
+    check_command,
+    check_room,
+    shown_refs,
+)
 from orchgit.gitops.repo import Repository
 from orchgit.gitops.rollouts import RolloutTracker
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-
-Say = Callable[[str], Awaitable[None]]
+from orchgit.replication.commands import RefMove
 
 
 class Forecaster(Protocol):
@@ -58,8 +64,12 @@ class PushReceiver:
         forecaster: Forecaster,
         memory: Callable[[str], SourceMemory],
         maintenance: Maintenance,
+        keeper: MirrorKeeper,
+        holders: Holders,
     ) -> None:
         self._git = git
+        self._keeper = keeper
+        self._holders = holders
         self._maintenance = maintenance
         self._applier = applier
         self._tracker = tracker
@@ -74,7 +84,11 @@ class PushReceiver:
         pusher: str,
         say: Say,
     ) -> PushResult:
-        """One at a time per repository. Errors of the push itself are in the result."""
+        """One at a time per repository. Errors of the push itself are in the result.
+
+        Raises UnavailableError where this server still lacks objects of earlier commits.
+        """
+        await self._keeper.current(mirror.name)
         async with mirror.lock:
             quarantine = Quarantine(self._git, mirror.path)
             try:
@@ -118,29 +132,41 @@ class _Push:
         self._say = say
         self._rollout: Rollout | None = None
         self._accepted = False
+        self._unheld: OrchgitError | None = None
+        self._refs: dict[str, str] = {}
+        self._missing: frozenset[str] = frozenset()
+        self._moves: list[RefMove] = []
 
     async def run(self) -> PushResult:
         source = self._owner._applier.source(self._mirror.name)
         repository = self._mirror.open(self._quarantine.path)
-        wanted = [c.new for c in self._request.commands if not c.is_delete]
-        _, refs = await asyncio.gather(
-            self._quarantine.check_connected(wanted) if wanted else _nothing(),
-            asyncio.to_thread(repository.refs),
-        )
-        refusals: list[tuple[str, str]] = []
+        if wanted := self._wanted():
+            await self._quarantine.check_connected(wanted)
+        self._missing = await self._owner._keeper.settle_locked(self._mirror)
+        self._refs = self._owner._keeper.refs(self._mirror.name)
         followed = full_ref(source.ref)
         commands = sorted(self._request.commands, key=lambda c: c.ref != followed)
-        for command in commands:
-            why = check_command(command, refs)
-            if not why:
-                why = await self._carry_out(command, source, repository, followed)
-            refusals.append((command.ref, why))
-        return PushResult(refusals, "", self._rollout)
+        refusals = {c.ref: await self._judge(c, source, repository, followed) for c in commands}
+        why = await self._move_refs()
+        refusals.update({move.ref: why for move in self._moves if why})
+        await self._owner._keeper.settle_locked(self._mirror)
+        return PushResult(list(refusals.items()), "", self._rollout)
+
+    def _wanted(self) -> list[str]:
+        return sorted({c.new for c in self._request.commands if not c.is_delete})
+
+    async def _judge(
+        self, command: RefCommand, source: Source, repository: Repository, followed: str
+    ) -> str:
+        """The ref's part; the reason for a refusal, or ''."""
+        shown = shown_refs(self._refs, self._missing)
+        limit = self._owner._git.limits.max_refs
+        why = check_command(command, shown) or check_room(command, self._refs, limit)
+        return why or await self._carry_out(command, source, repository, followed)
 
     async def _carry_out(
         self, command: RefCommand, source: Source, repository: Repository, followed: str
     ) -> str:
-        """The ref's part; the reason for a refusal, or ''."""
         if "dry-run" in self._request.options and command.ref != followed:
             return "dry run: nothing was changed"
         if command.ref != followed:
@@ -185,15 +211,14 @@ class _Push:
         if command.new == source.status.applied_commit:
             self._move(command)
             return ""
-        self._accept()
         occasion = Occasion("push", self._pusher)
         try:
-            self._rollout = await applier.apply(read, plan, occasion, memory)
+            await self._accept()
+            move = self._noted(command)
+            self._rollout = await applier.apply(read, plan, occasion, memory, [move])
         except OrchgitError as error:
             await self._tell(str(error).splitlines())
             return "it could not be applied"
-        self._move(command)
-        keep_applied(self._mirror.open(), command.new)
         return ""
 
     async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
@@ -217,19 +242,40 @@ class _Push:
         if text:
             await self._say(text)
 
-    def _accept(self) -> None:
-        if not self._accepted:
-            self._quarantine.accept()
-            self._accepted = True
+    async def _accept(self) -> None:
+        """The objects become part of the repository, and a majority of the servers has them."""
+        if self._unheld is not None:
+            raise self._unheld
+        if self._accepted:
+            return
+        self._accepted = True
+        wanted = self._wanted()
+        self._quarantine.accept()
+        self._mirror.held.update(wanted)
+        try:
+            await self._owner._holders.hold(self._mirror.name, wanted, self._say)
+        except OrchgitError as error:
+            self._unheld = error
+            raise
 
     def _move(self, command: RefCommand) -> None:
-        self._accept()
-        repository = self._mirror.open()
-        if command.is_delete:
-            repository.delete_ref(command.ref)
-        else:
-            repository.set_ref(command.ref, command.new)
+        self._moves.append(self._noted(command))
 
+    def _noted(self, command: RefCommand) -> RefMove:
+        """What the log is told; the commands after this one see the refs as they will be."""
+        new = "" if command.is_delete else command.new
+        move = RefMove(command.ref, self._refs.pop(command.ref, ""), new)
+        if new:
+            self._refs[command.ref] = new
+        return move
 
-async def _nothing() -> None:
-    return None
+    async def _move_refs(self) -> str:
+        """Refs that move without a rollout, in one entry; why they did not, or ''."""
+        if not self._moves:
+            return ""
+        try:
+            await self._accept()
+            await self._owner._applier.move_refs(self._mirror.name, self._moves)
+        except OrchgitError as error:
+            return str(error)
+        return ""

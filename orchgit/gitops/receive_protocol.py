@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError, OrchgitError
@@ -93,6 +93,26 @@ def check_command(command: RefCommand, refs: Mapping[str, str]) -> str:
     if refs.get(command.ref, ZERO_ID) != command.old:
         return "it moved meanwhile: fetch first"
     return ""
+
+
+def check_room(command: RefCommand, refs: Mapping[str, str], max_refs: int) -> str:
+    """Why the repository has no place for a new ref of this name, or ''."""
+    if command.is_delete or command.ref in refs:
+        return ""
+    if len(refs) >= max_refs:
+        return f"the repository has {len(refs)} refs, and the limit max_refs is {max_refs}"
+    parts = command.ref.split("/")
+    above = ("/".join(parts[:count]) for count in range(3, len(parts)))
+    clash = next((ref for ref in above if ref in refs), "")
+    below = f"{command.ref}/"
+    clash = clash or next((ref for ref in refs if ref.startswith(below)), "")
+    return f"{clash} is there: git cannot have both" if clash else ""
+
+
+def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
+    """The refs that a push sees. What no server has any more is not shown, so that it can be pushed
+    again, whole."""
+    return {name: object_id for name, object_id in refs.items() if object_id not in missing}
 
 
 def report(unpack_error: str, refusals: Iterable[tuple[str, str]]) -> bytes:

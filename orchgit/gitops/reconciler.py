@@ -19,32 +19,23 @@ from orchgit.gitops.applying import Applier, SourceMemory
 from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.fetch import FETCHED_REF, GitCredential, update_mirror
 from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.holders import Holders
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
+from orchgit.gitops.mirror_keeper import MirrorKeeper
+from orchgit.gitops.mirror_rules import PUBLIC_PREFIXES, full_ref
 from orchgit.gitops.mirrors import Mirror
-from orchgit.gitops.refs import is_commit_id
-from orchgit.gitops.repo import Repository
 from orchgit.gitops.wakeups import Wake, Wakeups
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
-from orchgit.services.sources import record_source_status
+from orchgit.replication.commands import RefMove
+from orchgit.services.sources import move_refs, record_source_status
 from orchgit.services.world import World
 
-APPLIED_REF = "refs/orchgit/applied"
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
 _NEVER_AGAIN = 1 << 62
-
-
-def full_ref(ref: str) -> str:
-    """The full name of a built-in repository's branch; remotes are asked what they have."""
-    return ref if ref.startswith("refs/") or is_commit_id(ref) else f"refs/heads/{ref}"
-
-
-def keep_applied(repository: Repository, commit_id: str) -> None:
-    """Hold on to the applied commit in the mirror, whatever happens to its branch."""
-    repository.set_ref(APPLIED_REF, commit_id)
 
 
 def _was_refused(source: Source, commit_id: str) -> bool:
@@ -63,6 +54,8 @@ class ReconcilerPorts:
     random: Random
     memory: Callable[[str], SourceMemory]
     maintenance: Maintenance
+    keeper: MirrorKeeper
+    holders: Holders
 
 
 class SourceReconciler:
@@ -137,7 +130,7 @@ class SourceReconciler:
 
     async def _newest_commit(self, source: Source) -> str | None:
         if source.kind == SourceKind.BUILTIN:
-            return self._builtin_commit(source)
+            return await self._builtin_commit(source)
         known = source.status.applied_commit
         repository = self._mirror.open()
         if not repository.has_commit(known):
@@ -156,20 +149,38 @@ class SourceReconciler:
         self._ports.maintenance.after_write(self._mirror)
         return self._mirror.open().resolve(FETCHED_REF)
 
-    def _builtin_commit(self, source: Source) -> str | None:
-        """The branch's commit. The log is ahead of the ref only after a crash in a push: repaired
-        here, so that the branch shows what was acknowledged by the log."""
+    async def _builtin_commit(self, source: Source) -> str | None:
+        """The branch's commit. A new leader may have to wait for objects: that is an outage, and
+        changes nothing."""
+        missing = await self._ports.keeper.settle_locked(self._mirror)
+        branch = await self._branch(source)
+        for commit_id in (branch, source.status.applied_commit):
+            if commit_id and commit_id in missing:
+                raise SourceError(
+                    f"cannot go on with source {source.name!r} yet: this server lacks commit "
+                    f"{commit_id[:12]} and is fetching it from the other servers"
+                )
+        return branch
+
+    async def _branch(self, source: Source) -> str | None:
+        """Where the log says that the branch is. Refs from before they were in the log, and a
+        branch that is followed before it was ever pushed, are entered there first."""
+        with self._ports.world.snapshot() as snapshot:
+            known = snapshot.git_refs(source.name)
+        followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
-        ref = full_ref(source.ref)
-        found = repository.resolve(ref)
-        applied = source.status.applied_commit
-        if not applied or not repository.has_commit(applied):
-            return found
-        if found is None or (found != applied and repository.is_descendant(applied, found)):
-            LOG.warning("repaired a branch from the log", source=source.name, commit=applied)
-            repository.set_ref(ref, applied)
-            return applied
-        return found
+        if followed in known or not applied or not repository.has_commit(applied):
+            return known.get(followed)
+        found = {} if known else repository.refs()
+        moves = {ref: each for ref, each in found.items() if ref.startswith(PUBLIC_PREFIXES)}
+        branch = repository.resolve(followed)
+        if branch is None or repository.is_descendant(applied, branch):
+            moves[followed] = branch = applied
+        LOG.info("entering refs in the log", source=source.name, refs=len(moves))
+        entered = [RefMove(ref, "", each) for ref, each in moves.items()]
+        await move_refs(self._ports.world, source.name, entered)
+        await self._ports.keeper.settle_locked(self._mirror)
+        return branch
 
     def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
         if commit_id == source.status.applied_commit:
@@ -200,8 +211,9 @@ class SourceReconciler:
             await applier.record_refused(source, read, plan.problems, occasion)
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
+        await self._ports.holders.hold(self.name, [commit_id])
         rollout = await applier.apply(read, plan, occasion, memory)
-        keep_applied(repository, commit_id)
+        await self._ports.keeper.settle_locked(self._mirror)
         LOG.info(
             "commit applied",
             source=self.name,

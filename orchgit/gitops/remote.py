@@ -22,6 +22,7 @@ from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, Unava
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.http_backend import serve_upload_pack
 from orchgit.gitops.log import LOG
+from orchgit.gitops.mirror_keeper import MirrorKeeper
 from orchgit.gitops.mirrors import Mirror, Mirrors
 from orchgit.gitops.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.push import PushReceiver, PushResult
@@ -43,6 +44,7 @@ class GitRemote:
     mirrors: Mirrors
     git: GitProcess
     receiver: PushReceiver
+    keeper: MirrorKeeper
 
     def routes(self) -> list[Route]:
         prefix = "/git/{name}.git"
@@ -64,13 +66,17 @@ class GitRemote:
         except NotFoundError as error:
             return PlainTextResponse(f"{error}\n", 404)
         service = request.query_params.get("service", "")
+        try:
+            await self.keeper.current(mirror.name)
+        except OrchgitError as error:
+            return PlainTextResponse(f"{error}\n", 503, headers={"Retry-After": "5"})
         if service == "git-upload-pack":
             return await serve_upload_pack(self.git, mirror, request)
         if service != "git-receive-pack":
             return PlainTextResponse(
                 "cannot serve the dumb protocol: use git 1.6.6 or newer\n", 403
             )
-        content = advertisement(mirror.open().refs())
+        content = advertisement(await self.keeper.shown_refs(mirror))
         media_type = "application/x-git-receive-pack-advertisement"
         return Response(content, media_type=media_type, headers=_NO_CACHE)
 

@@ -7,6 +7,7 @@ thread; what is worth keeping between them lies in the `TreeCache`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -107,6 +108,13 @@ class Repository:
             if not isinstance(target, str):
                 found[name] = str(target)
         return found
+
+    def head(self) -> str:
+        """The name of the branch that a clone checks out; it need not be there yet."""
+        return str(self._git.lookup_reference("HEAD").target)
+
+    def has_object(self, object_id: str) -> bool:
+        return is_commit_id(object_id) and object_id in self._git
 
     def set_head(self, ref: str) -> None:
         self._git.set_head(check_ref_name(ref))
@@ -253,7 +261,18 @@ class Repository:
         author: Commit,
         message: str,
     ) -> str:
-        """A new commit on top of `parent_id`: files put, or removed where the content is None."""
+        """A new commit on top of `parent_id`: files put, or removed where the content is None.
+        It is on disk when this returns."""
+        with _durably():
+            return self._write_commit(parent_id, changes, author, message)
+
+    def _write_commit(
+        self,
+        parent_id: str | None,
+        changes: Mapping[str, bytes | None],
+        author: Commit,
+        message: str,
+    ) -> str:
         index = pygit2.Index()
         if parent_id is not None:
             index.read_tree(self._commit(parent_id).tree)
@@ -270,7 +289,18 @@ class Repository:
     def write_commit_of_tree(
         self, tree_id: str, parent_id: str | None, author: Commit, message: str
     ) -> str:
-        """A new commit with a tree that is here already."""
+        """A new commit with a tree that is here already; it is on disk when this returns."""
         who = pygit2.Signature(author.author, author.email, author.time_ns // NS_PER_S, 0)
         parents = [parent_id] if parent_id is not None else []
-        return str(self._git.create_commit(None, who, who, message, tree_id, parents))
+        with _durably():
+            return str(self._git.create_commit(None, who, who, message, tree_id, parents))
+
+
+@contextlib.contextmanager
+def _durably() -> Iterator[None]:
+    """Objects written meanwhile are fsynced. Refs never need it: they are made from the log."""
+    pygit2.settings.enable_fsync_gitdir(True)
+    try:
+        yield
+    finally:
+        pygit2.settings.enable_fsync_gitdir(False)

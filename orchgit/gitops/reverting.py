@@ -14,11 +14,14 @@ from msgspec.structs import replace
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.gitops.applying import Applier, SourceMemory, refuse_problems
 from orchgit.gitops.commit_plan import Occasion
+from orchgit.gitops.holders import Holders
+from orchgit.gitops.mirror_keeper import MirrorKeeper
+from orchgit.gitops.mirror_rules import full_ref
 from orchgit.gitops.mirrors import Mirror
-from orchgit.gitops.reconciler import full_ref, keep_applied
 from orchgit.gitops.repo import Repository
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
+from orchgit.replication.commands import RefMove
 from orchgit.services.rollouts import record_rollout
 from orchgit.services.sources import record_source_status
 from orchgit.services.world import World
@@ -30,12 +33,15 @@ _AUTHOR, _EMAIL = "orchgit", "orchgit@localhost"
 class Reverter:
     world: World
     applier: Applier
+    keeper: MirrorKeeper
+    holders: Holders
 
     async def revert(
         self, rollout_id: str, mirror: Mirror, memory: SourceMemory, pusher: str = ""
     ) -> Rollout:
         """The rollout that takes `rollout_id` back. Raises NotFoundError, and ConflictError when
         that rollout's commit is not the applied one (any more), or was the first."""
+        await self.keeper.current(mirror.name)
         async with mirror.lock:
             bad, source = self._checked(rollout_id)
             await self._quarantine(source, bad.commit.id)
@@ -47,10 +53,10 @@ class Reverter:
             plan = await self.applier.plan(read, source.name, memory)
             refuse_problems(plan, read)
             occasion = Occasion("revert", pusher, reverts=bad.id)
-            rollout = await self.applier.apply(read, plan, occasion, memory)
-            if source.kind == SourceKind.BUILTIN:
-                repository.set_ref(full_ref(source.ref), target)
-            keep_applied(repository, target)
+            await self.holders.hold(source.name, [target])
+            moves = self._moves(source, target)
+            rollout = await self.applier.apply(read, plan, occasion, memory, moves)
+            await self.keeper.settle_locked(mirror)
             await self._mark_reverted(bad, rollout)
             return rollout
 
@@ -88,7 +94,22 @@ class Reverter:
             f"the cluster runs {earlier.commit.id[:12]} again.\n"
         )
         author = Commit(author=_AUTHOR, email=_EMAIL, time_ns=self.world.now_ns())
-        return repository.write_commit_of_tree(earlier.tree_id, bad.commit.id, author, message)
+        parent = self._branch(source)
+        if not parent or not repository.is_descendant(parent, bad.commit.id):
+            parent = bad.commit.id
+        return repository.write_commit_of_tree(earlier.tree_id, parent, author, message)
+
+    def _moves(self, source: Source, target: str) -> list[RefMove]:
+        """The branch of a built-in repository gets the revert commit in the same entry."""
+        if source.kind != SourceKind.BUILTIN:
+            return []
+        return [RefMove(full_ref(source.ref), self._branch(source), target)]
+
+    def _branch(self, source: Source) -> str:
+        """Where the followed branch is; a paused source's may be ahead of what is applied."""
+        with self.world.snapshot() as snapshot:
+            branch = snapshot.git_ref(source.name, full_ref(source.ref))
+        return branch.object_id if branch else ""
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """The latest record of the bad rollout: it may have settled while it was taken back."""

@@ -91,5 +91,10 @@ class Rollout(Model):
     modify_index: int = 0
 
     @property
+    def was_applied(self) -> bool:
+        """Whether its commit was ever carried out; a refused one never was."""
+        return self.applied_time_ns != 0
+
+    @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL_ROLLOUT_STATUSES

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from msgspec import field
 
 from orchgit.model.base import Model
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+
+
+def is_source_name(text: str) -> bool:
+    """1-64 lower-case letters, digits and inner dashes: safe in a path and in a URL."""
+    return _NAME.fullmatch(text) is not None
 
 
 class SourceKind(StrEnum):
@@ -36,6 +44,21 @@ class SourceStatus(Model):
     last_checked_ns: int = 0
     quarantined: list[str] = []
     """Commits that were reverted and are not applied again by themselves."""
+
+
+class GitRef(Model):
+    """A branch, tag or note of a built-in repository: `name` is the full name of the ref."""
+
+    source: str
+    name: str
+    object_id: str
+    create_index: int = 0
+    modify_index: int = 0
+
+    @property
+    def id(self) -> str:
+        """A source's name holds no colon, and neither does a ref's."""
+        return f"{self.source}:{self.name}"
 
 
 class Source(Model):

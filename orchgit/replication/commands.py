@@ -68,11 +68,19 @@ class DeregisterJob(Entry, tag="deregister-job", kw_only=True):
     evaluation: Evaluation | None = None
 
 
+class RefMove(Model):
+    """A ref of a built-in repository moves from `old` to `new`; "" stands for "is not there"."""
+
+    ref: str
+    old: str = ""
+    new: str = ""
+
+
 class ApplyRollout(Entry, tag="apply-rollout", kw_only=True):
     """One commit of one source, whole or not at all (invariant 9).
 
-    Moves the source's applied commit, upserts and stops jobs, stores evaluations and the rollout.
-    Upserts are applied before deletions.
+    Moves the source's applied commit and its branch, upserts and stops jobs, stores evaluations and
+    the rollout. Upserts are applied before deletions.
     """
 
     rollout: Rollout
@@ -81,6 +89,14 @@ class ApplyRollout(Entry, tag="apply-rollout", kw_only=True):
     upserts: list[JobUpsert] = []
     deletions: list[JobDeletion] = []
     evaluations: list[Evaluation] = []
+    ref_moves: list[RefMove] = []
+
+
+class MoveRefs(Entry, tag="move-refs", kw_only=True):
+    """Move refs of a built-in repository, all of them or, if one is not at its `old`, none."""
+
+    source: str
+    moves: list[RefMove]
 
 
 class RecordRollout(Entry, tag="record-rollout", kw_only=True):
@@ -387,6 +403,7 @@ Command = (
     | RegisterJob
     | DeregisterJob
     | ApplyRollout
+    | MoveRefs
     | RecordRollout
     | UpsertSource
     | UpdateSourceStatus

@@ -7,6 +7,7 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from orchgit.rpc.http_tunnel import HttpTunnel
+from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.rpc.servers import LeaderQueues, WorkerServicer
@@ -32,6 +33,7 @@ class RpcServer:
         server_id: str = "",
         http: ASGIApp | None = None,
         translate: Translate = lambda error: error,
+        mirrors: MirrorPort | None = None,
     ) -> None:
         """`http` answers the requests that other servers hand on to the leader."""
         self._server = GrpcServer(bind, tls, translate)
@@ -39,6 +41,8 @@ class RpcServer:
         if self._tunnel is not None:
             self._tunnel.register(self._server)
         WorkerServicer(control).register(self._server)
+        if mirrors is not None:
+            MirrorServicer(mirrors).register(self._server)
         self.nodes = NodeServicer(nodes, control, store, server_id)
         self.nodes.register(self._server)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import fields
 
 import structlog
 from starlette.routing import BaseRoute
@@ -22,6 +23,7 @@ from orchgit.gitops.forecasts import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.job_parser import JobspecParser
 from orchgit.gitops.parse_pool import ParsePool
+from orchgit.gitops.peers import PeerCalls
 from orchgit.ids import IdSource, RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
@@ -32,6 +34,7 @@ from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
 from orchgit.server.leading import Leading, Places
+from orchgit.server.peers import ClusterPeers
 from orchgit.server.records import RecordKeeper, own_record
 from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.cluster_snapshots import remove_leftovers
@@ -79,18 +82,21 @@ class Server:
         keyring = Keyring(world, key)
         self.services = Services(world, keyring, self.control.collect_garbage)
         self.dry_run = DryRun(self.services.world)
+        self.rpc: RpcServer | None = None
+        self._clock, self._ids = clock, ids
+        record = own_record(config, server_id, config.name or os.uname().nodename, key)
+        self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
+        self.facts = Facts(config, record, self.state, self.control, self.directory)
+        members = [(address, True) for address in (record.address, *config.peers)]
         self.gitops = Gitops(
             self.services.world,
             config.data_dir,
             JobspecParser(ParsePool(config.gitops.parsing)),
             SchedulerForecaster(self.dry_run),
             config.gitops,
+            peers=ClusterPeers(self.state, self.directory, record.address, lambda: members),
+            calls=PeerCalls(config.tls),
         )
-        self.rpc: RpcServer | None = None
-        self._clock, self._ids = clock, ids
-        record = own_record(config, server_id, config.name or os.uname().nodename, key)
-        self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
-        self.facts = Facts(config, record, self.state, self.control, self.directory)
         self.events = EventBuffer()
         self._api = ApiContext(
             services=self.services,
@@ -138,6 +144,7 @@ class Server:
         await self._start_rpc()
         keeper = RecordKeeper(self.state, self.facts.record)
         keeper.check_key()
+        self.gitops.open()
         await self._start_workers()
         await self.control.start()
         loops = (self._feed_events(), self._follow_leadership(), self._keep_record(keeper))
@@ -155,7 +162,7 @@ class Server:
         await self._app.close()
         await self._forwarder.close()
         await _end(self._tasks)
-        await _within(deadline_s / 4, self.gitops.stop(), "gitops")
+        await _within(deadline_s / 4, self.gitops.close(), "gitops")
         if self._workers is not None:
             await _within(deadline_s / 2, self._workers.stop(), "workers")
         await _within(deadline_s / 4, self.control.stop(), "control")
@@ -181,6 +188,7 @@ class Server:
             self.facts.server_id,
             self._front.forwarded,
             self.directory.translated,
+            self.gitops.keeper,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
@@ -249,9 +257,17 @@ class Server:
                 "nomad.rpc.forwarded_in_flight",
                 float(self.rpc.forwarded_in_flight if self.rpc is not None else 0),
             ),
+            *self._mirror_gauges(),
             Gauge("nomad.raft.is_leader", float(self.state.is_leader)),
             Gauge("nomad.raft.log_syncs", self.state.log_syncs),
             Gauge("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),
+        ]
+
+    def _mirror_gauges(self) -> Sequence[Gauge]:
+        counts = self.gitops.keeper.counts
+        return [
+            Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
+            for one in fields(counts)
         ]
 
 

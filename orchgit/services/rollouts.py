@@ -16,6 +16,7 @@ from orchgit.replication.commands import (
     JobDeletion,
     JobUpsert,
     RecordRollout,
+    RefMove,
 )
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.world import World
@@ -28,6 +29,7 @@ async def apply_rollout(
     expected_commit: str,
     upserts: Sequence[JobUpsert],
     deletions: Sequence[JobDeletion] = (),
+    ref_moves: Sequence[RefMove] = (),
 ) -> tuple[int, Rollout]:
     """Commit one rollout whole (invariant 9); (index, the rollout as stored).
 
@@ -48,6 +50,7 @@ async def apply_rollout(
             upserts=list(upserts),
             deletions=list(deletions),
             evaluations=evaluations,
+            ref_moves=list(ref_moves),
         )
     )
     return applied.index, stored

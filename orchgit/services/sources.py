@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, NotFoundError
-from orchgit.model.source import Source, SourceKind, SourceStatus
-from orchgit.replication.commands import DeleteSource, UpdateSourceStatus, UpsertSource
+from orchgit.model.source import Source, SourceKind, SourceStatus, is_source_name
+from orchgit.replication.commands import (
+    DeleteSource,
+    MoveRefs,
+    RefMove,
+    UpdateSourceStatus,
+    UpsertSource,
+)
 from orchgit.services.world import World
 
-_NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$")
 MIN_POLL_INTERVAL_NS = 1_000_000_000
 
 
@@ -46,13 +51,19 @@ async def record_source_status(world: World, name: str, status: SourceStatus) ->
     return applied.index
 
 
+async def move_refs(world: World, name: str, moves: Sequence[RefMove]) -> int:
+    """Move refs of a built-in repository. Raises ConflictError if one moved meanwhile."""
+    applied = await world.propose(MoveRefs(now_ns=world.now_ns(), source=name, moves=list(moves)))
+    return applied.index
+
+
 def _unknown(name: str) -> NotFoundError:
     return NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
 
 
 def _check(source: Source) -> None:
     where = f'cannot store source "{source.name}"'
-    if not _NAME.match(source.name):
+    if not is_source_name(source.name):
         raise InvalidInputError(
             f"{where}: a name has 1-64 lower-case letters, digits and inner dashes"
         )

@@ -153,7 +153,16 @@ _RESTORING = """
 CREATE TABLE restore_chunks (seq INTEGER PRIMARY KEY, data BLOB NOT NULL);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING)
+_GIT_REFS = """
+CREATE TABLE git_refs (
+    id TEXT PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL, object_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX git_refs_by_source ON git_refs (source);
+-- Rollouts from before lead to ancestors of the applied commit, which are kept with it.
+ALTER TABLE rollouts ADD COLUMN was_applied INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS)
 
 TABLES = (
     "jobs",
@@ -166,6 +175,7 @@ TABLES = (
     "volume_claims",
     "sources",
     "rollouts",
+    "git_refs",
     "node_pools",
     "namespaces",
     "scheduler_config",

@@ -122,6 +122,33 @@ HttpUp = HttpHead | HttpChunk
 HttpDown = HttpAnswer | HttpChunk
 
 
+# -- servers <-> servers: git objects -------------------------------------------------------------
+
+
+class FetchPackRequest(Model):
+    """Everything that `wants` lead to and `haves` do not, of one source's mirror."""
+
+    source: str
+    wants: list[str]
+    haves: list[str] = []
+
+
+class PackFrame(Model):
+    """The first tells which wants are `missing` there; those after it are a pack in pieces. One
+    without anything says that the server is still at work."""
+
+    data: bytes = b""
+    missing: list[str] = []
+
+
+class HoldObjectsRequest(Model):
+    """Have these objects on disk before the answer; the server at `address` (RPC) has them."""
+
+    source: str
+    wants: list[str]
+    address: str
+
+
 # -- agents <-> servers: one bidirectional stream per node ---------------------------------------
 
 

@@ -70,3 +70,10 @@ CONNECT_NODE: Stream[messages.AgentFrame, messages.ServerFrame] = Stream(
 HTTP: Stream[messages.HttpUp, messages.HttpDown] = Stream(
     SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )
+
+FETCH_PACK: Stream[messages.FetchPackRequest, messages.PackFrame] = Stream(
+    SERVERS, "FetchPack", messages.FetchPackRequest, messages.PackFrame
+)
+HOLD_OBJECTS: Unary[messages.HoldObjectsRequest, messages.Empty] = Unary(
+    SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty
+)

@@ -197,6 +197,7 @@ def test_a_branch_that_looks_like_an_option_runs_nothing(tmp_path: Path, over: s
         url = str(work.path)
         if over == "http":
             await rig.add_source("upstream", paused=True)
+            await rig.gitops.keeper.current("upstream")
             shutil.copytree(
                 work.path / ".git", rig.gitops.mirrors.get("upstream").path, dirs_exist_ok=True
             )

@@ -121,12 +121,13 @@ async def gitops_rig(
             rig = GitopsRig(state, world, gitops, http, parser)
             if evaluate:
                 rig.tasks.append(asyncio.create_task(rig.evaluate_everything()))
+            gitops.open()
             if start:
                 await gitops.start()
             try:
                 yield rig
             finally:
-                await gitops.stop()
+                await gitops.close()
                 for task in rig.tasks:
                     task.cancel()
                 await asyncio.gather(*rig.tasks, return_exceptions=True)

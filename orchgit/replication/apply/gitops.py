@@ -6,14 +6,16 @@ import msgspec
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import GitRef, Source, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.jobs import JobResult, delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
     ApplyRollout,
     DeleteRollouts,
     DeleteSource,
+    MoveRefs,
     RecordRollout,
+    RefMove,
     UpdateSourceStatus,
     UpsertSource,
 )
@@ -32,6 +34,7 @@ def apply_rollout(txn: WriteTxn, command: ApplyRollout, effects: Effects) -> Rol
             f"was planned on {_commit(command.expected_commit)}, but "
             f"{_commit(source.status.applied_commit)} is applied now; plan it again"
         )
+    _move_refs(txn, source.name, command.ref_moves)
     upserted = [upsert_job(txn, upsert, effects) for upsert in command.upserts]
     deleted = [delete_job(txn, deletion, effects) for deletion in command.deletions]
     results = {(result.namespace, result.job_id): result for result in upserted + deleted}
@@ -63,6 +66,25 @@ def _move(txn: WriteTxn, source: Source, rollout: Rollout, effects: Effects) -> 
     source.status.seen_commit = rollout.commit.id
     source.status.last_error = ""
     _store_source(txn, source, effects)
+
+
+def move_refs(txn: WriteTxn, command: MoveRefs, effects: Effects) -> None:
+    _move_refs(txn, _source(txn, command.source).name, command.moves)
+
+
+def _move_refs(txn: WriteTxn, source: str, moves: list[RefMove]) -> None:
+    for move in moves:
+        known = txn.git_ref(source, move.ref)
+        if (known.object_id if known else "") != move.old:
+            raise ConflictError(
+                f"cannot move {move.ref} of {source!r} to {move.new[:12] or 'nothing'}: it moved "
+                "meanwhile; fetch first"
+            )
+        if not move.new:
+            txn.delete_git_ref(source, move.ref)
+            continue
+        created = known.create_index if known else txn.index
+        txn.put_git_ref(GitRef(source, move.ref, move.new, created, txn.index))
 
 
 def record_rollout(txn: WriteTxn, command: RecordRollout, effects: Effects) -> None:
@@ -97,7 +119,8 @@ def update_source_status(txn: WriteTxn, command: UpdateSourceStatus, effects: Ef
 
 
 def delete_source(txn: WriteTxn, command: DeleteSource, effects: Effects) -> None:
-    """Its jobs keep running and its rollouts stay as history."""
+    """Its jobs keep running; its rollouts stay as history, and so does a built-in repository: a
+    source of that name finds it again."""
     source = _source(txn, command.name)
     txn.delete_source(source.name)
     effects.note(txn.index, "SourceDeleted", source)

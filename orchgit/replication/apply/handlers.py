@@ -39,6 +39,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.SetJobStability: jobs.set_job_stability,
     commands.RecordPeriodicLaunch: jobs.record_periodic_launch,
     commands.ApplyRollout: gitops.apply_rollout,
+    commands.MoveRefs: gitops.move_refs,
     commands.RecordRollout: gitops.record_rollout,
     commands.UpsertSource: gitops.upsert_source,
     commands.UpdateSourceStatus: gitops.update_source_status,

@@ -1,11 +1,14 @@
-"""Sources of job files, and rollouts of their commits."""
+"""Sources of job files, rollouts of their commits, and the refs of built-in repositories.
+
+A change of a repository's refs is noted under its source's name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, Rollout
-from orchgit.model.source import Source
+from orchgit.model.source import GitRef, Source
 from orchgit.state.body_table import BodyTable, conditions
 from orchgit.state.tables.base import Reads, Writes
 
@@ -17,7 +20,12 @@ SOURCES = BodyTable(
 ROLLOUTS = BodyTable(
     "rollouts",
     Rollout,
-    "id source status commit_id=commit.id create_index modify_index",
+    "id source status commit_id=commit.id was_applied create_index modify_index",
+)
+GIT_REFS = BodyTable(
+    "git_refs",
+    GitRef,
+    "id source name object_id create_index modify_index",
 )
 
 _TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
@@ -47,6 +55,24 @@ class GitopsReads(Reads):
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
         return ROLLOUTS.find(self.connection, where, _TERMINAL, "create_index, id")
 
+    def applied_commits(self, source: str) -> set[str]:
+        """The commits of the source's rollouts that were carried out, as far as they are kept."""
+        sql = "SELECT DISTINCT commit_id FROM rollouts WHERE source = ? AND was_applied"
+        return {str(commit_id) for (commit_id,) in self._rows(sql, (source,))}
+
+    def git_ref(self, source: str, name: str) -> GitRef | None:
+        return GIT_REFS.get(self.connection, f"{source}:{name}")
+
+    def git_refs(self, source: str) -> dict[str, str]:
+        """Every ref of a built-in repository with the object it points at, sorted by name."""
+        sql = "SELECT name, object_id FROM git_refs WHERE source = ? ORDER BY name"
+        return {str(name): str(object_id) for name, object_id in self._rows(sql, (source,))}
+
+    def repositories(self) -> list[str]:
+        """The names of built-in repositories that hold something, followed or not."""
+        rows = self._rows("SELECT DISTINCT source FROM git_refs ORDER BY source")
+        return [str(source) for (source,) in rows]
+
 
 class GitopsWrites(GitopsReads, Writes):
     def put_source(self, source: Source) -> None:
@@ -64,3 +90,11 @@ class GitopsWrites(GitopsReads, Writes):
     def delete_rollouts(self, ids: Sequence[str]) -> None:
         ROLLOUTS.delete(self.connection, ids)
         self._changed("rollouts", ids)
+
+    def put_git_ref(self, ref: GitRef) -> None:
+        GIT_REFS.put(self.connection, [ref])
+        self._changed("git_refs", [ref.source])
+
+    def delete_git_ref(self, source: str, name: str) -> None:
+        GIT_REFS.delete(self.connection, [f"{source}:{name}"])
+        self._changed("git_refs", [source])

@@ -34,8 +34,10 @@ from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
     JobUpsert,
+    MoveRefs,
     PutRootKey,
     PutServer,
+    RefMove,
     RegisterJob,
     RegisterNode,
     ReleaseVariableLock,
@@ -226,6 +228,18 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         alloc_ids,
     ),
     st.builds(_rollout, job_names, st.integers(0, 2)),
+    st.builds(
+        lambda moves: MoveRefs(source="demo", moves=moves),
+        st.lists(
+            st.builds(
+                RefMove,
+                st.sampled_from(["refs/heads/main", "refs/tags/v1"]),
+                st.sampled_from(["", "c1", "c2"]),
+                st.sampled_from(["", "c1", "c2"]),
+            ),
+            max_size=2,
+        ),
+    ),
     st.builds(
         lambda variable, index, lock_id: UpsertVariable(
             variable=variable, expected_modify_index=index, lock_id=lock_id

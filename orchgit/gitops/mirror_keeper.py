@@ -1,0 +1,291 @@
+"""On every server: the mirrors hold what the state names, and their refs show what the state says.
+
+Whatever a mirror lacks is fetched from the leader, else from any server that has it. So a server
+that joined, got a snapshot or was cut off catches up by itself, and each can take over from a
+leader that is gone together with its disk and with the host the repositories came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.log import LOG
+from orchgit.gitops.maintenance import Maintenance
+from orchgit.gitops.mirror_rules import MirrorPlan, Wanted, backoff_s, plan_mirror, wanted_of
+from orchgit.gitops.mirrors import Mirror, Mirrors
+from orchgit.gitops.packs import (
+    known_to,
+    lacking,
+    make_pack,
+    take_pack,
+    with_signs_of_life,
+)
+from orchgit.gitops.peers import Peer, PeerCalls, Peers
+from orchgit.gitops.receive_protocol import shown_refs
+from orchgit.services.world import World
+from orchgit.state.changes import target
+from orchgit.wire.messages import PackFrame
+
+_IDLE_WAIT_S = 300.0
+_FETCHES_AT_ONCE = 2
+_PACKS_AT_ONCE = 4
+
+
+@dataclass(slots=True)
+class MirrorCounts:
+    """For metrics: what this server's mirrors lack now, and what was fetched and sent so far."""
+
+    lacking: int = 0
+    fetches: int = 0
+    failed_fetches: int = 0
+    packs_sent: int = 0
+    bytes_sent: int = 0
+
+
+class MirrorKeeper:
+    """`run` on every server for as long as it runs. `caught_up` is told a source's name when
+    objects came that had been missing."""
+
+    def __init__(
+        self,
+        world: World,
+        mirrors: Mirrors,
+        git: GitProcess,
+        maintenance: Maintenance,
+        peers: Peers,
+        calls: PeerCalls,
+        random: Random,
+        caught_up: Callable[[str], None],
+    ) -> None:
+        self._world = world
+        self._mirrors = mirrors
+        self._git = git
+        self._maintenance = maintenance
+        self._peers = peers
+        self._calls = calls
+        self._random = random
+        self._caught_up = caught_up
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._lacking: dict[str, int] = {}
+        self._fetching = asyncio.Semaphore(_FETCHES_AT_ONCE)
+        self._sending = asyncio.Semaphore(_PACKS_AT_ONCE)
+        self._counts = MirrorCounts()
+
+    @property
+    def counts(self) -> MirrorCounts:
+        self._counts.lacking = sum(self._lacking.values())
+        return self._counts
+
+    # -- following the state ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled; then no follower is left."""
+        try:
+            while True:
+                with self._world.snapshot() as snapshot:
+                    index = snapshot.index
+                    names = {source.name for source in snapshot.sources()}
+                    names.update(snapshot.repositories())
+                self._match(names)
+                await self._world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+        finally:
+            followers = list(self._followers.values())
+            self._followers.clear()
+            for task in followers:
+                task.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+
+    def _match(self, names: set[str]) -> None:
+        for name in names - self._followers.keys():
+            task = asyncio.create_task(self._follow(name), name=f"mirror {name}")
+            self._followers[name] = task
+        for name in self._followers.keys() - names:
+            self._followers.pop(name).cancel()
+            self._lacking.pop(name, None)
+
+    async def _follow(self, name: str) -> None:
+        """Objects once lost everywhere are asked for again and again, ever more rarely: the server
+        that has them may be away."""
+        failures = 0
+        targets = (target("sources", name), target("git_refs", name))
+        while True:
+            index = self._world.state.store.watch.applied_index
+            pause_s = _IDLE_WAIT_S
+            try:
+                await self.catch_up(name)
+                failures = 0
+            except OrchgitError as error:
+                LOG.warning("a mirror lacks objects", source=name, error=str(error))
+                pause_s = backoff_s(failures, self._random.random())
+                failures += 1
+            except Exception:  # noqa: BLE001 - one bad round must not end the following of a mirror
+                LOG.exception("a round of a mirror broke", source=name)
+                pause_s = backoff_s(failures, self._random.random())
+                failures += 1
+            await self._world.state.store.watch.wait(targets, index, pause_s)
+
+    async def current(self, name: str) -> None:
+        """Returns at once where the mirror shows what the state says; else waits for that within
+        `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
+        Where every server was asked, and none has them, there is nothing to wait for."""
+        mirror = self._mirrors.get(name)
+        if mirror.settled == self._wanted(name):
+            return
+        limit_s = self._git.limits.catch_up_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.catch_up(name)
+        except NotFoundError as error:
+            LOG.warning("objects are lost", source=name, error=str(error))
+        except TimeoutError:
+            raise UnavailableError(
+                f"cannot use repository {name!r} on {self._peers.own_name} yet: its newest "
+                f"objects are still being fetched from other servers (waited {limit_s:g} s); "
+                "try again"
+            ) from None
+
+    async def catch_up(self, name: str) -> None:
+        """Fetch what is lacking, and let the refs follow. UnavailableError: a server that may have
+        the objects was not reached. NotFoundError: all were asked, and none has them."""
+        mirror = self._mirrors.get(name)
+        async with mirror.fetching:
+            missing = await self.settle(mirror)
+            self._lacking[name] = len(missing)
+            if not missing:
+                return
+            LOG.info("fetching from other servers", source=name, objects=len(missing))
+            try:
+                await self._fetch_from_any(mirror, missing)
+            finally:
+                self._lacking[name] = len(await self.settle(mirror))
+            self._caught_up(name)
+
+    async def settle(self, mirror: Mirror) -> frozenset[str]:
+        """Let the refs follow the newest state as far as the objects are here; what is lacking.
+        The caller must not hold the mirror's lock."""
+        async with mirror.lock:
+            return await self.settle_locked(mirror)
+
+    async def settle_locked(self, mirror: Mirror) -> frozenset[str]:
+        """`settle` for who holds the lock already."""
+        wanted = self._wanted(mirror.name)
+        if mirror.settled == wanted:
+            return frozenset()
+        missing = await lacking(self._git, mirror, wanted.objects)
+        await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
+        mirror.settled = wanted if not missing else None
+        return missing
+
+    async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
+        """The refs that can be pushed to here."""
+        missing = await self.settle(mirror)
+        return shown_refs(self.refs(mirror.name), missing)
+
+    def refs(self, name: str) -> dict[str, str]:
+        """Where the log says that the branches and tags are."""
+        with self._world.snapshot() as snapshot:
+            return snapshot.git_refs(name)
+
+    def _wanted(self, name: str) -> Wanted:
+        with self._world.snapshot() as snapshot:
+            return wanted_of(snapshot, name)
+
+    # -- getting objects -------------------------------------------------------------------------
+
+    async def _fetch_from_any(self, mirror: Mirror, missing: frozenset[str]) -> None:
+        """Each server is asked for what the ones before it did not have."""
+        unasked: list[str] = []
+        peers = [peer for peer in self._peers.others() if peer.address]
+        for peer in peers:
+            try:
+                await self._fetch(mirror, peer, missing)
+            except NotFoundError:
+                continue
+            except OrchgitError as error:
+                unasked.append(f"{peer} ({error})")
+            missing = await lacking(self._git, mirror, missing)
+            if not missing:
+                return
+        raise _still_lacking(mirror.name, missing, peers, unasked, self._peers.own_name)
+
+    async def _fetch(self, mirror: Mirror, peer: Peer, missing: frozenset[str]) -> None:
+        async with self._fetching:
+            self._counts.fetches += 1
+            try:
+                haves = await asyncio.to_thread(known_to, mirror)
+                frames = self._calls.fetch_pack(peer.address, mirror.name, sorted(missing), haves)
+                await take_pack(self._git, mirror, str(peer), missing, frames)
+            except OrchgitError:
+                self._counts.failed_fetches += 1
+                raise
+        self._maintenance.after_write(mirror)
+        LOG.info("fetched from a server", source=mirror.name, server=str(peer))
+
+    # -- for other servers -----------------------------------------------------------------------
+
+    async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
+        """The leader asks: returns when the objects are here and on disk. It may name a source
+        that this server has not heard of yet."""
+        mirror = self._mirrors.get(source)
+        async with mirror.fetching:
+            missing = await lacking(self._git, mirror, wants)
+            if missing:
+                await self._fetch(mirror, Peer(address), missing)
+            missing = await lacking(self._git, mirror, wants)
+        if missing:
+            raise UnavailableError(f"cannot hold {len(missing)} objects: {address} lacks them too")
+
+    async def pack(
+        self, source: str, wants: Sequence[str], haves: Sequence[str]
+    ) -> AsyncGenerator[PackFrame, None]:
+        """What of the wants is missing here, then a pack with the others."""
+        frames = with_signs_of_life(self._frames(source, wants, haves))
+        async with contextlib.aclosing(frames):
+            async for frame in frames:
+                self._counts.bytes_sent += len(frame.data)
+                yield frame
+
+    async def _frames(
+        self, source: str, wants: Sequence[str], haves: Sequence[str]
+    ) -> AsyncGenerator[PackFrame, None]:
+        async with self._sending:
+            frames = make_pack(self._git, self._mirrors.existing(source), wants, haves)
+            async with contextlib.aclosing(frames):
+                async for frame in frames:
+                    yield frame
+            self._counts.packs_sent += 1
+
+
+def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> MirrorPlan:
+    """What goes away first: a branch may be called like a directory of one that was deleted."""
+    repository = mirror.open()
+    plan = plan_mirror(wanted, held, repository.refs())
+    for name in plan.drop:
+        repository.delete_ref(name)
+    for name, object_id in plan.put.items():
+        repository.set_ref(name, object_id)
+    if wanted.head and repository.head() != wanted.head:
+        repository.set_head(wanted.head)
+    return plan
+
+
+def _still_lacking(
+    name: str, missing: frozenset[str], peers: Sequence[Peer], unasked: Sequence[str], own: str
+) -> OrchgitError:
+    what = f"{len(missing)} objects of repository {name!r} (commit {min(missing)[:12]}, ...)"
+    if unasked:
+        return UnavailableError(
+            f"cannot use {what} on {own} yet: they are on servers that do not answer: "
+            f"{'; '.join(unasked)}"
+        )
+    asked = ", ".join(str(peer) for peer in peers) or "there is no other server"
+    return NotFoundError(
+        f"cannot find {what}: {own} lacks them, and so do the others ({asked}); push the whole "
+        "history again"
+    )
