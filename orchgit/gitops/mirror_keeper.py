@@ -135,7 +135,7 @@ class MirrorKeeper:
         `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
         Where every server was asked, and none has them, there is nothing to wait for."""
         mirror = self._mirrors.get(name)
-        if mirror.settled == self._wanted(name):
+        if mirror.settled == self.wanted(name):
             return
         limit_s = self._git.limits.catch_up_timeout_s
         try:
@@ -174,7 +174,7 @@ class MirrorKeeper:
 
     async def settle_locked(self, mirror: Mirror) -> frozenset[str]:
         """`settle` for who holds the lock already."""
-        wanted = self._wanted(mirror.name)
+        wanted = self.wanted(mirror.name)
         if mirror.settled == wanted:
             return frozenset()
         missing = await lacking(self._git, mirror, wanted.objects)
@@ -192,7 +192,7 @@ class MirrorKeeper:
         with self._world.snapshot() as snapshot:
             return snapshot.git_refs(name)
 
-    def _wanted(self, name: str) -> Wanted:
+    def wanted(self, name: str) -> Wanted:
         with self._world.snapshot() as snapshot:
             return wanted_of(snapshot, name)
 

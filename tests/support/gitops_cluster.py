@@ -1,0 +1,184 @@
+"""Three servers' gitops parts in one event loop: real raft, real gRPC, real git, real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchgit.clock import SystemClock
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.peers import Peer, PeerCalls
+from orchgit.ids import RandomIds
+from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.rpc.mirrors import MirrorServicer
+from orchgit.services.world import World
+from orchgit.wire.serve import GrpcServer
+from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
+
+QUICK = GitopsConfig(limits=GitLimits(hold_timeout_s=3.0, catch_up_timeout_s=3.0))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@dataclass
+class KnownPeers:
+    """Addresses as the test gives them."""
+
+    own_address: str
+    own_name: str
+    addresses: dict[str, str]
+    """Raft address of each other member -> its RPC address."""
+    state: ReplicatedState | None = None
+
+    def others(self) -> Sequence[Peer]:
+        leader = self.state.leader_address if self.state is not None else None
+        ordered = sorted(self.addresses.items(), key=lambda item: (item[0] != leader, item[0]))
+        return [Peer(rpc, f"server {rpc}") for _, rpc in ordered]
+
+
+@dataclass
+class Member:
+    """One server: `start` and `stop` as often as the test likes, on the same or another disk."""
+
+    name: str
+    directory: Path
+    raft: str
+    rpc: str
+    others: dict[str, str]
+    config: GitopsConfig = QUICK
+    rig: GitopsRig = field(init=False)
+    running: bool = False
+
+    async def start(self) -> None:
+        peers = KnownPeers(self.rpc, f"server {self.name}", self.others)
+        state = ReplicatedState(
+            ReplicationConfig(
+                self.directory, self.name, bind=self.raft, peers=tuple(sorted(self.others))
+            ),
+            SystemClock(),
+            RandomIds(),
+        )
+        await state.start()
+        peers.state = state
+        world = World(state, SystemClock(), RandomIds())
+        parser = CountingParser()
+        gitops = Gitops(
+            world, self.directory, parser, NoForecasts(), self.config, None, peers, PeerCalls()
+        )
+        self._server = GrpcServer(self.rpc)
+        MirrorServicer(gitops.keeper).register(self._server)
+        await self._server.start()
+        self._exits = AsyncExitStack()
+        http = await self._exits.enter_async_context(served(gitops))
+        self.rig = GitopsRig(state, world, gitops, http, parser)
+        gitops.open()
+        self.rig.tasks = [asyncio.create_task(self._follow_leadership())]
+        self.running = True
+
+    async def _follow_leadership(self) -> None:
+        """As the server does; the schedulers' part is done by the leader too."""
+        evaluating: asyncio.Task[None] | None = None
+        async for leads in self.rig.state.leadership.subscribe():
+            if leads:
+                await self.rig.gitops.start()
+                evaluating = asyncio.create_task(self.rig.evaluate_everything())
+                self.rig.tasks.append(evaluating)
+            else:
+                await self.rig.gitops.stop()
+                if evaluating is not None:
+                    evaluating.cancel()
+
+    async def stop(self) -> None:
+        """At once, as a crash would: nothing is handed over."""
+        if not self.running:
+            return
+        self.running = False
+        for task in self.rig.tasks:
+            task.cancel()
+        await asyncio.gather(*self.rig.tasks, return_exceptions=True)
+        await self._server.stop(0)
+        await self.rig.gitops.close()
+        await self._exits.aclose()
+        await self.rig.state.stop()
+
+    @property
+    def mirror(self):  # type: ignore[no-untyped-def]
+        return self.rig.gitops.mirrors.get("demo")
+
+    async def until_settled(self, name: str = "demo", timeout_s: float = 20.0) -> None:
+        """Wait until this server's mirror holds and shows what its state says."""
+        await self.until(lambda: self.settled(name), timeout_s)
+
+    def settled(self, name: str = "demo") -> bool:
+        keeper = self.rig.gitops.keeper
+        return self.rig.gitops.mirrors.get(name).settled == keeper.wanted(name)
+
+    async def until(self, done, timeout_s: float = 20.0) -> None:  # type: ignore[no-untyped-def]
+        async with asyncio.timeout(timeout_s):
+            while not done():
+                await asyncio.sleep(0.01)  # what is waited for happens outside the state
+
+
+@dataclass
+class GitopsCluster:
+    members: list[Member]
+
+    async def leader(self, timeout_s: float = 20.0) -> Member:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                for member in self.members:
+                    if member.running and member.rig.state.is_leader:
+                        return member
+                await asyncio.sleep(0.02)
+
+    async def followers(self) -> list[Member]:
+        leader = await self.leader()
+        return [each for each in self.members if each is not leader and each.running]
+
+    async def caught_up(self) -> None:
+        """Every running server has applied what the leader has, and its mirror shows it."""
+        index = (await self.leader()).rig.state.store.watch.applied_index
+        for member in self.members:
+            if member.running:
+                assert await member.rig.state.store.watch.wait_applied(index, 20.0)
+                await member.until_settled()
+
+
+@asynccontextmanager
+async def gitops_cluster(
+    directory: Path, count: int = 3, config: GitopsConfig = QUICK
+) -> AsyncIterator[GitopsCluster]:
+    ports = free_ports(2 * count)
+    rafts = [f"127.0.0.1:{port}" for port in ports[:count]]
+    rpcs = [f"127.0.0.1:{port}" for port in ports[count:]]
+    known = dict(zip(rafts, rpcs, strict=True))
+    members = [
+        Member(
+            f"s{number}",
+            directory / f"s{number}",
+            raft,
+            known[raft],
+            {each: rpc for each, rpc in known.items() if each != raft},
+            config,
+        )
+        for number, raft in enumerate(rafts)
+    ]
+    await asyncio.gather(*(member.start() for member in members))
+    try:
+        yield GitopsCluster(members)
+    finally:
+        await asyncio.gather(*(member.stop() for member in members))
