@@ -115,7 +115,8 @@ class MirrorKeeper:
         failures = 0
         targets = (target("sources", name), target("git_refs", name))
         while True:
-            index = self._world.state.store.watch.applied_index
+            with self._world.snapshot() as snapshot:
+                index = snapshot.index
             pause_s = _IDLE_WAIT_S
             try:
                 await self.catch_up(name)
