@@ -12,6 +12,7 @@
     |-- UnavailableError           503  try again: no leader, store behind, shutting down
     |   |-- NotLeaderError         503  .leader is the address to ask instead, or None
     |   |-- UnreachableError       503  no connection to the other side, or it was lost
+    |   |-- DiskFullError          503  nothing was written; goes on when there is room
     |   `-- TimedOutError          504  the wait ended first
     |-- SourceError                 -   a git source cannot be read: .source
     |-- DriverError                 -   a task cannot be started or controlled; .recoverable
@@ -100,6 +101,10 @@ class NotLeaderError(UnavailableError):
 
 class UnreachableError(UnavailableError):
     """There is no connection to the other side, or it was lost: what was under way is unknown."""
+
+
+class DiskFullError(UnavailableError):
+    """There is no room to write; nothing was, and writing goes on by itself when there is."""
 
 
 class TimedOutError(UnavailableError):

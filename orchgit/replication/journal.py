@@ -6,31 +6,48 @@ the newest ones from a small tail. Owned by the raft thread.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from orchgit.errors import InvariantError
-from orchgit.replication.segment import Record, Segment, sync_dir
+from orchgit.errors import DiskFullError, InvariantError
+from orchgit.replication.disk import DISK, Disk
+from orchgit.replication.segment import Ending, Record, Segment
 from orchgit.replication.vote import Base, CheckedFile, Vote
 
 SEGMENT_BYTES = 16 << 20
 _TAIL_BYTES = 4 << 20
+_PROBE_BYTES = 64 << 10
+_SUFFIX = ".segment"
+_WAY_OUT = (
+    "restore the data directory from a backup, or let this server join the cluster as a new one"
+)
 
 
 class Journal:
     """Appended records are readable at once and durable after `sync`.
 
-    `synced_index` is the last durable one; `syncs` and `synced_bytes` count for metrics.
+    A DiskFullError of a writing method changes nothing: it may be tried again when there is room,
+    or what waits is given up by `take_back`. After any other error nothing can be written any more,
+    since nobody knows what is on disk. `synced_index` is the last durable record; `syncs` and
+    `synced_bytes` count for metrics.
     """
 
-    def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, directory: Path, segment_bytes: int = SEGMENT_BYTES, disk: Disk = DISK
+    ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
-        directory.mkdir(parents=True, exist_ok=True)
-        self._votes = CheckedFile(directory / "vote", Vote)
-        self._base = CheckedFile(directory / "base", Base)
-        self._segments: deque[Segment] = deque(self._open_segments())
+        self._disk = disk
+        self._failure: BaseException | None = None
+        disk.make_dir(directory)
+        self._votes = CheckedFile(disk, directory / "vote", Vote)
+        self._base = CheckedFile(disk, directory / "base", Base)
+        # The process before this one may have died of just that.
+        disk.sync_dir(directory)
+        self._segments: deque[Segment] = deque()
+        self._open_segments()
         self._pending: list[Record] = []
         self._tail: deque[Record] = deque()
         self._tail_bytes = 0
@@ -38,46 +55,53 @@ class Journal:
         self.syncs = 0
         self.synced_bytes = 0
         self._finish_reset()
+        self._check_vote()
 
     # -- start -----------------------------------------------------------------------------------
 
-    def _open_segments(self) -> Iterator[Segment]:
-        paths = sorted(self._directory.glob("*.segment"))
-        expected: int | None = None
+    def _open_segments(self) -> None:
+        paths = self._disk.list(self._directory, _SUFFIX)
         for path in paths:
-            segment = Segment(path, int(path.stem))
-            whole = segment.scan()
-            is_last = path is paths[-1]
-            if expected not in (None, segment.first_index) or not (whole or is_last):
-                raise self._damaged(segment)
-            if is_last:
-                self._cut_torn_tail(segment)
-            expected = segment.last_index + 1
-            yield segment
+            try:
+                self._open_segment(path, is_last=path is paths[-1])
+            except OSError as error:
+                raise InvariantError(
+                    f"cannot open the log: {path}: {error.strerror or error}; {_WAY_OUT}"
+                ) from error
+
+    def _open_segment(self, path: Path, is_last: bool) -> None:
+        segment = Segment(self._disk, path, int(path.stem))
+        ending = segment.scan()
+        follows = not self._segments or self._segments[-1].last_index + 1 == segment.first_index
+        if not follows or ending is Ending.DAMAGED or (ending is Ending.TORN and not is_last):
+            raise InvariantError(
+                f"cannot read the log: {path} is damaged or one before it is missing; {_WAY_OUT}"
+            )
+        if is_last and not segment.offsets:
+            segment.delete()
+            return
+        if is_last:
+            segment.renew()
+        self._segments.append(segment)
 
     def _finish_reset(self) -> None:
         """A snapshot was received, but the crash came before the log followed it."""
         base = self._base.value
-        if base.index > self.last_index:
+        if base.index > self.last_index or not self._agrees_with(base):
             self.reset(base.index)
             self.append(base.term, b"\x01")
             self.sync()
 
-    def _cut_torn_tail(self, segment: Segment) -> None:
-        """What was never synced was never acknowledged.
+    def _agrees_with(self, base: Base) -> bool:
+        return base.index < self.first_index or self.term(base.index) == base.term
 
-        The file is cut even if it seems to end well: pages written out of order may have left an
-        old record further on, where a later one could end and bring it back.
-        """
-        segment.cut(segment.last_index)
-        segment.allocate(self._segment_bytes)
-        segment.sync()
-
-    def _damaged(self, segment: Segment) -> InvariantError:
-        return InvariantError(
-            f"cannot read the log: {segment.path} is damaged or one before it is missing; restore "
-            "the data directory from a backup, or let this server join the cluster as a new one"
-        )
+    def _check_vote(self) -> None:
+        """A term is on disk before its first record: without it, a vote may be given twice."""
+        if self._segments and self.vote.term < self.term(self.last_index):
+            raise InvariantError(
+                f"cannot trust {self._directory / 'vote'}: it is missing or older than the log, so "
+                f"this server may have voted and not know it; {_WAY_OUT}"
+            )
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -97,15 +121,14 @@ class Journal:
         return self._votes.value
 
     def record(self, index: int) -> Record:
-        """Raises IndexError if the journal does not hold it."""
+        """Raises IndexError if the journal does not hold it, InvariantError if it is damaged."""
         if not self.first_index <= index <= self.last_index:
             raise IndexError(index)
         if self._pending and index >= self._pending[0].index:
             return self._pending[index - self._pending[0].index]
         if self._tail and index >= self._tail[0].index:
             return self._tail[index - self._tail[0].index]
-        segment = self._segment_of(index)
-        return Record(index, segment.terms[index - segment.first_index], segment.payload(index))
+        return self._segment_of(index).record(index)
 
     def _segment_of(self, index: int) -> Segment:
         return next(one for one in reversed(self._segments) if one.first_index <= index)
@@ -125,27 +148,77 @@ class Journal:
         return index
 
     def sync(self) -> None:
-        """Everything appended is on disk when this returns; an OSError means it may not be."""
-        if not self._pending:
+        """Everything appended is on disk when this returns."""
+        if not self._pending and self._failure is None:
             return
         batch = self._pending
-        segment = self._writable_segment(batch[0].index)
-        before = segment.end
-        segment.append(batch)
-        segment.sync()
+        with self._writing():
+            segment = self._writable_segment(batch[0].index)
+            before = segment.end
+            self._write(segment, batch)
+            segment.sync()
         self._pending = []
         self.synced_index = batch[-1].index
         self.syncs += 1
         self.synced_bytes += segment.end - before
         self._keep_tail(batch)
 
+    def _write(self, segment: Segment, batch: list[Record]) -> None:
+        """What a full disk took only a part of is cut off again, or it might come back."""
+        try:
+            with self._disk.needing_room(self._directory):
+                segment.append(batch, likes=self._segment_bytes)
+        except DiskFullError as error:
+            segment.cut(segment.last_index)
+            self._drop_empty(error)
+            raise
+
+    def _drop_empty(self, error: DiskFullError) -> None:
+        if self._segments[-1].offsets:
+            return
+        if len(self._segments) == 1:
+            # The log itself would be gone; a restart begins it again.
+            raise InvariantError(f"cannot begin the log: {error}, when it is started again")
+        self._segments.pop().delete()
+
+    def take_back(self) -> list[Record]:
+        """Give up what was appended and never synced; nobody may have heard of it."""
+        batch, self._pending = self._pending, []
+        return batch
+
+    def has_room(self) -> bool:
+        """Would there be space to write now? Keeps it where there is."""
+        try:
+            with self._writing(), self._disk.needing_room(self._directory):
+                self._segments[-1].reserve(_PROBE_BYTES, likes=self._segment_bytes)
+        except DiskFullError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """After a failed sync the system may take the lost pages for clean: asking again would be
+        told a lie. So the first failure is the last word."""
+        if self._failure is not None:
+            raise InvariantError(
+                f"cannot write the log in {self._directory}: writing failed before "
+                f"({self._failure}); look at the disk, then restart the server"
+            )
+        try:
+            yield
+        except DiskFullError:
+            raise
+        except BaseException as error:
+            self._failure = error
+            raise
+
     def _writable_segment(self, index: int) -> Segment:
         if self._segments and self._segments[-1].end < self._segment_bytes:
             return self._segments[-1]
-        segment = Segment(self._directory / f"{index:020d}.segment", index)
-        segment.allocate(self._segment_bytes)
-        sync_dir(self._directory)
+        with self._disk.needing_room(self._directory):
+            segment = Segment(self._disk, self._directory / f"{index:020d}{_SUFFIX}", index)
         self._segments.append(segment)
+        self._disk.sync_dir(self._directory)
         return segment
 
     def _keep_tail(self, records: Iterable[Record]) -> None:
@@ -158,37 +231,44 @@ class Journal:
     def store_vote(self, vote: Vote) -> None:
         """Returns when it is on disk."""
         if vote != self._votes.value:
-            self._votes.store(vote)
+            with self._writing():
+                self._votes.store(vote)
 
     def store_base(self, index: int, term: int) -> None:
         """Before `reset(index)`: a snapshot of that entry is on disk. Durable on return."""
-        self._base.store(Base(index, term))
+        with self._writing():
+            self._base.store(Base(index, term))
 
     def cut_after(self, last_index: int) -> None:
         """Drop records after `last_index`: they conflict with the leader's. Durable on return."""
-        self.sync()
+        while self._pending and self._pending[-1].index > last_index:
+            self._pending.pop()
+        if last_index >= self.synced_index:
+            return
         self._forget_tail()
-        while self._segments and self._segments[-1].first_index > last_index:
-            self._segments.pop().delete()
-        if self._segments:
-            self._segments[-1].cut(last_index)
-            self._segments[-1].sync()
-        sync_dir(self._directory)
-        self.synced_index = min(self.synced_index, last_index)
+        with self._writing():
+            while self._segments and self._segments[-1].first_index > last_index:
+                self._segments.pop().delete()
+            if self._segments:
+                self._segments[-1].cut(last_index)
+            self._disk.sync_dir(self._directory)
+        self.synced_index = last_index
 
     def compact(self, upto_index: int) -> None:
         """Delete whole segments that end at or before `upto_index`; the newest one stays."""
-        while len(self._segments) > 1 and self._segments[0].last_index <= upto_index:
-            self._segments.popleft().delete()
-        sync_dir(self._directory)
+        with self._writing():
+            while len(self._segments) > 1 and self._segments[0].last_index <= upto_index:
+                self._segments.popleft().delete()
+            self._disk.sync_dir(self._directory)
 
     def reset(self, next_index: int) -> None:
         """Drop everything: a snapshot that ends before `next_index` takes its place."""
         self._pending.clear()
         self._forget_tail()
-        while self._segments:
-            self._segments.pop().delete()
-        self._writable_segment(next_index)
+        with self._writing():
+            while self._segments:
+                self._segments.pop().delete()
+            self._writable_segment(next_index)
         self.synced_index = next_index - 1
 
     def _forget_tail(self) -> None:
@@ -200,7 +280,9 @@ class Journal:
         return sum(one.end for one in self._segments if one.last_index > index)
 
     def close(self) -> None:
-        self.sync()
+        """What could not be written is not acknowledged, and given up."""
+        with contextlib.suppress(DiskFullError):
+            self.sync()
         for segment in self._segments:
             segment.close()
         self._segments.clear()

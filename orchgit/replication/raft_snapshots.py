@@ -8,8 +8,7 @@ from pathlib import Path
 from orchgit.errors import InvariantError
 from orchgit.replication.journal import Journal
 from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.segment import sync_dir
-from orchgit.replication.snapshotting import snapshot_index
+from orchgit.replication.snapshotting import keep_snapshot, snapshot_index
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_OPEN = 3
@@ -82,7 +81,6 @@ class FileSnapshots:
     def install(self, ref: SnapshotRef) -> None:
         """It becomes this member's own newest one."""
         assert self._incoming is not None
-        os.fsync(self._incoming[1])
         self._forget_incoming()
         index = snapshot_index(self._incoming_path)
         if index != ref.index:
@@ -90,8 +88,7 @@ class FileSnapshots:
                 f"cannot install the snapshot that was received: it is of index {index}, not "
                 f"{ref.index}; check the disk of the leader, then restart this server"
             )
-        self._incoming_path.replace(self._path)
-        sync_dir(self._path.parent)
+        keep_snapshot(self._incoming_path, self._path)
         self._journal.store_base(ref.index, ref.term)
 
     def _forget_incoming(self) -> None:

@@ -14,8 +14,9 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from orchgit.replication.segment import sync_dir
-from orchgit.replication.snapshotting import snapshot_index
+from orchgit.replication.disk import DISK, Disk
+from orchgit.replication.snapshotting import check_snapshot, snapshot_index
+from orchgit.state.connection import is_full
 
 _LOG = logging.getLogger(__name__)
 _CLEAN = "clean"
@@ -27,7 +28,8 @@ _CHECKED_BYTES = 64 << 20
 class StateFiles:
     """The files of the state machine in one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, disk: Disk = DISK) -> None:
+        self._disk = disk
         self.directory = directory
         self.store = directory / "state.db"
         self.snapshot = directory / "snapshot.db"
@@ -37,12 +39,18 @@ class StateFiles:
         """Leave a store that can be opened, or none; mark it as open.
 
         A store that ends before the log's first entry was overtaken by a received snapshot.
+        DiskFullError when there is no room for what has to be done first.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
+        with self._disk.needing_room(self.directory):
+            self._prepare(first_index)
+
+    def _prepare(self, first_index: int) -> None:
         if self.store.exists() and not (self._is_trusted() and self._reaches(first_index)):
             _LOG.warning("rebuilding the state from its snapshot and the log (%s)", self.store)
             self._remove_store()
         if not self.store.exists() and self.snapshot.exists():
+            check_snapshot(self.snapshot, self._disk)
             fresh = self.store.with_suffix(".new")
             shutil.copyfile(self.snapshot, fresh)
             fresh.replace(self.store)
@@ -56,21 +64,26 @@ class StateFiles:
         for suffix in ("", "-wal"):
             path = self._beside(suffix)
             if path.exists():
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-        sync_dir(self.directory)
+                fd = self._disk.open(path)
+                self._disk.sync(fd)
+                self._disk.close(fd)
+        self._disk.sync_dir(self.directory)
         self._mark(_CLEAN)
 
     def _mark(self, text: str) -> None:
-        with self._marker.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_dir(self.directory)
+        """In place, which needs no room; one that is torn is not trusted."""
+        fd = self._disk.open(self._marker)
+        try:
+            self._disk.write(fd, text.encode(), 0)
+            self._disk.truncate(fd, len(text))
+            self._disk.sync(fd)
+        finally:
+            self._disk.close(fd)
+        self._disk.sync_dir(self.directory)
 
     def _is_trusted(self) -> bool:
         try:
-            marker = self._marker.read_text()
+            marker = self._marker.read_text(errors="replace")
         except FileNotFoundError:
             return False
         return marker in (_CLEAN, _boot_id()) and self._is_sound()
@@ -93,7 +106,9 @@ class StateFiles:
                 return answer == "ok" or not small
             finally:
                 connection.close()
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if is_full(error):
+                raise self._disk.full(self.directory) from error
             return False
 
     def _remove_store(self) -> None:

@@ -40,3 +40,11 @@ def open_reader(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -8192")
     return connection
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Did it fail for want of space? Nothing was changed then, and it may be tried again."""
+    return getattr(error, "sqlite_errorcode", None) in _FULL
+
+
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
