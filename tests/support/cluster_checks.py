@@ -121,16 +121,31 @@ def _digest(snapshot: Snapshot, table: str) -> str:
     return hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
 
 
+async def the_allocation(cluster: RealCluster, job_id: str, status: str) -> str:
+    """Wait until the job has one allocation, of that client status; its id."""
+
+    async def found() -> str | None:
+        leader = await cluster.leader()
+        allocations = await leader.get(f"/v1/job/{job_id}/allocations")
+        same = [each["ClientStatus"] for each in allocations] == [status]
+        return str(allocations[0]["ID"]) if same else None
+
+    return await until(found, 30.0, f"job {job_id} has no allocation that is {status}")
+
+
 async def check_started_once(cluster: RealCluster, marks: Path, timeout_s: float = 40.0) -> None:
     """Every allocation of the marking jobs ran once, and every such job has one that did."""
 
     async def finished() -> bool:
-        allocations = await (await cluster.leader()).get("/v1/allocations")
-        ended = [each for each in allocations if each["ClientStatus"] in ("complete", "failed")]
-        jobs = await (await cluster.leader()).get("/v1/jobs")
-        done = {each["JobID"] for each in ended if each["ClientStatus"] == "complete"}
+        leader = await cluster.leader()
+        allocations = [
+            each for each in await leader.get("/v1/allocations") if each["JobType"] == "batch"
+        ]
+        done = {each["JobID"] for each in allocations if each["ClientStatus"] == "complete"}
+        jobs = await leader.get("/v1/jobs")
         wanted = {each["ID"] for each in jobs if each["Type"] == "batch"}
-        return len(ended) == len(allocations) and wanted <= done
+        ended = all(each["ClientStatus"] in ("complete", "failed") for each in allocations)
+        return ended and wanted <= done
 
     await until(finished, timeout_s, "the jobs do not end")
     starts = Counter(marks.read_text().split()) if marks.exists() else Counter()

@@ -39,6 +39,7 @@ class Client:
         except (OSError, TimeoutError):
             self._leave()
             return None
+        assert "validation failed" not in answer.text, answer.text
         if answer.status >= 500:
             self._leave()
             return None
@@ -138,27 +139,31 @@ class JobClient:
 
 def marking_job(job_id: str, marks: str) -> bytes:
     """A batch job that appends its allocation's id to `marks`, once for each start."""
+    return _job(job_id, "batch", f"echo $NOMAD_ALLOC_ID >> {marks}")
+
+
+def staying_job(job_id: str) -> bytes:
+    """A service whose task runs until it is told to end."""
+    return _job(job_id, "service", "exec sleep 1000000")
+
+
+def _job(job_id: str, kind: str, command: str) -> bytes:
     task = {
         "Name": "main",
         "Driver": "raw_exec",
-        "Config": {"command": "/bin/sh", "args": ["-c", f"echo $NOMAD_ALLOC_ID >> {marks}"]},
+        "Config": {"command": "/bin/sh", "args": ["-c", command]},
         "Resources": {"CPU": 1, "MemoryMB": 10},
+        "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
     }
     group = {
         "Name": "main",
         "Count": 1,
         "Tasks": [task],
         "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
-        "EphemeralDisk": {"SizeMB": 1},
+        "EphemeralDisk": {"SizeMB": 10},
     }
-    job = {
-        "ID": job_id,
-        "Name": job_id,
-        "Type": "batch",
-        "Datacenters": ["*"],
-        "TaskGroups": [group],
-    }
-    return json.dumps({"Job": job}).encode()
+    job = {"ID": job_id, "Name": job_id, "Type": kind, "TaskGroups": [group]}
+    return json.dumps({"Job": {**job, "Datacenters": ["*"]}}).encode()
 
 
 @asynccontextmanager
@@ -180,12 +185,12 @@ async def at_work(
     tasks = [asyncio.create_task(one) for one in work]
     try:
         yield history
-        problems = [one.exception() for one in tasks if one.done()]
-        assert not problems, problems
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        problems = [one for one in ended if isinstance(one, Exception)]
+        assert not problems, problems
         await _read_all(VariableClient(connections[-1], history, names, chance), names)
         for one in connections:
             one.close()

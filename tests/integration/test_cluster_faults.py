@@ -1,0 +1,214 @@
+"""Real servers and agents in a network of their own, and what may happen to them.
+
+While clients read and check-and-set variables, something goes wrong. Afterwards: the cluster is
+writable in time, every history can be explained, nothing acknowledged is lost on any server, all
+servers hold the same, and the invariants hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster_checks import (
+    check,
+    check_started_once,
+    healthy_write_s,
+    the_allocation,
+    writable_again,
+)
+from tests.support.cluster_net import FaultyNetwork, faulty_cluster
+from tests.support.dev_server import ApiUser
+from tests.support.fault_proxy import Faults
+from tests.support.history import History
+from tests.support.netns import missing
+from tests.support.real_cluster import HostProcess, RealCluster, until
+from tests.support.workload import at_work, staying_job
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
+
+PROGRESS = 60
+"""Acknowledged writes to wait for between two events."""
+SLOW_S = 0.05
+"""What a slow write takes on a machine that does other work beside."""
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+async def progress(history: History, writes: int = PROGRESS, timeout_s: float = 20.0) -> None:
+    wanted = history.writes + writes
+
+    async def reached() -> bool:
+        return history.writes >= wanted
+
+    await until(reached, timeout_s, f"the clients got {history.writes} writes done, not {wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    cluster: RealCluster
+    network: FaultyNetwork
+    leader: HostProcess
+    history: History
+
+    @property
+    def others(self) -> list[HostProcess]:
+        return self.cluster.followers(self.leader)
+
+    @property
+    def other_names(self) -> list[str]:
+        return [one.host for one in self.others]
+
+
+Fault = Callable[[Situation], Awaitable[float]]
+"""Does it, and returns when it was over: the cluster has to be writable soon after that."""
+
+
+async def through(directory: Path, fault: Fault, seed: int) -> None:
+    """Work, the fault, work, and every check."""
+    async with faulty_cluster(directory, seed=seed) as (cluster, network):
+        scale_s = await healthy_write_s(cluster)
+        async with at_work(cluster, seed) as history:
+            await progress(history)
+            leader = await cluster.leader()
+            over_s = await fault(Situation(cluster, network, leader, history))
+            await writable_again(cluster, over_s, scale_s)
+            await progress(history)
+        await check(cluster, history)
+
+
+def test_leader_is_killed(tmp_path: Path) -> None:
+    async def fault(now: Situation) -> float:
+        await now.leader.kill()
+        killed_s = time.monotonic()
+        await writable_again(now.cluster, killed_s, SLOW_S)
+        await progress(now.history)
+        await now.leader.start()
+        await now.leader.answers()
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=1))
+
+
+def test_leader_is_stopped_for_a_while(tmp_path: Path) -> None:
+    """It wakes up believing that it leads, with clients that still wait for it."""
+
+    async def fault(now: Situation) -> float:
+        now.leader.signal(signal.SIGSTOP)
+        await now.cluster.leader(now.others)
+        await progress(now.history)
+        now.leader.signal(signal.SIGCONT)
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=2))
+
+
+def test_leader_is_cut_off_from_the_others(tmp_path: Path) -> None:
+    """Clients still reach it; what it cannot commit it must not acknowledge."""
+
+    async def fault(now: Situation) -> float:
+        now.network.part([now.leader.host], now.other_names)
+        await now.cluster.leader(now.others)
+        await progress(now.history)
+        now.network.mend()
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=3))
+
+
+def test_cable_of_the_leader_is_pulled(tmp_path: Path) -> None:
+    """Nothing reaches it, clients neither, and nobody is told."""
+
+    async def fault(now: Situation) -> float:
+        now.network.set_cable(now.leader.host, up=False)
+        await now.cluster.leader(now.others)
+        await progress(now.history)
+        now.network.mend()
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=4))
+
+
+@pytest.mark.parametrize("is_mute", [True, False], ids=["is not heard", "does not hear"])
+def test_link_of_the_leader_works_one_way(tmp_path: Path, is_mute: bool) -> None:
+    """A leader that hears everybody, but that nobody hears; and the other way round."""
+
+    async def fault(now: Situation) -> float:
+        leader = now.leader.host
+        for other in now.other_names:
+            one, two = (leader, other) if is_mute else (other, leader)
+            now.network.block(one, two)
+        await now.cluster.leader(now.others)
+        await progress(now.history)
+        now.network.mend()
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=5 + is_mute))
+
+
+def test_links_are_slow_and_lossy(tmp_path: Path) -> None:
+    """Writes go on: later, and through resets."""
+
+    async def fault(now: Situation) -> float:
+        bad = Faults(delay_s=0.02, jitter_s=0.03, loss=0.02, reset=0.002, bytes_per_s=2e6)
+        now.network.spoil(bad)
+        await progress(now.history)
+        now.network.mend()
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=7))
+
+
+def test_all_servers_are_killed_at_once(tmp_path: Path) -> None:
+    async def fault(now: Situation) -> float:
+        servers = now.cluster.servers.values()
+        await asyncio.gather(*(one.kill() for one in servers))
+        await asyncio.gather(*(one.start() for one in servers))
+        await asyncio.gather(*(one.answers() for one in servers))
+        return time.monotonic()
+
+    run(through(tmp_path, fault, seed=8))
+
+
+def test_agents_go_on_with_another_leader(tmp_path: Path) -> None:
+    """Tasks run on, their ends are told to the new leader, new ones are started; each once."""
+
+    async def scenario() -> None:
+        marks = tmp_path / "marks"
+        async with faulty_cluster(tmp_path, agents=2, seed=9) as (cluster, _):
+            leader = await cluster.leader()
+            await leader.ask("PUT", "/v1/jobs", staying_job("stays"))
+            alloc_id = await the_allocation(cluster, "stays", "running")
+            pids = ApiUser().task_pids(alloc_id)
+            async with at_work(cluster, 9, clients=1, marks=str(marks)) as history:
+                await registered(history, 2)
+                await leader.kill()
+                await registered(history, 2)
+                await leader.start()
+                await leader.answers()
+                await registered(history, 2)
+            assert ApiUser().task_pids(alloc_id) == pids, "the task did not just run on"
+            await (await cluster.leader()).ask("DELETE", "/v1/job/stays")
+            assert await the_allocation(cluster, "stays", "complete") == alloc_id
+            await check_started_once(cluster, marks)
+            await check(cluster, history)
+
+    run(scenario())
+
+
+async def registered(history: History, jobs: int) -> None:
+    wanted = len(history.jobs) + jobs
+
+    async def reached() -> bool:
+        return len(history.jobs) >= wanted
+
+    await until(reached, 20.0, f"there are {len(history.jobs)} jobs, not {wanted}")
