@@ -111,9 +111,9 @@ class NodeUsage:
             self.cpu_shares,
             self.memory_mb,
             self.disk_mb,
-            set(self.cores),
-            {port: set(addresses) for port, addresses in self.ports.items()},
-            set(self.devices),
+            set(self.cores) if self.cores else set(),
+            {port: set(held) for port, held in self.ports.items()} if self.ports else {},
+            set(self.devices) if self.devices else set(),
             self.allocations,
         )
 

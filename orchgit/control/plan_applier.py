@@ -129,13 +129,13 @@ class PlanApplier:
         changes = changes_by_node(plan)
         if any(self._must_wait(node_id, change) for node_id, change in changes.items()):
             await self._drain()
-        check = self._examine(plan)
+        check = self._examine(plan, changes)
         if not check.reasons:
             return check, changes
         was_known = self._ledger.forget(check.reasons)
         if was_known or self._commits:
             await self._drain()
-            check = self._examine(plan)
+            check = self._examine(plan, changes)
         return check, changes
 
     def _must_wait(self, node_id: str, change: NodeChange) -> bool:
@@ -145,9 +145,10 @@ class PlanApplier:
             return False
         return not change.only_adds or node_id in self._freed or node_id not in self._ledger
 
-    def _examine(self, plan: Plan) -> PlanCheck:
+    def _examine(self, plan: Plan, changes: dict[str, NodeChange]) -> PlanCheck:
         with self._state.store.snapshot() as snapshot:
-            return examine_plan(plan, SnapshotView(snapshot, self._nodes), self._ledger)
+            view = SnapshotView(snapshot, self._nodes)
+            return examine_plan(plan, view, self._ledger, changes)
 
     async def _drain(self) -> None:
         if self._commits:

@@ -81,10 +81,15 @@ class NodeChange:
         return not (self.stops or self.updates or self.preemptions)
 
 
-def examine_plan(plan: Plan, view: PlanView, source: UsageSource | None = None) -> PlanCheck:
-    """Judge every node of the plan."""
+def examine_plan(
+    plan: Plan,
+    view: PlanView,
+    source: UsageSource | None = None,
+    changes: dict[str, NodeChange] | None = None,
+) -> PlanCheck:
+    """Judge every node of the plan; `changes` as `changes_by_node` gives them."""
     judge = _Judge(plan, view, source or ReadUsage())
-    changes = changes_by_node(plan)
+    changes = changes_by_node(plan) if changes is None else changes
     for node_id, change in changes.items():
         judge.judge(node_id, change)
         if judge.reasons and plan.all_at_once:
@@ -104,6 +109,8 @@ def changes_by_node(plan: Plan) -> dict[str, NodeChange]:
     for number, placements in enumerate(plan.placements):
         for row, node_id in enumerate(placements.node_ids):
             rows[node_id].append((number, row))
+    if not (stops or updates or preemptions):
+        return {node_id: NodeChange(rows=added) for node_id, added in rows.items()}
     return {
         node_id: NodeChange(
             stops.get(node_id, ()),
@@ -142,6 +149,8 @@ class _Judge:
         self._source = source
         self._asks: list[Ask | None] = [None] * len(plan.placements)
         self._writers: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
+        self._places_writers = any(map(self._written, plan.placements))
+        """Most plans have no volume for a single writer."""
         self.reasons: dict[str, str] = {}
         self.usages: dict[str, NodeUsage] = {}
 
@@ -232,8 +241,8 @@ class _Judge:
         return shared
 
     def _writer_conflict(self, node: Node, change: NodeChange) -> str:
-        """A host volume for a single writer has one user; most plans have no such volume."""
-        if not any(map(self._written, self._plan.placements)):
+        """A host volume for a single writer has one user."""
+        if not self._places_writers:
             return ""
         wanted = [
             volume

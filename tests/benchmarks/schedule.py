@@ -4,7 +4,8 @@
         [--rich] [--node-cpu 16000] [--changes 20] [--fail-node]
 
 Nodes are registered in the state and never run anything; everything from the HTTP request to the
-applied plan is what a server does. Meanwhile a client reads over HTTP. Then, if asked, one small
+applied plan is what a server does. A client in another process registers the jobs and meanwhile
+reads over HTTP. Then, if asked, one small
 job is changed again and again (`--changes`), and nodes fail that run 200 allocations each, of 200
 jobs and of one (`--fail-node`).
 """
@@ -22,11 +23,13 @@ import argparse
 import asyncio
 import gc
 import json
+import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 import httpx
 import psutil
@@ -170,11 +173,20 @@ async def wait_for_allocations(server: Server, wanted: int, timeout_s: float) ->
         await server.state.store.watch.wait(["allocations"], index, 1.0)
 
 
+CLIENTS: set[int] = set()
+"""Processes of this benchmark that are no part of the server."""
+
+
+def server_children(pid: int) -> list[psutil.Process]:
+    children = psutil.Process(pid).children(recursive=True)
+    return [each for each in children if each.pid not in CLIENTS]
+
+
 def cpu_s(pid: int) -> tuple[float, float]:
     """CPU seconds of (the server, its workers) up to now."""
     server = psutil.Process(pid)
     own = server.cpu_times()
-    workers = [each.cpu_times() for each in server.children(recursive=True)]
+    workers = [each.cpu_times() for each in server_children(pid)]
     return own.user + own.system, sum(each.user + each.system for each in workers)
 
 
@@ -194,7 +206,7 @@ async def keep_reading(http: httpx.AsyncClient, times_s: list[float]) -> None:
 
 
 def peak_memory_mb(pid: int) -> float:
-    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    processes = [psutil.Process(pid), *server_children(pid)]
     return sum(each.memory_full_info().pss for each in processes) / 2**20
 
 
@@ -203,23 +215,47 @@ def at(times_s: list[float], share: float) -> float:
     return round(sorted(times_s)[min(int(len(times_s) * share), len(times_s) - 1)] * 1000, 1)
 
 
-async def fill(
-    server: Server, http: httpx.AsyncClient, arguments: argparse.Namespace
-) -> dict[str, object]:
+def client(address: str, arguments: argparse.Namespace, pipe: Connection) -> None:
+    """A process of its own: registers the jobs when it is told to, and reads until told to stop;
+    then it sends how long each read took."""
+    asyncio.run(_client(address, arguments, pipe))
+
+
+async def _client(address: str, arguments: argparse.Namespace, pipe: Connection) -> None:
+    reads_s: list[float] = []
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as http:
+        (await http.get("/v1/status/leader")).raise_for_status()
+        pipe.send("ready")
+        await asyncio.to_thread(pipe.recv)
+        reader = asyncio.create_task(keep_reading(http, reads_s))
+        for number in range(arguments.jobs):
+            body = job_body(f"j{number}", arguments.type, arguments.count, arguments.rich)
+            (await http.put("/v1/jobs", json=body)).raise_for_status()
+        await asyncio.to_thread(pipe.recv)
+        reader.cancel()
+    pipe.send(reads_s)
+
+
+async def fill(server: Server, arguments: argparse.Namespace) -> dict[str, object]:
     wanted = arguments.jobs * arguments.count
     before, _ = last_row(server)
-    reads_s: list[float] = []
-    reader = asyncio.create_task(keep_reading(http, reads_s))
+    context = multiprocessing.get_context("spawn")
+    pipe, its_end = context.Pipe()
+    process = context.Process(
+        target=client, args=(f"http://{server.http_address}", arguments, its_end)
+    )
+    process.start()
+    CLIENTS.update((process.pid or 0, *resource_trackers()))
+    await asyncio.to_thread(pipe.recv)
     server_cpu, worker_cpu = cpu_s(os.getpid())
     began = time.monotonic()
-    waiting = asyncio.create_task(wait_for_allocations(server, before + wanted, arguments.timeout))
-    for number in range(arguments.jobs):
-        body = job_body(f"j{number}", arguments.type, arguments.count, arguments.rich)
-        (await http.put("/v1/jobs", json=body)).raise_for_status()
-    progress = await waiting
+    pipe.send("go")
+    progress = await wait_for_allocations(server, before + wanted, arguments.timeout)
     took_s = time.monotonic() - began
-    reader.cancel()
     server_after, worker_after = cpu_s(os.getpid())
+    pipe.send("stop")
+    reads_s = await asyncio.to_thread(pipe.recv)
+    await asyncio.to_thread(process.join)
     return {
         "took_s": round(took_s, 3),
         "allocations_per_s": round(wanted / took_s),
@@ -231,6 +267,12 @@ async def fill(
         "read_p99_ms": at(reads_s, 0.99) if reads_s else None,
         "memory_mb": round(peak_memory_mb(os.getpid()), 1),
     }
+
+
+def resource_trackers() -> list[int]:
+    """What `multiprocessing` starts beside a process."""
+    children = psutil.Process().children()
+    return [each.pid for each in children if "resource_tracker" in " ".join(each.cmdline())]
 
 
 async def change_one_job(
@@ -327,7 +369,7 @@ async def measure_on(server: Server, arguments: argparse.Namespace) -> dict[str,
                 for name in ("nodes", "jobs", "count", "type", "rich")
             },
             "budget_per_s": BUDGET_PER_S,
-            **await fill(server, http, arguments),
+            **await fill(server, arguments),
         }
         line["nodes_used"] = committed(server)[1]
         if arguments.changes:
