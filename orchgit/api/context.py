@@ -50,7 +50,7 @@ class ServerFacts(Protocol):
 
     def stats(self) -> Mapping[str, Mapping[str, str]]: ...
 
-    def schedulers(self) -> Sequence[Mapping[str, Any]]:
+    async def schedulers(self) -> Sequence[Mapping[str, Any]]:
         """The scheduler workers and what they do now."""
         ...
 
@@ -60,6 +60,12 @@ class ServerFacts(Protocol):
 
     async def set_scheduler_workers(self, count: int, types: Sequence[str]) -> None:
         """Until the server is started again. Raises InvalidInputError."""
+        ...
+
+    def schedulers_paused(self) -> bool: ...
+
+    async def pause_schedulers(self, paused: bool) -> None:
+        """Workers that are paused finish what they hold and take nothing new."""
         ...
 
 

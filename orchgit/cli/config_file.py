@@ -17,6 +17,7 @@ from jobspec.functions.call import refuse_calls
 from jobspec.hcl.parser import parse_body
 from jobspec.hcl.tree import Body
 from jobspec.scalars import plain
+from orchgit.cli.config_control import ControlSection, Section, control_config, scheduler_config
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential
@@ -28,17 +29,13 @@ LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
 """Blocks with one label; the file's tree has a map by label for each."""
 
 
-class _Section(msgspec.Struct, forbid_unknown_fields=True):
-    """Base of the file's sections: a key that is not a field is an error that names it."""
-
-
-class Ports(_Section):
+class Ports(Section):
     http: int = 4646
     rpc: int = 4647
     serf: int = 4648
 
 
-class Addresses(_Section):
+class Addresses(Section):
     """Each is `bind_addr` where it is empty."""
 
     http: str = ""
@@ -50,30 +47,30 @@ class Advertise(Addresses):
     """What others are told: host, or host:port."""
 
 
-class HostVolumeSection(_Section):
+class HostVolumeSection(Section):
     path: str
     read_only: bool = False
 
 
-class ReservedSection(_Section):
+class ReservedSection(Section):
     cpu: int = 0
     memory: int = 0
     disk: int = 0
     reserved_ports: str = ""
 
 
-class PluginSection(_Section):
+class PluginSection(Section):
     config: dict[str, Any] = {}
 
 
-class ServerSection(_Section):
+class ServerSection(ControlSection):
     enabled: bool = False
     num_schedulers: int = 1
     enabled_schedulers: list[str] | None = None
     cluster_key_file: str = ""
 
 
-class ClientSection(_Section):
+class ClientSection(Section):
     enabled: bool = False
     servers: list[str] = []
     node_pool: str = "default"
@@ -87,13 +84,13 @@ class ClientSection(_Section):
     gc_interval: str = "1m"
 
 
-class TlsSection(_Section):
+class TlsSection(Section):
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
 
 
-class CredentialSection(_Section):
+class CredentialSection(Section):
     origin: str
     username: str = ""
     password: str = ""
@@ -101,7 +98,7 @@ class CredentialSection(_Section):
     ssh_known_hosts_file: str = ""
 
 
-class SourceSection(_Section):
+class SourceSection(Section):
     url: str = ""
     kind: str = ""
     ref: str = "refs/heads/main"
@@ -115,13 +112,13 @@ class SourceSection(_Section):
     allow_rewind: bool = False
 
 
-class GitopsSection(_Section):
+class GitopsSection(Section):
     webhook_secrets: dict[str, str] = {}
     credential: dict[str, CredentialSection] = {}
     source: dict[str, SourceSection] = {}
 
 
-class FileConfig(_Section):
+class FileConfig(Section):
     """The whole file; the same keys in `docs/operations.md`."""
 
     name: str = ""
@@ -193,6 +190,8 @@ def _server_settings(file: FileConfig) -> dict[str, Any]:
         "region": file.region,
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
+        "control": control_config(file.server),
+        "scheduler_config": scheduler_config(file.server),
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -42,6 +43,7 @@ class GarbageLimits:
 
     interval_s: float = 300.0
     evaluation_age_s: float = 3600.0
+    batch_evaluation_age_s: float = 24 * 3600.0
     job_age_s: float = 4 * 3600.0
     deployment_age_s: float = 3600.0
     node_age_s: float = 24 * 3600.0
@@ -74,7 +76,10 @@ class GarbageCollector:
 
         limits = self._limits
         async with self._busy:
-            await self._each(self._evaluations, before(limits.evaluation_age_s))
+            await self._each(
+                partial(self._evaluations, before(limits.batch_evaluation_age_s)),
+                before(limits.evaluation_age_s),
+            )
             await self._each(self._jobs, before(limits.job_age_s))
             await self._each(self._deployments, before(limits.deployment_age_s))
             await self._each(self._nodes, before(limits.node_age_s))
@@ -88,7 +93,9 @@ class GarbageCollector:
         for command in commands:
             await self._state.propose(command)
 
-    def _evaluations(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+    def _evaluations(
+        self, batch_before_ns: int, snapshot: Snapshot, before_ns: int
+    ) -> list[Command]:
         jobs: dict[tuple[str, str], Job | None] = {}
         eval_ids: list[str] = []
         alloc_ids: list[str] = []
@@ -97,9 +104,12 @@ class GarbageCollector:
             if key not in jobs:
                 jobs[key] = snapshot.job(*key)
             allocations = snapshot.allocations_by_eval(evaluation.id)
-            if rules.evaluation_is_over(evaluation, allocations, jobs[key], before_ns):
-                eval_ids.append(evaluation.id)
-                alloc_ids.extend(held.id for held in allocations)
+            is_batch = evaluation.type in rules.BATCH_TYPES
+            whole, over = rules.what_is_over(
+                evaluation, allocations, jobs[key], batch_before_ns if is_batch else before_ns
+            )
+            eval_ids += [evaluation.id] if whole else []
+            alloc_ids += [held.id for held in over]
         return [
             *(self._delete(eval_ids=ids) for ids in _batches(eval_ids)),
             *(self._delete(alloc_ids=ids) for ids in _batches(alloc_ids)),

@@ -29,19 +29,26 @@ def job_is_over(job: Job) -> bool:
     return job.type in BATCH_TYPES and not (job.is_periodic or job.is_parameterized)
 
 
-def evaluation_is_over(
+def what_is_over(
     evaluation: Evaluation, allocations: Sequence[Allocation], job: Job | None, before_ns: int
-) -> bool:
-    """Whether the evaluation may go, with its allocations.
+) -> tuple[bool, Sequence[Allocation]]:
+    """(whether the evaluation may go, which of its allocations may).
 
-    A batch job that is registered still needs them, to know what has been run already.
+    A batch job that is registered needs those of its current version, to know what has been run.
     """
     if not evaluation.is_terminal or evaluation.modify_time_ns > before_ns:
-        return False
-    remembers = evaluation.type in BATCH_TYPES and job is not None and not job.stop
-    if remembers and allocations:
-        return False
-    return all(allocation_is_over(held, job, before_ns) for held in allocations)
+        return False, ()
+    if evaluation.type in BATCH_TYPES and job is not None and not job.stop:
+        old = [
+            held
+            for held in allocations
+            if held.create_index < job.job_modify_index
+            and held.is_client_terminal
+            and held.modify_time_ns <= before_ns
+        ]
+        return len(old) == len(allocations), old
+    whole = all(allocation_is_over(held, job, before_ns) for held in allocations)
+    return whole, allocations if whole else ()
 
 
 def allocation_is_over(allocation: Allocation, job: Job | None, before_ns: int) -> bool:

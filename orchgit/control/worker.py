@@ -1,8 +1,8 @@
 """A scheduler process: `python -m orchgit.control.worker --store PATH --server ADDR`.
 
-Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries `pause` and
-`resume` lines; when it closes, the process gives back what it holds and ends. Standard output tells
-the pool how the worker is.
+Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries `pause`,
+`resume` and `report` lines; when it closes, the process gives back what it holds and ends. Standard
+output tells the pool how the worker is, and what it does when it is asked to report.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from orchgit.clock import SystemClock
 from orchgit.control.leader_port import RpcLeader
 from orchgit.control.worker_loop import WorkerLoop
+from orchgit.control.worker_status import WORKLOAD
 from orchgit.ids import RandomIds
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
@@ -108,13 +109,16 @@ def _tell_status(status: str) -> None:
 
 
 async def _obey(loop: WorkerLoop) -> None:
-    """Follow the lines on standard input until it closes."""
+    """Follow the lines on standard input until it closes: `pause`, `resume`, `report`."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     while line := await reader.readline():
-        loop.set_paused(line.strip() == b"pause")
+        if line.strip() == b"report":
+            _tell_status(f"{WORKLOAD}{loop.workload}")
+        else:
+            loop.set_paused(line.strip() == b"pause")
 
 
 def main() -> None:

@@ -15,12 +15,21 @@ import contextlib
 import logging
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from orchgit.clock import Clock
-from orchgit.control.worker_status import PAUSED, STARTED
+from orchgit.control.worker_status import (
+    BACKING_OFF,
+    PAUSED,
+    RESTING,
+    SCHEDULING,
+    STARTED,
+    SUBMITTING,
+    WAITING,
+    WAITING_FOR_RAFT,
+)
 from orchgit.errors import ConflictError, OrchgitError, TimedOutError, UnavailableError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
@@ -124,6 +133,8 @@ class WorkerLoop:
         self._changed = asyncio.Event()
         self._taken: deque[DequeuedEvaluation] = deque()
         """Dequeued, and not begun."""
+        self._phase = ""
+        """What keeps it from taking evaluations, if anything does."""
         self._work: set[asyncio.Task[None]] = set()
         self._deciding = asyncio.Lock()
         self._submitted = 0
@@ -134,6 +145,15 @@ class WorkerLoop:
         """What is being worked on is finished first; `on_status` hears when the worker rests."""
         self._wanted = PAUSED if paused else STARTED
         self._changed.set()
+
+    @property
+    def workload(self) -> str:
+        """What it does now, in Nomad's words; the latest step when it does several things."""
+        if self._phase in (RESTING, BACKING_OFF, WAITING_FOR_RAFT):
+            return self._phase
+        if self._submitted:
+            return SUBMITTING
+        return SCHEDULING if self._work else WAITING
 
     async def run(self) -> None:
         self._on_status(STARTED)
@@ -178,7 +198,8 @@ class WorkerLoop:
         back and keep away; False then."""
         evaluation, token = taken.evaluation, taken.token
         try:
-            await self._views.reach(taken.wait_index, self._limits.sync_limit_s)
+            with self._in_phase(WAITING_FOR_RAFT):
+                await self._views.reach(taken.wait_index, self._limits.sync_limit_s)
         except TimedOutError:
             await self._back_off(evaluation, token, taken.wait_index)
             return False
@@ -210,9 +231,10 @@ class WorkerLoop:
             return
         await self._until_work_below(1)
         self._on_status(PAUSED)
-        while self._wanted == PAUSED:
-            self._changed.clear()
-            await self._changed.wait()
+        with self._in_phase(RESTING):
+            while self._wanted == PAUSED:
+                self._changed.clear()
+                await self._changed.wait()
         self._on_status(STARTED)
 
     async def _dequeue(self) -> list[DequeuedEvaluation]:
@@ -293,8 +315,16 @@ class WorkerLoop:
         )
         await self._give_back(evaluation, token)
         await self._give_back_taken()
-        with contextlib.suppress(TimedOutError):
+        with self._in_phase(BACKING_OFF), contextlib.suppress(TimedOutError):
             await self._views.reach(wait_index, self._limits.backoff_s)
+
+    @contextlib.contextmanager
+    def _in_phase(self, name: str) -> Iterator[None]:
+        self._phase = name
+        try:
+            yield
+        finally:
+            self._phase = ""
 
     async def _give_back_taken(self) -> None:
         while self._taken:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchgit.clock import Clock
-from orchgit.control.worker_status import PAUSED, STARTED
+from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WORKLOAD
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
 from orchgit.wire.tls import TlsFiles
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 SCHEDULER_TYPES = ("service", "batch", "system", "sysbatch")
 MAX_WORKERS = 64
 CONFIRM_S = 5.0
+REPORT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class WorkerInfo:
     enabled_schedulers: list[str]
     started: datetime
     status: str = "Starting"
+    workload_status: str = UNKNOWN_WORKLOAD
     pid: int = 0
     restarts: int = 0
 
@@ -71,6 +73,7 @@ class _Slot:
     process: asyncio.subprocess.Process | None = None
     listener: asyncio.Task[None] | None = None
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -137,8 +140,23 @@ class WorkerPool:
     async def resume(self) -> None:
         await self._set_paused(False, STARTED)
 
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
     def info(self) -> list[WorkerInfo]:
         return [slot.info for slot in self._slots]
+
+    async def ask(self) -> list[WorkerInfo]:
+        """The same, when each worker has said what it is doing now; one that is too busy to
+        answer keeps its last word."""
+        for slot in self._slots:
+            slot.reported.clear()
+            await _tell(slot, b"report\n")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPORT_S):
+                await asyncio.gather(*(slot.reported.wait() for slot in self._slots))
+        return self.info()
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -224,8 +242,13 @@ async def _listen(slot: _Slot, process: asyncio.subprocess.Process) -> None:
     """Note how the worker says that it is, until it ends."""
     assert process.stdout is not None
     while line := await process.stdout.readline():
-        slot.info.status = line.decode(errors="replace").strip()
-        slot.told.set()
+        text = line.decode(errors="replace").strip()
+        if text.startswith(WORKLOAD):
+            slot.info.workload_status = text.removeprefix(WORKLOAD)
+            slot.reported.set()
+        else:
+            slot.info.status = text
+            slot.told.set()
 
 
 async def _until_status(slot: _Slot, wanted: str) -> None:

@@ -10,6 +10,7 @@ from orchgit.control.reign import ControlConfig
 from orchgit.control.worker_pool import SCHEDULER_TYPES
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.addresses import advertised
 from orchgit.wire.tls import TlsFiles
@@ -37,6 +38,8 @@ class ServerConfig:
     num_schedulers: int = 1
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
+    scheduler_config: SchedulerConfig | None = None
+    """Stored when this server first leads and none is; later changes over the API stay."""
     gitops: GitopsConfig = field(default_factory=GitopsConfig)
     sources: tuple[Source, ...] = ()
     """Sources that are stored when this server first leads; later changes over the API stay."""

@@ -144,16 +144,16 @@ class Facts:
             "runtime": {"kernel.name": os.uname().sysname.lower(), "version": __version__},
         }
 
-    def schedulers(self) -> Sequence[Mapping[str, Any]]:
+    async def schedulers(self) -> Sequence[Mapping[str, Any]]:
         return [
             {
                 "id": worker.id,
                 "enabled_schedulers": worker.enabled_schedulers,
                 "started": worker.started,
                 "status": worker.status,
-                "workload_status": "WaitingToDequeue",
+                "workload_status": worker.workload_status,
             }
-            for worker in (self.workers.info() if self.workers is not None else ())
+            for worker in (await self.workers.ask() if self.workers is not None else ())
         ]
 
     def scheduler_workers(self) -> tuple[int, Sequence[str]]:
@@ -161,6 +161,12 @@ class Facts:
 
     async def set_scheduler_workers(self, count: int, types: Sequence[str]) -> None:
         await self._pool.configure(count, types)
+
+    def schedulers_paused(self) -> bool:
+        return self._pool.paused
+
+    async def pause_schedulers(self, paused: bool) -> None:
+        await (self._pool.pause() if paused else self._pool.resume())
 
     @property
     def _pool(self) -> WorkerPool:

@@ -40,6 +40,7 @@ from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.cluster_snapshots import remove_leftovers
 from orchgit.services.dry_run import DryRun
 from orchgit.services.keyring import Keyring
+from orchgit.services.scheduler_config import set_scheduler_config
 from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import Services
 from orchgit.services.sources import put_source
@@ -228,6 +229,7 @@ class Server:
         """Gitops runs where the leader is."""
         async for leads in self.state.leadership.subscribe():
             if leads:
+                await self._store_scheduler_config()
                 await self._store_sources()
                 await self.gitops.start()
                 await self._make_first_root_key()
@@ -240,6 +242,12 @@ class Server:
             await self.services.keyring.active_key()
         except OrchgitError as error:
             _log.warning("no root key yet; the first variable asks again", error=str(error))
+
+    async def _store_scheduler_config(self) -> None:
+        """What the config says a new cluster begins with; never over what is stored."""
+        if self.config.scheduler_config is not None:
+            config = self.config.scheduler_config
+            await set_scheduler_config(self.services.world, config, expected_modify_index=0)
 
     async def _store_sources(self) -> None:
         """Sources of the config are stored once; what was changed over the API since stays."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchgit.model.operator import SchedulerConfig
 from tests.support.server_rig import ServerRig, server_rig
 
 CONFIG = "/v1/agent/schedulers/config"
@@ -25,11 +26,29 @@ def test_workers_are_started_stopped_and_given_other_types_live(tmp_path: Path) 
         more = {"num_schedulers": 2, "enabled_schedulers": ["batch", "_core"]}
         answer = rig.http.put(CONFIG, json=more)
         assert answer.status_code == 200
-        assert answer.json() == {**more, "server_id": before["server_id"]}
+        assert answer.json() == {**more, "server_id": before["server_id"], "paused": False}
         assert rig.http.get(CONFIG).json() == answer.json()
         assert [each["enabled_schedulers"] for each in _workers(rig)] == [["batch"]] * 2
         assert rig.http.put(CONFIG, json={"num_schedulers": 0}).json()["num_schedulers"] == 0
         assert _workers(rig) == []
+
+
+def test_workers_rest_and_go_on_live(tmp_path: Path) -> None:
+    job = {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec"}]}]}
+    with server_rig(tmp_path, with_agent=False) as rig:
+        assert rig.http.put(CONFIG, json={"paused": True}).json()["paused"] is True
+        told = [(each["status"], each["workload_status"]) for each in _workers(rig)]
+        assert told == [("Paused", "Paused")]
+        registered = rig.http.put("/v1/jobs", json={"Job": job}).json()
+        path = f"/v1/evaluation/{registered['EvalID']}"
+        assert rig.http.get(path).json()["Status"] == "pending"
+        more = rig.http.put(CONFIG, json={"num_schedulers": 2}).json()
+        assert more["paused"] is True, "a new worker rests with the others"
+        assert rig.http.get(path).json()["Status"] == "pending"
+        assert rig.http.put(CONFIG, json={"paused": False}).json()["paused"] is False
+        rig.wait_for(path, lambda evaluation: evaluation["Status"] == "complete")
+        workloads = {each["workload_status"] for each in _workers(rig)}
+        assert workloads <= {"WaitingToDequeue", "Scheduling", "SubmittingPlan", "WaitingForRaft"}
 
 
 def test_an_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
@@ -53,6 +72,7 @@ def test_an_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
         {"num_schedulers": "two"},
         {"enabled_schedulers": ["magic"]},
         {"enabled_schedulers": [1]},
+        {"paused": "yes"},
     ],
 )
 def test_a_wrong_setting_changes_nothing(tmp_path: Path, body: dict[str, Any]) -> None:
@@ -60,3 +80,17 @@ def test_a_wrong_setting_changes_nothing(tmp_path: Path, body: dict[str, Any]) -
         before = rig.http.get(CONFIG).json()
         assert rig.http.put(CONFIG, json=body).status_code == 400
         assert rig.http.get(CONFIG).json() == before
+
+
+def test_a_new_cluster_begins_with_the_schedulers_of_its_config(tmp_path: Path) -> None:
+    path = "/v1/operator/scheduler/configuration"
+    wanted = SchedulerConfig(scheduler_algorithm="spread")
+    with server_rig(tmp_path, with_agent=False, scheduler_config=wanted) as rig:
+        stored = rig.wait_for(path, lambda answer: answer["SchedulerConfig"]["ModifyIndex"] > 0)
+        config = stored["SchedulerConfig"]
+        assert config["SchedulerAlgorithm"] == "spread"
+        changed = {**config, "SchedulerAlgorithm": "binpack"}
+        rig.http.put(path, json=changed).raise_for_status()
+    with server_rig(tmp_path, with_agent=False, scheduler_config=wanted) as rig:
+        config = rig.http.get(path).json()["SchedulerConfig"]
+        assert config["SchedulerAlgorithm"] == "binpack", "what was changed since stays"

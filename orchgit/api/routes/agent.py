@@ -55,7 +55,8 @@ async def health(call: Call) -> Response:
 
 async def schedulers(call: Call) -> Response:
     server = call.context.server
-    return call.answer({"server_id": server.server_id, "schedulers": [*server.schedulers()]})
+    workers = [*await server.schedulers()]
+    return call.answer({"server_id": server.server_id, "schedulers": workers})
 
 
 async def schedulers_config(call: Call) -> Response:
@@ -65,22 +66,30 @@ async def schedulers_config(call: Call) -> Response:
         "server_id": server.server_id,
         "num_schedulers": count,
         "enabled_schedulers": [*types, _CORE],
+        "paused": server.schedulers_paused(),
     }
     return call.answer(value)
 
 
 async def set_schedulers_config(call: Call) -> Response:
-    """How many workers this server runs from now on, and for which types of job."""
+    """How many workers this server runs from now on, for which types of job, and whether they
+    rest."""
+    server = call.context.server
     body = await call.json()
-    count, types = call.context.server.scheduler_workers()
+    count, types = server.scheduler_workers()
+    paused = body.get("paused", server.schedulers_paused())
     count = body.get("num_schedulers", count)
     types = body.get("enabled_schedulers", types)
     if not isinstance(count, int) or isinstance(count, bool):
         raise InvalidInputError("cannot set the schedulers: num_schedulers must be a number")
     if not isinstance(types, Sequence) or not all(isinstance(name, str) for name in types):
         raise InvalidInputError("cannot set the schedulers: enabled_schedulers must be names")
+    if not isinstance(paused, bool):
+        raise InvalidInputError("cannot set the schedulers: paused must be true or false")
     wanted = [name for name in types if name != _CORE]
-    await call.context.server.set_scheduler_workers(count, wanted)
+    await server.set_scheduler_workers(count, wanted)
+    if paused != server.schedulers_paused():
+        await server.pause_schedulers(paused)
     return await schedulers_config(call)
 
 

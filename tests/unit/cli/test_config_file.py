@@ -10,7 +10,12 @@ import msgspec
 import pytest
 
 from orchgit.cli.config_file import FileConfig, read_config
+from orchgit.control.garbage import GarbageLimits
+from orchgit.control.heartbeat_timers import HeartbeatLimits
+from orchgit.control.node_rejections import RejectionLimits
+from orchgit.control.reign import ControlConfig
 from orchgit.errors import InvalidInputError
+from orchgit.model.operator import PreemptionConfig
 
 DOCS = Path(__file__).parents[3] / "docs/operations.md"
 
@@ -86,12 +91,77 @@ def test_hcl_and_json_say_the_same(tmp_path: Path) -> None:
         ('tls {\n  ca_file = "/nonexistent"\n}\n', "ca_file"),
         ('client {\n  gc_interval = "soon"\n}\n', "client.gc_interval"),
         ("{", "agent.hcl"),
+        ('server {\n  heartbeat_grace = "soon"\n}\n', "server.heartbeat_grace"),
+        ('server {\n  eval_gc_threshold = "0s"\n}\n', "more than zero"),
+        ("server {\n  max_heartbeats_per_second = 0\n}\n", "max_heartbeats_per_second"),
+        ("server {\n  plan_rejection_tracker {\n    nodes = 1\n  }\n}\n", "nodes"),
+        (
+            'server {\n  default_scheduler_config {\n    scheduler_algorithm = "best"\n  }\n}\n',
+            "scheduler_algorithm",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot") as caught:
         read_config(written(tmp_path, text))
     assert named in str(caught.value)
+
+
+CONTROL = """
+server {
+  heartbeat_grace           = "30s"
+  min_heartbeat_ttl         = "20s"
+  max_heartbeats_per_second = 25
+  failover_heartbeat_ttl    = "5m"
+  job_gc_interval           = "1m"
+  job_gc_threshold          = "1h"
+  eval_gc_threshold         = "30m"
+  batch_eval_gc_threshold   = "2h"
+  deployment_gc_threshold   = "3h"
+  node_gc_threshold         = "48h"
+
+  plan_rejection_tracker {
+    enabled        = true
+    node_threshold = 7
+    node_window    = "10m"
+  }
+
+  default_scheduler_config {
+    scheduler_algorithm             = "spread"
+    memory_oversubscription_enabled = true
+
+    preemption_config {
+      batch_scheduler_enabled = true
+    }
+  }
+}
+"""
+
+
+def test_limits_of_scheduling_heartbeats_and_garbage(tmp_path: Path) -> None:
+    settings = read_config(written(tmp_path, CONTROL)).server
+    control = settings["control"]
+    assert control.heartbeats == HeartbeatLimits(
+        min_ttl_s=20, grace_s=30, max_per_s=25, failover_s=300
+    )
+    assert control.garbage == GarbageLimits(
+        interval_s=60,
+        evaluation_age_s=1800,
+        batch_evaluation_age_s=7200,
+        job_age_s=3600,
+        deployment_age_s=3 * 3600,
+        node_age_s=48 * 3600,
+    )
+    assert control.rejections == RejectionLimits(enabled=True, threshold=7, window_s=600)
+    wanted = settings["scheduler_config"]
+    assert (wanted.scheduler_algorithm, wanted.memory_oversubscription_enabled) == ("spread", True)
+    assert wanted.preemption_config == PreemptionConfig(batch_scheduler_enabled=True)
+
+
+def test_without_keys_the_limits_are_the_defaults(tmp_path: Path) -> None:
+    settings = read_config(written(tmp_path, "")).server
+    assert settings["control"] == ControlConfig()
+    assert settings["scheduler_config"] is None
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -96,19 +96,30 @@ def ended(**fields: object) -> Allocation:
 
 def test_an_old_evaluation_goes_with_its_allocations_when_all_are_over() -> None:
     old = make_evaluation(status=EvalStatus.COMPLETE)
-    assert rules.evaluation_is_over(old, [ended()], make_job(), NOW_NS)
-    assert not rules.evaluation_is_over(old, [ended()], make_job(), NOW_NS - 1)
-    assert not rules.evaluation_is_over(old, [make_allocation()], make_job(), NOW_NS)
-    assert not rules.evaluation_is_over(make_evaluation(), [], None, NOW_NS)
+    over = [ended()]
+    assert rules.what_is_over(old, over, make_job(), NOW_NS) == (True, over)
+    assert rules.what_is_over(old, over, make_job(), NOW_NS - 1) == (False, ())
+    assert rules.what_is_over(old, [make_allocation()], make_job(), NOW_NS) == (False, ())
+    assert rules.what_is_over(make_evaluation(), [], None, NOW_NS) == (False, ())
 
 
 def test_a_registered_batch_job_keeps_what_it_has_run() -> None:
     job = make_batch_job()
     old = make_evaluation(job, status=EvalStatus.COMPLETE)
-    assert not rules.evaluation_is_over(old, [ended()], job, NOW_NS)
-    assert rules.evaluation_is_over(old, [], job, NOW_NS)
-    stopped = make_batch_job(stop=True)
-    assert rules.evaluation_is_over(old, [ended()], stopped, NOW_NS)
+    assert rules.what_is_over(old, [ended()], job, NOW_NS) == (False, [])
+    assert rules.what_is_over(old, [], job, NOW_NS) == (True, [])
+    stopped, over = make_batch_job(stop=True), [ended()]
+    assert rules.what_is_over(old, over, stopped, NOW_NS) == (True, over)
+
+
+def test_what_an_earlier_version_of_a_batch_job_has_run_is_forgotten() -> None:
+    job = make_batch_job(job_modify_index=20)
+    old = make_evaluation(job, status=EvalStatus.COMPLETE)
+    earlier, current = ended(create_index=10), ended(create_index=21)
+    assert rules.what_is_over(old, [earlier, current], job, NOW_NS) == (False, [earlier])
+    assert rules.what_is_over(old, [earlier], job, NOW_NS) == (True, [earlier])
+    running = make_allocation(create_index=10)
+    assert rules.what_is_over(old, [running], job, NOW_NS) == (False, [])
 
 
 def test_a_failed_allocation_stays_until_it_is_replaced() -> None:
