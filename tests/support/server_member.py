@@ -44,8 +44,9 @@ async def main(arguments: dict[str, Any]) -> None:
             arguments[name] = Path(arguments[name])
     arguments["peers"] = tuple(arguments["peers"])
     heartbeat_s = arguments.pop("heartbeat_s", None)
+    failover_s = arguments.pop("failover_s", 60.0)
     if heartbeat_s:
-        limits = HeartbeatLimits(min_ttl_s=heartbeat_s, grace_s=heartbeat_s)
+        limits = HeartbeatLimits(min_ttl_s=heartbeat_s, grace_s=heartbeat_s, failover_s=failover_s)
         arguments["control"] = ControlConfig(heartbeats=limits)
     server = Server(ServerConfig(**arguments))
     await server.start()

@@ -1,0 +1,81 @@
+"""Three whole servers with agents: the leader and its data are lost, git and deploying go on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.support.git_repos import GitAnswer, WorkTree, batch_job
+from tests.support.server_cluster import MemberServer, server_cluster, until
+
+
+def url(member: MemberServer) -> str:
+    return f"{member.url}/git/demo.git"
+
+
+def push(work: WorkTree, member: MemberServer) -> GitAnswer:
+    return asyncio.run(work.push(url(member)))
+
+
+def statuses(member: MemberServer) -> set[str]:
+    """Of the nodes."""
+    return {node["Status"] for node in member.get("/v1/nodes")}
+
+
+def newest(member: MemberServer) -> dict[str, Any]:
+    rollouts = member.get("/v1/gitops/rollouts", source="demo")
+    found: dict[str, Any] = max(rollouts, key=lambda rollout: rollout["CreateIndex"])
+    return found
+
+
+def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
+    settings = {"num_schedulers": 1, "heartbeat_s": 2, "failover_s": 4}
+    with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
+        leader = cluster.leader()
+        leader.put("/v1/gitops/source/demo", {"Name": "demo"})
+        until(lambda: "ready" in statuses(leader) or None)
+        follower = cluster.followers()[0]
+        work = WorkTree(tmp_path / "work")
+        first = work.commit({"a.hcl": batch_job("a", count=1)}, "One")
+        answer = push(work, follower)
+        assert answer.returncode == 0, answer.output
+        assert "Healthy after" in answer.output
+        second = work.commit({"b.hcl": batch_job("b", count=1)}, "Two")
+        answer = push(work, leader)
+        assert answer.returncode == 0, answer.output
+
+        leader.kill()
+        shutil.rmtree(leader.directory)
+        heir = cluster.leader()
+        for member in cluster.alive:
+            clone = WorkTree(tmp_path / f"clone-{member.number}")
+            assert clone.git("ls-remote", url(member), "refs/heads/main").split()[0] == second
+            clone.git("pull", "--quiet", url(member), "main")
+            assert clone.head() == second
+
+        text = base64.b64encode(batch_job("a", count=1, text="new").encode()).decode()
+        files = [{"Path": "a.hcl", "Content": text}]
+        planned = heir.put("/v1/gitops/source/demo/plan", {"Files": files})
+        assert [(job["JobID"], job["Action"]) for job in planned["Jobs"]] == [
+            ("a", "update"),
+            ("b", "delete"),
+        ]
+        rollout = newest(heir)
+        assert rollout["Commit"]["ID"] == second
+        reverted = heir.put(f"/v1/gitops/rollout/{rollout['ID']}/revert")
+        assert reverted is not None
+        other = next(each for each in cluster.alive if each is not heir)
+        clone.git("pull", "--quiet", url(other), "main")
+        assert clone.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
+
+        until(lambda: {"ready", "down"} == statuses(heir) or None)
+        third = clone.commit({"c.hcl": batch_job("c", count=1)}, "Three")
+        answer = push(clone, other)
+        assert answer.returncode == 0, answer.output
+        assert "Healthy after" in answer.output
+        rollout = newest(other)
+        assert (rollout["Commit"]["ID"], rollout["Status"]) == (third, "healthy")
+        assert other.get("/v1/job/c")["Status"] == "dead"
