@@ -35,14 +35,22 @@ from orchgit.ids import IdSource, RandomIds
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
-from orchgit.wire.messages import AgentFrame, AllocReport, AllocSet, ServerFrame
-from orchgit.wire.methods import CONNECT_NODE
+from orchgit.wire.messages import (
+    AgentFrame,
+    AllocReport,
+    AllocSet,
+    LeaderReply,
+    LeaderRequest,
+    ServerFrame,
+)
+from orchgit.wire.methods import CONNECT_NODE, LEADER
 
 __all__ = ["Agent", "AgentConfig"]
 
 _log = structlog.get_logger(__name__)
 
 _DRIVERS_WAIT_S = 0.5
+_ANSWER_S = 10.0
 _NODE_ID, _SECRET_ID = "node_id", "secret_id"
 
 
@@ -77,7 +85,8 @@ class Agent:
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
         self.link = ServerLink(
-            self._known_servers(), self, self.clock, self._open_stream, self.node_id
+            *(self._known_servers(), self, self.clock, self._open_stream, self.node_id),
+            ask_leader=self._ask_leader,
         )
         self.volumes = HostVolumes(config.data_dir / "volumes", self.local, self.node_changed)
         await self._start_drivers()
@@ -217,6 +226,13 @@ class Agent:
         try:
             async for frame in channel.stream(CONNECT_NODE, frames):
                 yield frame
+        finally:
+            await channel.close()
+
+    async def _ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
+        channel = Channel(address, self.config.tls)
+        try:
+            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
         finally:
             await channel.close()
 

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import structlog
 
+from agent.leader_watch import AskLeader, next_leader
 from agent.loops import spawn
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
@@ -66,9 +67,19 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
+    """`ask_leader`: how to hear of a new leader while the server in use is silent."""
+
     def __init__(
-        self, servers: list[str], side: NodeSide, clock: Clock, open_stream: OpenStream, seed: str
+        self,
+        servers: list[str],
+        side: NodeSide,
+        clock: Clock,
+        open_stream: OpenStream,
+        seed: str,
+        ask_leader: AskLeader | None = None,
     ) -> None:
+        self._ask_leader = ask_leader
+        self._given = list(servers)
         self._servers = list(servers)
         self._side = side
         self._clock = clock
@@ -100,28 +111,69 @@ class ServerLink:
             self._session.send(AgentNodeUpdate(self._side.node()))
 
     def use_servers(self, servers: list[str]) -> None:
-        """The servers there are now; the one in use stays in use."""
+        """The servers there are now; the one in use stays in use. Those that were given at first
+        are kept for when none of these answers."""
         if servers:
-            self._servers = list(servers)
+            self._servers = list(dict.fromkeys([*servers, *self._given]))
 
     async def _run(self) -> None:
         failures, position, hint = 0, 0, ""
+        unreachable: set[str] = set()
         while True:
             address = hint or self._servers[position % len(self._servers)]
-            hint = ""
             session = _Session(self._side, self._clock, self._began)
-            try:
-                await session.run(partial(self._open_stream, address))
-                problem: OrchgitError = TimedOutError("the server ended the stream")
-            except OrchgitError as exc:
-                problem = exc
-            failures = 0 if session.welcomed else failures + 1
+            problem = await self._held(session, address)
             self._ended(address, problem)
+            if session.welcomed:
+                failures = 0
+                unreachable.clear()
+            if not isinstance(problem, NotLeaderError):
+                unreachable.add(address)
+            hint = _worth_a_try(problem, unreachable | {hint})
+            if hint:
+                continue
             position += 1
-            if isinstance(problem, NotLeaderError) and problem.leader and failures < 2:
-                hint = problem.leader
-            elif failures % len(self._servers) == 0 or failures > len(self._servers):
-                await self._clock.sleep(backoff_s(failures // len(self._servers), self._seed))
+            if not session.welcomed:
+                failures += 1
+            rounds, rest = divmod(failures, len(self._servers))
+            if not rest:
+                if failures:
+                    unreachable.clear()
+                await self._clock.sleep(backoff_s(rounds, self._seed))
+
+    async def _held(self, session: _Session, address: str) -> OrchgitError:
+        """Hold the session as long as it goes; why it ended."""
+        try:
+            await self._hold(session, address)
+        except OrchgitError as problem:
+            return problem
+        return TimedOutError("the server ended the stream")
+
+    async def _hold(self, session: _Session, address: str) -> None:
+        """Until the session ends, or another server leads."""
+        work = asyncio.create_task(session.run(partial(self._open_stream, address)))
+        deposed = asyncio.create_task(self._deposed(session, address))
+        try:
+            await asyncio.wait({work, deposed}, return_when=asyncio.FIRST_COMPLETED)
+            (work if work.done() else deposed).result()
+        finally:
+            for task in (work, deposed):
+                task.cancel()
+            await asyncio.gather(work, deposed, return_exceptions=True)
+
+    async def _deposed(self, session: _Session, address: str) -> None:
+        """Raises NotLeaderError with the leader's address when that is another server."""
+        welcome = await session.welcome()
+        if self._ask_leader is None or not welcome.term:
+            await asyncio.Event().wait()
+        assert self._ask_leader is not None
+        here = {address, welcome.address}
+        leader = await next_leader(
+            self._ask_leader,
+            lambda: [one for one in self._servers if one not in here],
+            *(welcome.address, welcome.term, self._clock),
+        )
+        raise NotLeaderError(f"cannot go on: {leader} leads now", leader)
 
     def _began(self, session: _Session) -> None:
         self._session = session
@@ -134,6 +186,13 @@ class ServerLink:
             self._side.contact_changed(False)
         self._session = None
         self.connected.clear()
+
+
+def _worth_a_try(problem: OrchgitError, in_vain: set[str]) -> str:
+    """The leader that the server told of, unless that was tried in vain: a server may not know yet
+    that its leader is gone."""
+    leader = problem.leader if isinstance(problem, NotLeaderError) else None
+    return leader if leader and leader not in in_vain else ""
 
 
 def backoff_s(failures: int, seed: str) -> float:
@@ -157,10 +216,15 @@ class _Session:
         self._ttl_s = 0.0
         self._heard_s = clock.monotonic_s()
         self._welcomed = asyncio.Event()
+        self._welcome_frame = Welcome()
 
     @property
     def welcomed(self) -> bool:
         return self._welcomed.is_set()
+
+    async def welcome(self) -> Welcome:
+        await self._welcomed.wait()
+        return self._welcome_frame
 
     async def run(
         self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncIterator[ServerFrame]]
@@ -231,7 +295,9 @@ class _Session:
 
     def _welcome(self, frame: Welcome) -> None:
         self._ttl_s = frame.heartbeat_ttl_s
+        self._welcome_frame = frame
         self._welcomed.set()
+        self._side.take_servers(frame.servers)
         self._seq += 1
         self.send(AgentAllocReports(self._seq, self._side.full_report()))
         self._began(self)

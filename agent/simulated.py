@@ -28,11 +28,19 @@ from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, 
 from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
-from orchgit.wire.messages import AgentFrame, AllocReport, AllocSet, ServerFrame
-from orchgit.wire.methods import CONNECT_NODE
+from orchgit.wire.messages import (
+    AgentFrame,
+    AllocReport,
+    AllocSet,
+    LeaderReply,
+    LeaderRequest,
+    ServerFrame,
+)
+from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.tls import TlsFiles
 
 _NODES_PER_CHANNEL = 100
+_ANSWER_S = 10.0
 _DRIVERS = ("mock_driver", "raw_exec", "exec", "docker")
 
 
@@ -227,8 +235,13 @@ class SimulatedNodes:
         ) -> AsyncIterator[ServerFrame]:
             return self._channel(address, group).stream(CONNECT_NODE, frames)
 
+        async def ask_leader(address: str, request: LeaderRequest) -> LeaderReply:
+            return await self._channel(address, group).call(
+                LEADER, request, request.timeout_s + _ANSWER_S
+            )
+
         servers, clock = list(self._config.servers), self.timeline.clock
-        node.link = ServerLink(servers, node, clock, open_stream, node.described.id)
+        node.link = ServerLink(servers, node, clock, open_stream, node.described.id, ask_leader)
         return node
 
     def _channel(self, address: str, group: int) -> Channel:

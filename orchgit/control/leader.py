@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 RESTART_DELAY_S = 1.0
 TAKE_OVER_WAIT_S = 5.0
+ELECTION_WAIT_S = 5.0
+_LOOK_AGAIN_S = 0.5
 
 
 class Control:
@@ -58,6 +60,21 @@ class Control:
     async def ready(self) -> None:
         """Return when this server leads and its queues are filled."""
         await self._ready.wait()
+
+    async def lead_or_refuse(self, timeout_s: float = ELECTION_WAIT_S) -> None:
+        """Returns when this server leads and its queues are filled. NotLeaderError as soon as
+        another one is known to lead, or when there is no leader in time."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while not self._ready.is_set():
+            leader = self._state.leader_address
+            left_s = deadline_s - self._clock.monotonic_s()
+            if left_s <= 0 or leader not in (None, self._state.address):
+                self._leading()
+            elif leader is None:
+                await self._state.leader_change(None, left_s)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ready.wait(), min(left_s, _LOOK_AGAIN_S))
 
     # -- for workers and agents ----------------------------------------------------------------
 

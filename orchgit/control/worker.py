@@ -1,8 +1,9 @@
 """A scheduler process: `python -m orchgit.control.worker --store PATH --server ADDR`.
 
-Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries `pause`,
-`resume` and `report` lines; when it closes, the process gives back what it holds and ends. Standard
-output tells the pool how the worker is, and what it does when it is asked to report.
+Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries lines:
+`pause`, `resume`, `report`, and `leader ADDRESS` when another server leads; when it closes, the
+process gives back what it holds and ends. Standard output tells the pool how the worker is, and what
+it does when it is asked to report.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ async def run(options: argparse.Namespace) -> None:
         on_status=_tell_status,
     )
     work = asyncio.create_task(loop.run())
-    control = asyncio.create_task(_obey(loop))
+    control = asyncio.create_task(_obey(loop, channel))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, control.cancel)
     await asyncio.wait([work, control], return_when=asyncio.FIRST_COMPLETED)
@@ -108,17 +109,20 @@ def _tell_status(status: str) -> None:
     print(status, flush=True)
 
 
-async def _obey(loop: WorkerLoop) -> None:
-    """Follow the lines on standard input until it closes: `pause`, `resume`, `report`."""
+async def _obey(loop: WorkerLoop, channel: LeaderChannel) -> None:
+    """Follow the lines on standard input until it closes."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     while line := await reader.readline():
-        if line.strip() == b"report":
+        word, _, argument = line.decode().strip().partition(" ")
+        if word == "leader":
+            channel.follow(argument)
+        elif word == "report":
             _tell_status(f"{WORKLOAD}{loop.workload}")
         else:
-            loop.set_paused(line.strip() == b"pause")
+            loop.set_paused(word == "pause")
 
 
 def main() -> None:

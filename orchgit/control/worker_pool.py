@@ -89,6 +89,7 @@ class WorkerPool:
         self._ids = ids
         self._slots: list[_Slot] = []
         self._paused = False
+        self._leader = ""
         self._configuring = asyncio.Lock()
 
     @property
@@ -144,6 +145,12 @@ class WorkerPool:
     def paused(self) -> bool:
         return self._paused
 
+    async def follow(self, leader: str) -> None:
+        """Workers ask this server (RPC address) from now on, also those that wait for another."""
+        self._leader = leader
+        for slot in self._slots:
+            await _tell(slot, f"leader {leader}\n".encode())
+
     def info(self) -> list[WorkerInfo]:
         return [slot.info for slot in self._slots]
 
@@ -191,6 +198,8 @@ class WorkerPool:
         slot.info.pid = slot.process.pid
         slot.info.status = "Starting"
         slot.listener = asyncio.create_task(_listen(slot, slot.process))
+        if self._leader:
+            await _tell(slot, f"leader {self._leader}\n".encode())
         if self._paused:
             await _tell(slot, b"pause\n")
 

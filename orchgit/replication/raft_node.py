@@ -71,7 +71,7 @@ class RaftNode:
         self._handed_index = applied_index
         self._led = False
         self._led_term: int | None = None
-        self._leader: str | None = None
+        self._leader: tuple[str | None, int] = (None, 0)
         self.on_leader: Callable[[], None] = lambda: None
         """Called on the raft thread when another member, or none, is the leader."""
         self._inbox: deque[tuple[str, Message]] = deque()
@@ -123,6 +123,11 @@ class RaftNode:
 
     @property
     def leader_address(self) -> str | None:
+        return self._leader[0]
+
+    @property
+    def leader_and_term(self) -> tuple[str | None, int]:
+        """Who leads, in which term; the two belong together."""
         return self._leader
 
     @property
@@ -194,8 +199,9 @@ class RaftNode:
             self._on_role(False)
         if self._led and led != self._led_term:
             self._on_role(True)
-        if self.core.leader != self._leader:
-            self._leader = self.core.leader
+        leader = self.core.leader, self.core.term
+        if leader != self._leader:
+            self._leader = leader
             for request in list(self._forwarded):
                 self._forwarded.pop(request).fail(unknown_outcome())
             self.on_leader()

@@ -344,6 +344,16 @@ class ReplicatedState:
         """The leader's raft address, where one is known."""
         return self._node.leader_address if self._started else None
 
+    @property
+    def address(self) -> str:
+        """By which the other members know this one."""
+        return self._config.bind
+
+    @property
+    def leader_and_term(self) -> tuple[str | None, int]:
+        """The leader's raft address and the term it leads in."""
+        return self._node.leader_and_term if self._started else (None, 0)
+
     async def leader_change(self, known: str | None, timeout_s: float) -> str | None:
         """The leader's raft address, once it is another than `known`, or at the time-out."""
         deadline_s = self._loop.time() + timeout_s

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from orchgit.errors import InvalidInputError, UnavailableError
+from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
@@ -60,41 +60,74 @@ class NodePort(Protocol):
 class HeartbeatPort(Protocol):
     """The leader's heartbeat timers."""
 
+    async def lead_or_refuse(self) -> None:
+        """Returns when this server leads; NotLeaderError where another does, or none is found."""
+        ...
+
     def heartbeat(self, node_id: str) -> float:
         """Start the node's time anew; seconds until the next heartbeat is due at the latest."""
         ...
+
+
+class ClusterPort(Protocol):
+    """What agents are told of the servers (`orchgit.services.server_directory`)."""
+
+    @property
+    def address(self) -> str:
+        """This server's, for RPC."""
+        ...
+
+    @property
+    def term(self) -> int: ...
+
+    def rpc_addresses(self) -> list[str]: ...
 
 
 class NodeStream:
     """Serves one connection of one agent."""
 
     def __init__(
-        self, nodes: NodePort, heartbeats: HeartbeatPort, store: Store, server_id: str
+        self,
+        nodes: NodePort,
+        heartbeats: HeartbeatPort,
+        store: Store,
+        server_id: str,
+        cluster: ClusterPort,
     ) -> None:
         self._nodes = nodes
         self._heartbeats = heartbeats
         self._store = store
         self._server_id = server_id
+        self._cluster = cluster
         self._frames: asyncio.Queue[ServerFrame] = asyncio.Queue(MAX_FRAMES_WAITING)
-        self._replaced = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reported = False
         self.node_id = ""
 
-    def replace(self) -> None:
-        """A newer stream of this node has begun: end this one."""
-        self._replaced.set()
+    def end(self, error: OrchgitError) -> None:
+        """The agent is told why."""
+        if not self._over.done():
+            self._over.set_exception(error)
 
     async def hello(self, frames: AsyncIterator[AgentFrame]) -> Welcome:
-        """Register the node that says hello. Raises InvalidInputError on another first frame."""
+        """Register the node that says hello. Raises InvalidInputError on another first frame,
+        NotLeaderError where another server leads."""
         first = await anext(frames, None)
         if not isinstance(first, AgentHello):
             raise InvalidInputError("cannot serve the stream: its first frame must be a hello")
+        await self._heartbeats.lead_or_refuse()
         change = await self._nodes.register(first.node)
         self.node_id = first.node.id
         ttl_s = self._heartbeats.heartbeat(self.node_id)
         if change.status in OUT_OF_TOUCH:
             await self._nodes.update_status(self.node_id, NodeStatus.READY)
-        return Welcome(server_id=self._server_id, heartbeat_ttl_s=ttl_s)
+        return Welcome(
+            server_id=self._server_id,
+            heartbeat_ttl_s=ttl_s,
+            address=self._cluster.address,
+            term=self._cluster.term,
+            servers=self._cluster.rpc_addresses(),
+        )
 
     async def run(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
         """Frames for the agent, after the welcome."""
@@ -102,9 +135,9 @@ class NodeStream:
             self._read(frames),
             self._push_allocations(),
             self._push_volumes(),
-            self._until_replaced(),
         )
-        tasks = {asyncio.create_task(each) for each in work}
+        tasks: set[asyncio.Future[Any]] = {asyncio.create_task(each) for each in work}
+        tasks.add(self._over)
         try:
             while True:
                 frame = asyncio.create_task(self._frames.get())
@@ -125,10 +158,6 @@ class NodeStream:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _until_replaced(self) -> None:
-        await self._replaced.wait()
-        raise UnavailableError("cannot go on: a newer stream of this node has begun")
 
     # -- up ------------------------------------------------------------------------------------
 
@@ -154,7 +183,7 @@ class NodeStream:
         ttl_s = self._heartbeats.heartbeat(self.node_id)
         if self._reported and node.status != frame.status:
             await self._nodes.update_status(self.node_id, frame.status)
-        return HeartbeatAck(heartbeat_ttl_s=ttl_s)
+        return HeartbeatAck(ttl_s, self._cluster.rpc_addresses())
 
     async def _take_reports(self, frame: AgentAllocReports) -> ServerFrame:
         """The first reports say how everything is; only then may the node get work."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from orchgit.rpc.node_stream import HeartbeatPort, NodePort, NodeStream
+from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort, NodeStream
 from orchgit.state.store import Store
 from orchgit.wire import methods
 from orchgit.wire.messages import AgentFrame, ServerFrame
@@ -16,8 +17,14 @@ class NodeServicer:
     that nobody has noticed yet."""
 
     def __init__(
-        self, nodes: NodePort, heartbeats: HeartbeatPort, store: Store, server_id: str
+        self,
+        nodes: NodePort,
+        heartbeats: HeartbeatPort,
+        store: Store,
+        server_id: str,
+        cluster: ClusterPort,
     ) -> None:
+        self._cluster = cluster
         self._nodes = nodes
         self._heartbeats = heartbeats
         self._store = store
@@ -27,17 +34,24 @@ class NodeServicer:
     def register(self, server: GrpcServer) -> None:
         server.add_stream(methods.CONNECT_NODE, self.connect)
 
+    def end_all(self) -> None:
+        """This server no longer leads: every agent is to find the next leader."""
+        for stream in self._streams.values():
+            stream.end(NotLeaderError("cannot go on: this server no longer leads"))
+
     @property
     def connected(self) -> frozenset[str]:
         """Nodes with a stream to this server."""
         return frozenset(self._streams)
 
     async def connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
-        stream = NodeStream(self._nodes, self._heartbeats, self._store, self._server_id)
+        stream = NodeStream(
+            self._nodes, self._heartbeats, self._store, self._server_id, self._cluster
+        )
         yield await stream.hello(frames)
         older = self._streams.get(stream.node_id)
         if older is not None:
-            older.replace()
+            older.end(UnavailableError("cannot go on: a newer stream of this node has begun"))
         self._streams[stream.node_id] = stream
         try:
             async for frame in stream.run(frames):

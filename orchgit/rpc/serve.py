@@ -7,8 +7,9 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from orchgit.rpc.http_tunnel import HttpTunnel
+from orchgit.rpc.leader_watch import LeaderNews, LeaderServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
-from orchgit.rpc.node_stream import HeartbeatPort, NodePort
+from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.rpc.servers import LeaderQueues, WorkerServicer
 from orchgit.state.store import Store
@@ -20,6 +21,10 @@ class LeaderPort(LeaderQueues, HeartbeatPort, Protocol):
     """What of the leader is asked over RPC (`orchgit.control.leader.Control`)."""
 
 
+class ClusterNews(LeaderNews, ClusterPort, Protocol):
+    """What is told of the servers (`orchgit.services.server_directory`)."""
+
+
 class RpcServer:
     """`bind` is host:port, port 0 for any free one; `address` is known after `start`."""
 
@@ -29,6 +34,7 @@ class RpcServer:
         control: LeaderPort,
         store: Store,
         bind: str,
+        cluster: ClusterNews,
         tls: TlsFiles | None = None,
         server_id: str = "",
         http: ASGIApp | None = None,
@@ -40,10 +46,11 @@ class RpcServer:
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)
+        LeaderServicer(cluster).register(self._server)
         WorkerServicer(control).register(self._server)
         if mirrors is not None:
             MirrorServicer(mirrors).register(self._server)
-        self.nodes = NodeServicer(nodes, control, store, server_id)
+        self.nodes = NodeServicer(nodes, control, store, server_id, cluster)
         self.nodes.register(self._server)
 
     @property

@@ -47,6 +47,7 @@ from orchgit.services.sources import put_source
 from orchgit.services.world import World
 
 _log = structlog.get_logger("orchgit.server")
+_LEADER_NEWS_S = 3600.0
 
 
 class Server:
@@ -148,7 +149,12 @@ class Server:
         self.gitops.open()
         await self._start_workers()
         await self.control.start()
-        loops = (self._feed_events(), self._follow_leadership(), self._keep_record(keeper))
+        loops = (
+            self._feed_events(),
+            self._follow_leadership(),
+            self._keep_record(keeper),
+            self._tell_workers(),
+        )
         self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
         for task in self._tasks:
             task.add_done_callback(_log_failure)
@@ -185,6 +191,7 @@ class Server:
             self.control,
             self.state.store,
             config.rpc_bind,
+            self.directory,
             config.tls,
             self.facts.server_id,
             self._front.forwarded,
@@ -234,7 +241,18 @@ class Server:
                 await self.gitops.start()
                 await self._make_first_root_key()
             else:
+                if self.rpc is not None:
+                    self.rpc.nodes.end_all()
                 await self.gitops.stop()
+
+    async def _tell_workers(self) -> None:
+        """Workers that wait for an answer of a server that does not lead any more, ask the next."""
+        term = 0
+        while True:
+            leader, term_now = await self.directory.leader_after(term, _LEADER_NEWS_S)
+            if leader and term_now > term:
+                term = term_now
+                await self.workers.follow(leader)
 
     async def _make_first_root_key(self) -> None:
         """Clients look for a signing key soon after a cluster's first start."""

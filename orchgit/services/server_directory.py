@@ -27,6 +27,15 @@ class ServerDirectory:
         self._index = -1
         self._records: dict[str, ServerRecord] = {}
 
+    @property
+    def address(self) -> str:
+        """This server's, for RPC."""
+        return self._own().rpc_address
+
+    @property
+    def term(self) -> int:
+        return self._state.leader_and_term[1]
+
     def servers(self) -> list[ServerRecord]:
         """All that are known, this one among them; ordered by raft address."""
         own = self._own()
@@ -60,6 +69,20 @@ class ServerDirectory:
             known = self._state.leader_address
             wait_s = _LOOK_AGAIN_S if known not in (None, other_than) else left_s
             await self._state.leader_change(known, min(wait_s, left_s))
+
+    async def leader_after(self, term: int, timeout_s: float) -> tuple[str, int]:
+        """The leader's RPC address and its term, once that is later than `term`; at the time-out
+        as it is then, ("", term) where none is known."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            address, now = self._state.leader_and_term
+            leader = self.server(address) if address else None
+            left_s = deadline_s - self._clock.monotonic_s()
+            if (leader is not None and leader.rpc_address and now > term) or left_s <= 0:
+                return (leader.rpc_address if leader else ""), now
+            unrecorded = address is not None and now > term
+            wait_s = _LOOK_AGAIN_S if unrecorded else left_s
+            await self._state.leader_change(address, min(wait_s, left_s))
 
     def translated(self, error: Exception) -> Exception:
         """For callers of RPC: a NotLeaderError tells the leader's RPC address, never raft's."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.errors import NotLeaderError, UnavailableError, UnreachableError
 from orchgit.wire import codec, failures
 from orchgit.wire.methods import Stream, Unary
 from orchgit.wire.serve import SIZE_OPTIONS
@@ -29,7 +29,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     # A server that restarts is found again at once, not after the default of up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Also how long an attempt to connect may take at least: a far server answers late.
+    ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
@@ -116,6 +117,14 @@ class LeaderChannel:
         self._tls = tls
         self._channels: dict[str, Channel] = {}
         self._current = servers[0]
+        self._under_way: dict[asyncio.Task[Any], str] = {}
+
+    def follow(self, leader: str) -> None:
+        """That one leads now: calls under way to another one end with UnreachableError."""
+        self._current = leader
+        for task, address in self._under_way.items():
+            if address != leader:
+                task.cancel()
 
     async def call(
         self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
@@ -123,12 +132,27 @@ class LeaderChannel:
         for attempt in range(len(self._servers) + 1):
             address = self._current
             try:
-                return await self._channel(address).call(method, request, timeout_s)
+                return await self._call(address, method, request, timeout_s)
             except UnavailableError as exc:
                 self._move_on(address, exc)
                 if attempt == len(self._servers) or not _worth_another(exc):
                     raise
         raise AssertionError("the loop returns or raises")
+
+    async def _call(
+        self, address: str, method: Unary[Request, Reply], request: Request, timeout_s: float
+    ) -> Reply:
+        task = asyncio.ensure_future(self._channel(address).call(method, request, timeout_s))
+        self._under_way[task] = address
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._current == address or _is_canceled():
+                raise
+            raise UnreachableError(f"cannot go on with {address}: another server leads") from None
+        finally:
+            del self._under_way[task]
+            task.cancel()
 
     def _channel(self, address: str) -> Channel:
         if address not in self._channels:
@@ -145,6 +169,11 @@ class LeaderChannel:
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
         self._channels.clear()
+
+
+def _is_canceled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _worth_another(error: UnavailableError) -> bool:

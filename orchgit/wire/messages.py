@@ -87,6 +87,24 @@ class SubmitPlanReply(Model):
     closed: bool = False
 
 
+# -- anyone -> servers: who leads ----------------------------------------------------------------
+
+
+class LeaderRequest(Model):
+    """Long poll: answered when a leader of a later term than `term` is known."""
+
+    term: int = 0
+    timeout_s: float = 60.0
+
+
+class LeaderReply(Model):
+    """RPC addresses. `leader` is empty where none is known, as in the middle of an election."""
+
+    leader: str = ""
+    term: int = 0
+    servers: list[str] = []
+
+
 # -- servers <-> servers: a request of HTTP that the leader answers ------------------------------
 
 
@@ -190,8 +208,13 @@ AgentFrame = AgentHello | AgentNodeUpdate | AgentHeartbeat | AgentAllocReports
 
 
 class Welcome(Model, tag_field="Type", tag="welcome"):
+    """`term`: since when this server leads. `servers`: the RPC addresses of all of them."""
+
     server_id: str = ""
     heartbeat_ttl_s: float = 10.0
+    address: str = ""
+    term: int = 0
+    servers: list[str] = []
 
 
 class HeartbeatAck(Model, tag_field="Type", tag="heartbeat-ack"):

@@ -77,3 +77,6 @@ FETCH_PACK: Stream[messages.FetchPackRequest, messages.PackFrame] = Stream(
 HOLD_OBJECTS: Unary[messages.HoldObjectsRequest, messages.Empty] = Unary(
     SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty
 )
+LEADER: Unary[messages.LeaderRequest, messages.LeaderReply] = Unary(
+    SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply
+)

@@ -21,10 +21,12 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.resources import NetworkResource
+from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer
 from orchgit.scheduler.schedule import schedule
+from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import NodeServices
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
@@ -193,6 +195,12 @@ async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
         await agent.close()
 
 
+def directory_of(state: ReplicatedState) -> ServerDirectory:
+    """Of a server that is alone."""
+    record = ServerRecord(address=state.address, rpc_address="127.0.0.1:0")
+    return ServerDirectory(state, SystemClock(), lambda: record)
+
+
 @contextlib.asynccontextmanager
 async def leader(
     directory: Path, clock: Clock | None = None, config: ControlConfig | None = None
@@ -205,7 +213,10 @@ async def leader(
     async with running_state(directory, clock) as state:
         control = Control(state, clock, RandomIds(), config)
         services = NodeServices(World(state, clock, RandomIds()))
-        rpc = RpcServer(services, control, state.store, "127.0.0.1:0", server_id="server-1")
+        rpc = RpcServer(
+            *(services, control, state.store, "127.0.0.1:0", directory_of(state)),
+            server_id="server-1",
+        )
         await control.start()
         await rpc.start()
         try:

@@ -1,4 +1,4 @@
-"""An agent in a process of its own, to be killed. Arguments: its directory, a server."""
+"""An agent in a process of its own, to be killed. Arguments: its directory, servers (a,b,c)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from agent.agent import Agent, AgentConfig
 
 async def main(data_dir: str, server: str) -> None:
     config = AgentConfig(
-        data_dir=Path(data_dir), servers=(server,), drivers={"raw_exec": {"enabled": True}}
+        data_dir=Path(data_dir),
+        servers=tuple(server.split(",")),
+        drivers={"raw_exec": {"enabled": True}},
     )
     agent = Agent(config)
     await agent.start()

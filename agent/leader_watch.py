@@ -1,0 +1,42 @@
+"""Hears of a new leader from a server that does not lead, while the one in use is silent.
+
+A leader that was killed is noticed at once, as its connections end. One that is cut off or stopped
+says nothing, and its last heartbeat answer may be ten seconds old: the others know better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from orchgit.clock import Clock
+from orchgit.errors import OrchgitError
+from orchgit.wire.messages import LeaderReply, LeaderRequest
+
+_POLL_S = 60.0
+_RETRY_S = 1.0
+
+AskLeader = Callable[[str, LeaderRequest], Awaitable[LeaderReply]]
+"""(address of a server, what is known) -> its answer, which may be a minute away."""
+
+
+async def next_leader(
+    ask: AskLeader, others: Callable[[], Sequence[str]], address: str, term: int, clock: Clock
+) -> str:
+    """Returns the leader's RPC address as soon as one of `others` says that another server than
+    `address` leads, since a later term than `term`."""
+    turn = 0
+    while True:
+        servers = others()
+        if not servers:
+            await clock.sleep(_POLL_S)
+            continue
+        try:
+            reply = await ask(servers[turn % len(servers)], LeaderRequest(term, _POLL_S))
+        except OrchgitError:
+            turn += 1
+            await clock.sleep(_RETRY_S)
+            continue
+        if reply.term > term and reply.leader:
+            if reply.leader != address:
+                return reply.leader
+            term = reply.term
