@@ -26,6 +26,7 @@ _CHANNEL_OPTIONS = [
     *SIZE_OPTIONS,
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     # A server that restarts is found again at once, not after the default of up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -35,10 +36,11 @@ _CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _WATCHFUL_OPTIONS = [
-    *(option for option in _CHANNEL_OPTIONS if not option[0].startswith("grpc.keepalive_")),
+    *(one for one in _CHANNEL_OPTIONS if "keepalive_ti" not in one[0] and "ping" not in one[0]),
     # A peer that is silent for three seconds while it is asked something is given up.
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 2_000),
+    ("grpc.http2.ping_timeout_ms", 2_000),
     ("grpc.http2.max_pings_without_data", 0),
 ]
 

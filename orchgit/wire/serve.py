@@ -36,6 +36,7 @@ _SERVER_OPTIONS = [
     # A dead peer (its machine gone without a word) ends the stream within about half a minute.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
     # On a busy machine pings arrive in bunches; cutting off who sent them would end long requests.
     ("grpc.http2.max_ping_strikes", 0),
