@@ -2,8 +2,8 @@
 
 Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries lines:
 `pause`, `resume`, `report`, and `leader ADDRESS` when another server leads; when it closes, the
-process gives back what it holds and ends. Standard output tells the pool how the worker is, and what
-it does when it is asked to report.
+process gives back what it holds and ends. Standard output tells the pool how the worker is, and
+what it does when it is asked to report.
 """
 
 from __future__ import annotations
