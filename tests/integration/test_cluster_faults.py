@@ -29,6 +29,7 @@ from tests.support.dev_server import ApiUser
 from tests.support.fault_proxy import Faults
 from tests.support.history import History
 from tests.support.netns import missing
+from tests.support.pushing import Pusher
 from tests.support.real_cluster import HostProcess, RealCluster, until
 from tests.support.workload import at_work, staying_job
 
@@ -212,3 +213,36 @@ async def registered(history: History, jobs: int) -> None:
         return len(history.jobs) >= wanted
 
     await until(reached, 20.0, f"there are {len(history.jobs)} jobs, not {wanted}")
+
+
+def test_pushes_survive_their_leader(tmp_path: Path) -> None:
+    """What was pushed can be cloned from the others while it is dead, and pushes go on."""
+
+    async def scenario() -> None:
+        history = History()
+        async with faulty_cluster(tmp_path, seed=12) as (cluster, network):
+            pusher = Pusher(cluster, network, tmp_path / "git", history)
+            await pusher.prepare()
+            await pushed(pusher, history, 2)
+            leader = await cluster.leader()
+            await leader.kill()
+            await cluster.leader(cluster.followers(leader))
+            await pusher.check(cluster.followers(leader))
+            await pushed(pusher, history, 2)
+            await leader.start()
+            await leader.answers()
+            await cluster.leader()
+            await pusher.check(list(cluster.servers.values()))
+            await check(cluster, history)
+
+    run(scenario())
+
+
+async def pushed(pusher: Pusher, history: History, commits: int) -> None:
+    wanted = len(history.commits) + commits
+
+    async def reached() -> bool:
+        await pusher.push()
+        return len(history.commits) >= wanted
+
+    await until(reached, 30.0, f"{len(history.commits)} commits were taken, not {wanted}")

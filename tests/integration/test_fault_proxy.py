@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,16 +16,19 @@ BLOCKED = Faults(blocked=True)
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+    writer.close()
+
+
 @asynccontextmanager
-async def linked() -> AsyncIterator[tuple[Link, tuple[str, int]]]:
+async def linked(serve: Serve = echo) -> AsyncIterator[tuple[Link, tuple[str, int]]]:
     """A link to a server that sends back what it gets; and where the link listens."""
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     link = Link(random.Random(1))
@@ -110,3 +113,27 @@ def test_cut_resets_what_is_open_and_what_comes() -> None:
             streams[1].close()
 
     asyncio.run(scenario())
+
+
+def test_end_of_one_side_is_the_end_of_the_other() -> None:
+    """A sender that never reads must find out by sending."""
+
+    async def scenario() -> None:
+        async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        async with linked(leave) as (_, address):
+            _, writer = await asyncio.open_connection(*address)
+            with pytest.raises(ConnectionError):
+                await say_on(writer)
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+async def say_on(writer: asyncio.StreamWriter) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            writer.write(b"more")
+            await writer.drain()
+            await asyncio.sleep(0.001)

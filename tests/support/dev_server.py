@@ -223,6 +223,19 @@ def end_tasks(data_dir: Path) -> None:
     )
 
 
+def git_environment() -> dict[str, str]:
+    """Of a person of the tests, whatever this machine's git is configured to."""
+    return {
+        **os.environ,
+        "GIT_AUTHOR_NAME": "Ada",
+        "GIT_AUTHOR_EMAIL": "ada@example.org",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "ada@example.org",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
 def git(cwd: Path, *arguments: str, check: bool = True) -> Done:
     """Run git as a person of the tests."""
     done = subprocess.run(
@@ -231,15 +244,7 @@ def git(cwd: Path, *arguments: str, check: bool = True) -> Done:
         capture_output=True,
         text=True,
         timeout=COMMAND_TIMEOUT_S,
-        env={
-            **os.environ,
-            "GIT_AUTHOR_NAME": "Ada",
-            "GIT_AUTHOR_EMAIL": "ada@example.org",
-            "GIT_COMMITTER_NAME": "Ada",
-            "GIT_COMMITTER_EMAIL": "ada@example.org",
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_TERMINAL_PROMPT": "0",
-        },
+        env=git_environment(),
     )
     result = Done(done.returncode, done.stdout, done.stderr)
     assert not check or result.code == 0, result.text

@@ -14,8 +14,9 @@ import random
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 _CHUNK = 256 << 10
 _MAX_HELD = 4 << 20
@@ -118,7 +119,6 @@ class Link:
         loop = asyncio.get_running_loop()
         while True:
             near, _ = await loop.sock_accept(listener)
-            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._cut:
                 _reset(near)
                 near.close()
@@ -133,6 +133,7 @@ class Link:
         pair = near, far
         self._pairs.add(pair)
         try:
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self.there.opened()
             async with asyncio.timeout(_CONNECT_S):
                 await asyncio.get_running_loop().sock_connect(far, target)
@@ -147,14 +148,19 @@ class Link:
 
     async def _carry(self, near: socket.socket, far: socket.socket) -> None:
         """Until both sides are done, or one of them fails."""
-        ways = _Stream(near, far, self.there).run(), _Stream(far, near, self.back).run()
-        tasks = [asyncio.create_task(way) for way in ways]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        ways = _Stream(near, far, self.there), _Stream(far, near, self.back)
+        await _all(*(work for way in ways for work in (way.read(), way.write())))
+
+
+async def _all(*work: Coroutine[Any, Any, None]) -> None:
+    """Until all are done; when one fails, the others are ended."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Stream:
@@ -167,15 +173,7 @@ class _Stream:
         self._changed = asyncio.Event()
         self._due_s = 0.0
 
-    async def run(self) -> None:
-        writing = asyncio.create_task(self._write())
-        try:
-            await self._read()
-            await writing
-        finally:
-            writing.cancel()
-
-    async def _read(self) -> None:
+    async def read(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             data = await loop.sock_recv(self._source, _CHUNK)
@@ -192,7 +190,7 @@ class _Stream:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             while not self._held:

@@ -170,18 +170,22 @@ class RealCluster:
     ) -> HostProcess:
         """Wait until one of them leads, and all of them know it."""
         asked = list(among or self.servers.values())
+        said: dict[str, tuple[str, str]] = {}
 
         async def agreed() -> HostProcess | None:
             stats = await asyncio.gather(*(one.stats() for one in asked))
-            leading = [
-                one
-                for one, said in zip(asked, stats, strict=True)
-                if said["nomad"]["leader"] == "true"
-            ]
-            known = {said["nomad"]["leader_addr"].rpartition(":")[0] for said in stats}
+            said.update(
+                (one.host, (each["nomad"]["leader"], each["nomad"]["leader_addr"]))
+                for one, each in zip(asked, stats, strict=True)
+            )
+            leading = [one for one in asked if said[one.host][0] == "true"]
+            known = {address.rpartition(":")[0] for _, address in said.values()}
             return leading[0] if len(leading) == 1 and len(known) == 1 else None
 
-        return await until(agreed, timeout_s, f"{[one.host for one in asked]} have no leader")
+        try:
+            return await until(agreed, timeout_s, "they have no leader")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; they say {said}") from None
 
     def followers(self, leader: HostProcess) -> list[HostProcess]:
         return [one for one in self.servers.values() if one is not leader]

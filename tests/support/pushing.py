@@ -1,0 +1,103 @@
+"""A person who pushes commits to a source of the cluster, to whichever server answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from pathlib import Path
+
+from tests.support.cluster_net import FaultyNetwork
+from tests.support.dev_server import git_environment
+from tests.support.history import History
+from tests.support.job_texts import sleeper
+from tests.support.real_cluster import HostProcess, RealCluster
+
+SOURCE = "work"
+_PUSH_S = 20.0
+
+
+class Pusher:
+    """Each commit changes one job file; what a server took is in the history's `commits`."""
+
+    def __init__(
+        self, cluster: RealCluster, network: FaultyNetwork, directory: Path, history: History
+    ) -> None:
+        self._cluster = cluster
+        self._network = network
+        self._directory = directory
+        self._clone = directory / "clone"
+        self._history = history
+        self._chance = random.Random(len(network.address("s1")))
+        self._numbers = itertools.count(1)
+
+    async def prepare(self) -> None:
+        """The source is stored, and there is a repository to push from."""
+        leader = await self._cluster.leader()
+        answer = await leader.ask("PUT", f"/v1/gitops/source/{SOURCE}", b'{"Kind":"builtin"}')
+        assert answer.status == 200, answer.text
+        self._clone.mkdir(parents=True)
+        await self._git("init", "--quiet")
+
+    async def run(self) -> None:
+        while True:
+            await self.push()
+            await asyncio.sleep(0.1)
+
+    async def push(self) -> bool:
+        """A new commit, on top of those that were not taken."""
+        text = sleeper("pushed", count=0, version=str(next(self._numbers)))
+        (self._clone / "job.nomad.hcl").write_text(text)
+        await self._git("add", "-A")
+        await self._git("commit", "--quiet", "-m", "Another version")
+        server = self._chance.choice(list(self._cluster.servers.values()))
+        code, _ = await self._run("push", "-q", "-o", "detach", _url(server), "HEAD:main")
+        if code == 0:
+            self._history.commits.append(await self._git("rev-parse", "HEAD"))
+        return code == 0
+
+    async def check(self, servers: list[HostProcess]) -> None:
+        """Each of these servers can be cloned from, and has what was acknowledged."""
+        heads = set()
+        for number, server in enumerate(servers):
+            clone = self._directory / f"of-{server.host}-{len(self._history.commits)}-{number}"
+            code, text = await self._run("clone", "-q", "-b", "main", _url(server), str(clone))
+            assert code == 0, f"{server.host} cannot be cloned from: {text}"
+            heads.add(await self._git("rev-parse", "HEAD", cwd=clone))
+        assert len(heads) == 1, f"servers have different heads: {heads}"
+        head = heads.pop()
+        for commit in self._history.commits:
+            code, _ = await self._run("merge-base", "--is-ancestor", commit, head)
+            assert code == 0, f"the acknowledged commit {commit} is not in {head}"
+
+    async def _git(self, *arguments: str, cwd: Path | None = None) -> str:
+        code, text = await self._run(*arguments, cwd=cwd)
+        assert code == 0, text
+        return text.strip()
+
+    async def _run(self, *arguments: str, cwd: Path | None = None) -> tuple[int, str]:
+        """Exit code and output; one that takes too long counts as failed."""
+        process = await asyncio.create_subprocess_exec(
+            *self._network.command_at_hub("git", "-c", "init.defaultBranch=main", *arguments),
+            cwd=cwd or self._clone,
+            env=git_environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(_PUSH_S):
+                out, _ = await process.communicate()
+        except TimeoutError:
+            out = b"it took too long"
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        return process.returncode or 0, out.decode(errors="replace")
+
+
+def _url(server: HostProcess) -> str:
+    host, port = server.http
+    return f"http://{host}:{port}/git/{SOURCE}.git"
