@@ -10,7 +10,9 @@ from pathlib import Path
 
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
+from orchgit.replication.membership import Member
 from orchgit.replication.proposal import Proposal
+from orchgit.replication.snapshotting import keep_members
 from orchgit.state.changes import Changes
 from orchgit.state.store import Store
 
@@ -21,11 +23,13 @@ _MAX_WAITING_BYTES = 32 << 20
 
 @dataclass(slots=True)
 class Committed:
-    """An entry that a majority holds. `payload` None: nothing to apply but the index."""
+    """An entry that a majority holds. `payload` None: nothing to apply but the index, and who the
+    members are from here on if it says so."""
 
     index: int
     payload: bytes | None
     proposals: Sequence[Proposal] = ()
+    members: tuple[Member, ...] | None = None
     elects: bool = False
     """The first entry of this server's own leadership."""
 
@@ -142,6 +146,8 @@ class Applier:
                 result: object = None
                 if entry.payload is not None:
                     result = apply_entry(txn, entry.index + txn.offset, entry.payload, effects)
+                if entry.members is not None:
+                    keep_members(txn, entry.index, entry.members)
                 index = entry.index + txn.offset
                 answers.extend((proposal, index, result) for proposal in entry.proposals)
             changes = txn.commit(batch[-1].index + txn.offset)

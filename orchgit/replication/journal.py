@@ -139,6 +139,11 @@ class Journal:
         segment = self._segment_of(index)
         return segment.terms[index - segment.first_index]
 
+    def of_kind(self, kind: bytes) -> Iterator[int]:
+        """Indexes of the durable records whose payload begins with that byte, in order."""
+        for segment in self._segments:
+            yield from segment.of_kind(kind)
+
     # -- writing ---------------------------------------------------------------------------------
 
     def append(self, term: int, payload: bytes) -> int:

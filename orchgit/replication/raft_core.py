@@ -4,19 +4,22 @@ No thread, socket, clock or file: the log, the snapshots, the random source and 
 so whole clusters run in a simulation (`tests/support/raft_simulation.py`) on the code that runs in
 production. The owner keeps one promise: what is in `outbox` is sent only after `log.sync()`.
 
-`raft_election.py` has terms and votes, `raft_replicating.py` the leader's side, this file the
-follower's side and what the owner calls.
+`raft_belonging.py` knows the members, `raft_election.py` has terms and votes,
+`raft_replicating.py` and `raft_changing.py` the leader's side, this file the follower's side and
+what the owner calls.
 """
 
 from __future__ import annotations
 
 from orchgit.errors import InvariantError
+from orchgit.replication.raft_changing import Changing
 from orchgit.replication.raft_election import NO_OP, Role
 from orchgit.replication.raft_messages import (
     Append,
     AppendReply,
     Entry,
     Message,
+    NotMember,
     PreVote,
     PreVoteReply,
     RequestVote,
@@ -26,53 +29,75 @@ from orchgit.replication.raft_messages import (
     VoteReply,
 )
 from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.raft_replicating import Replicating
 
 __all__ = ["RaftCore"]
 
 
-class RaftCore(Replicating):
+class RaftCore(Changing):
     """One member. `outbox`: (receiver, message) to send; `commit_index`: what may be applied;
     `reads_done`: reads confirmed; `installed`: the snapshot that took the log's place."""
+
+    @property
+    def is_removed(self) -> bool:
+        """It was a member and is none any more, and no leader sends it anything."""
+        return self.is_left_out and not self._has_leader()
 
     def tick(self, now_s: float) -> None:
         """Elections, heartbeats, and stepping down, as the time asks for."""
         self._now_s = max(now_s, self._now_s)
         if self.role is Role.LEADER:
             self._lead()
-        elif self._now_s >= self._election_s and self.name in self.members:
+        elif self._now_s >= self._election_s and self._may_stand:
             self._stand()
 
     def receive(self, sender: str, message: Message, now_s: float) -> None:
-        """From a member; anyone else is not heard."""
+        """From any server of the cluster: a leader, and who stands for election, may be members
+        of a configuration that this member does not have yet."""
         self._now_s = max(now_s, self._now_s)
-        if sender not in self.members:
-            return
-        if isinstance(message, PreVote):
+        if isinstance(message, PreVote | RequestVote) and self._is_stranger(sender):
+            self._send(sender, NotMember(self.term, self._configurations.newest.index))
+        elif isinstance(message, PreVote):
             self._on_pre_vote(sender, message)
         elif isinstance(message, RequestVote):
             self._on_request_vote(sender, message)
-        elif isinstance(message, PreVoteReply):
+        elif isinstance(message, NotMember):
+            self._on_not_member(message)
+        elif isinstance(message, Append | SnapshotChunk | TimeoutNow):
+            self._receive_from_leader(sender, message)
+        elif sender in self.configuration.addresses:
+            self._receive_from_member(sender, message)
+
+    def _is_stranger(self, sender: str) -> bool:
+        """A leader knows for certain that it was removed."""
+        return self.is_leader and self._is_settled and sender not in self.configuration.addresses
+
+    def _receive_from_leader(
+        self, sender: str, message: Append | SnapshotChunk | TimeoutNow
+    ) -> None:
+        if message.term > self.term:
+            self._enter_term(message.term)
+        if isinstance(message, Append):
+            self._on_append(sender, message)
+        elif isinstance(message, SnapshotChunk):
+            self._on_chunk(sender, message)
+        elif message.term == self.term and sender == self.leader and self._may_stand:
+            self._campaign(transfer=True)
+
+    def _receive_from_member(self, sender: str, message: Message) -> None:
+        if isinstance(message, PreVoteReply):
             self._on_pre_vote_reply(sender, message)
         elif message.term > self.term:
             self._enter_term(message.term)
-            self._dispatch(sender, message)
-        elif message.term == self.term or isinstance(message, Append | SnapshotChunk):
+        elif message.term == self.term:
             self._dispatch(sender, message)
 
     def _dispatch(self, sender: str, message: Message) -> None:
         if isinstance(message, VoteReply):
             self._on_vote_reply(sender, message)
-        elif isinstance(message, Append):
-            self._on_append(sender, message)
         elif isinstance(message, AppendReply):
             self._on_append_reply(sender, message)
-        elif isinstance(message, SnapshotChunk):
-            self._on_chunk(sender, message)
         elif isinstance(message, SnapshotReply):
             self._on_snapshot_reply(sender, message)
-        elif isinstance(message, TimeoutNow) and sender == self.leader:
-            self._campaign(transfer=True)
 
     # -- a follower ------------------------------------------------------------------------------
 
@@ -105,7 +130,7 @@ class RaftCore(Replicating):
                 if self.log.term(index) == entry.term:
                     continue
                 self._cut_after(index - 1)
-            self.log.append(entry.term, entry.payload)
+            self._append(entry.term, entry.payload)
 
     def _cut_after(self, index: int) -> None:
         if index < self.commit_index:
@@ -113,7 +138,7 @@ class RaftCore(Replicating):
                 f"cannot follow {self.leader}: it conflicts with entry {index + 1}, but "
                 f"{self.commit_index} is committed; stop this server and compare the members' logs"
             )
-        self.log.cut_after(index)
+        super()._cut_after(index)
 
     def _refuse(self, sender: str, message: Append, hint: int) -> None:
         reply = AppendReply(
@@ -152,9 +177,10 @@ class RaftCore(Replicating):
 
     def _install(self, ref: SnapshotRef) -> None:
         """The log goes on behind the snapshot; its first record stands for the snapshot's entry."""
-        self.snapshots.install(ref)
+        members = self.snapshots.install(ref)
         self.log.reset(ref.index)
         self.log.append(ref.term, NO_OP)
         self.log.sync()
         self.commit_index = ref.index
+        self._belong_as_of(members)
         self.installed = ref

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from orchgit.replication.membership import Configuration, Placed
+from orchgit.replication.raft_belonging import Belonging
 from orchgit.replication.raft_messages import (
     Message,
     PreVote,
@@ -15,12 +15,11 @@ from orchgit.replication.raft_messages import (
     RequestVote,
     VoteReply,
 )
+from orchgit.replication.raft_ports import NO_OP, Log, Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.segment import Record
 from orchgit.replication.vote import Vote
 
-NO_OP = b"\x01"
-"""The first byte of an entry says what it is; this one does nothing."""
+__all__ = ["NO_OP", "Electing", "Role", "Timing"]
 
 
 class Role(enum.Enum):
@@ -40,49 +39,13 @@ class Timing:
     election_s: tuple[float, float] = (0.5, 1.0)
 
 
-class Log(Protocol):
-    """The journal, as far as Raft needs it."""
-
-    synced_index: int
-
-    @property
-    def first_index(self) -> int: ...
-    @property
-    def last_index(self) -> int: ...
-    @property
-    def vote(self) -> Vote: ...
-    def store_vote(self, vote: Vote) -> None: ...
-    def term(self, index: int) -> int: ...
-    def record(self, index: int) -> Record: ...
-    def append(self, term: int, payload: bytes) -> int: ...
-    def cut_after(self, last_index: int) -> None: ...
-    def reset(self, next_index: int) -> None: ...
-    def sync(self) -> None: ...
-
-
-class Snapshots(Protocol):
-    """Where snapshots come from and go to."""
-
-    def latest(self) -> SnapshotRef | None:
-        """The newest on disk; the log still has the entry of its index."""
-
-    def read(self, ref: SnapshotRef, offset: int) -> bytes | None:
-        """The next bytes; None if that snapshot is gone."""
-
-    def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
-        """Keep a chunk, if it is the wanted one; the offset that is wanted next."""
-
-    def install(self, ref: SnapshotRef) -> None:
-        """All of it was received: durable on return, and found at the next start."""
-
-
-class Electing:
-    """A member as a voter and a candidate."""
+class Electing(Belonging):
+    """A member as a voter and a candidate. `first`: who the members are before the log says so."""
 
     def __init__(
         self,
         name: str,
-        members: Sequence[str],
+        first: Placed,
         log: Log,
         snapshots: Snapshots,
         rng: random.Random,
@@ -90,32 +53,35 @@ class Electing:
         applied_index: int,
         now_s: float,
     ) -> None:
-        self.name = name
-        self.members = frozenset(members)
-        self.others = tuple(sorted(self.members - {name}))
-        self.log = log
+        super().__init__(name, first, log, applied_index)
         self.snapshots = snapshots
         self._rng = rng
         self._timing = timing
-        if log.last_index == 0:
-            log.append(0, NO_OP)
-            log.sync()
         self.term = max(log.vote.term, log.term(log.last_index))
         self.role = Role.FOLLOWER
         self.leader: str | None = None
-        # What this member applied was committed; a rebuilt state begins again before it.
-        self.commit_index = max(applied_index, 1)
         self.outbox: list[tuple[str, Message]] = []
         self.installed: SnapshotRef | None = None
         self._votes: set[str] = set()
         self._now_s = now_s
-        self._heard_leader_s: float | None = None
+        self.heard_leader_s: float | None = None
         self._wait_for_leader()
-        if self.members == {name}:
-            self._election_s = now_s
+        self._stand_at_once_if_alone()
 
-    def _is_majority(self, count: int) -> bool:
-        return count * 2 > len(self.members)
+    def bootstrap(self) -> bool:
+        """Form a cluster of this member alone; False if it belongs to one."""
+        if self.configuration.members:
+            return False
+        self._begin_with(Configuration.of([self.name]))
+        self._stand_at_once_if_alone()
+        return True
+
+    def _stand_at_once_if_alone(self) -> None:
+        if self.configuration.voters == {self.name}:
+            self._election_s = self._now_s
+
+    def _is_majority(self) -> bool:
+        return self.configuration.is_majority(self._votes)
 
     def _send(self, receiver: str, message: Message) -> None:
         self.outbox.append((receiver, message))
@@ -147,7 +113,7 @@ class Electing:
     def _follow(self, leader: str) -> None:
         if self.role is not Role.FOLLOWER or self.leader != leader:
             self._become_follower(leader)
-        self._heard_leader_s = self._now_s
+        self.heard_leader_s = self._now_s
         self._wait_for_leader()
 
     # -- standing --------------------------------------------------------------------------------
@@ -158,9 +124,9 @@ class Electing:
         self.role = Role.ASKING
         self.leader = None
         self._votes = {self.name}
-        for other in self.others:
+        for other in self._other_voters:
             self._send(other, PreVote(self.term + 1, *self._last()))
-        if self._is_majority(1):
+        if self._is_majority():
             self._campaign()
 
     def _campaign(self, transfer: bool = False) -> None:
@@ -168,9 +134,9 @@ class Electing:
         self._enter_term(self.term + 1, self.name)
         self.role = Role.CANDIDATE
         self._votes = {self.name}
-        for other in self.others:
+        for other in self._other_voters:
             self._send(other, RequestVote(self.term, *self._last(), transfer))
-        if self._is_majority(1):
+        if self._is_majority():
             self._become_leader()
 
     def _become_leader(self) -> None:
@@ -186,9 +152,9 @@ class Electing:
         """Heard of lately: then a member that lost touch is not helped to overthrow it."""
         if self.role is Role.LEADER:
             return True
-        if self.leader is None or self._heard_leader_s is None:
+        if self.leader is None or self.heard_leader_s is None:
             return False
-        return self._now_s - self._heard_leader_s < self._timing.election_s[0]
+        return self._now_s - self.heard_leader_s < self._timing.election_s[0]
 
     def _on_pre_vote(self, sender: str, message: PreVote) -> None:
         granted = (
@@ -205,7 +171,7 @@ class Electing:
             return
         if self.role is Role.ASKING and message.term == self.term + 1:
             self._votes.add(sender)
-            if self._is_majority(len(self._votes)):
+            if self._is_majority():
                 self._campaign()
 
     def _on_request_vote(self, sender: str, message: RequestVote) -> None:
@@ -228,5 +194,5 @@ class Electing:
     def _on_vote_reply(self, sender: str, message: VoteReply) -> None:
         if self.role is Role.CANDIDATE and message.granted:
             self._votes.add(sender)
-            if self._is_majority(len(self._votes)):
+            if self._is_majority():
                 self._become_leader()

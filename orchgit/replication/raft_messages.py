@@ -91,9 +91,17 @@ class Forwarded(_Message, frozen=True, tag=10):
 
 
 class ForwardRefused(_Message, frozen=True, tag=11):
-    """The receiver does not lead: the command was not appended."""
+    """The command was not appended: the receiver does not lead, or has too much to do."""
 
     request: int
+    too_much: bool = False
+
+
+class NotMember(_Message, frozen=True, tag=12):
+    """The configuration at `index` is committed, and the receiver is not in it: it was removed, and
+    need not stand for election any more."""
+
+    index: int
 
 
 Message = (
@@ -108,6 +116,7 @@ Message = (
     | TimeoutNow
     | Forwarded
     | ForwardRefused
+    | NotMember
 )
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -121,3 +130,20 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes) -> Message:
     """Raises msgspec.MsgspecError for anything that is not one of these."""
     return _DECODER.decode(data)
+
+
+def size_of(message: Message) -> int:
+    """About how many bytes it holds."""
+    if isinstance(message, Append):
+        return sum(len(entry.payload) for entry in message.entries)
+    if isinstance(message, SnapshotChunk):
+        return len(message.data)
+    return len(message.payload) if isinstance(message, Forwarded) else 0
+
+
+def may_overtake(message: Message) -> bool:
+    """Whether it may come before what was sent earlier. A heartbeat that names the entry before it
+    may not: the receiver would refuse it for an entry that is still on its way."""
+    if isinstance(message, Append):
+        return message.prev_index == 0
+    return not isinstance(message, SnapshotChunk | Forwarded)

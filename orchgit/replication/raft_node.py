@@ -16,12 +16,23 @@ from dataclasses import dataclass
 import msgspec
 from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
+from orchgit.errors import RefusedError
 from orchgit.replication.applier import Committed
 from orchgit.replication.journal import Journal
+from orchgit.replication.membership import (
+    CONFIGURATION,
+    Change,
+    Member,
+    PeerProgress,
+    Placed,
+    decode_configuration,
+)
 from orchgit.replication.proposal import Proposal, not_leader, queue_full, unknown_outcome
 from orchgit.replication.raft_core import RaftCore
-from orchgit.replication.raft_election import NO_OP, Snapshots, Timing
+from orchgit.replication.raft_election import Timing
+from orchgit.replication.raft_inbox import Inbox
 from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
+from orchgit.replication.raft_ports import NO_OP, Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.transport import Transport
 
@@ -45,7 +56,7 @@ class RaftNode:
     def __init__(
         self,
         name: str,
-        members: Sequence[str],
+        first: Placed,
         journal: Journal,
         snapshots: Snapshots,
         transport: Transport,
@@ -64,21 +75,26 @@ class RaftNode:
         self._on_role = on_role
         self._on_installed = on_installed
         self._now_s = now_s
+        self._timing = timing or Timing()
         self.core = RaftCore(
-            *(name, members, journal, snapshots, random.SystemRandom()),
-            *(timing or Timing(), applied_index, now_s()),
+            *(name, first, journal, snapshots, random.SystemRandom()),
+            *(self._timing, applied_index, now_s()),
         )
+        self._last_log_index = journal.last_index
         self._handed_index = applied_index
         self._led = False
         self._led_term: int | None = None
         self._leader: tuple[str | None, int] = (None, 0)
         self.on_leader: Callable[[], None] = lambda: None
         """Called on the raft thread when another member, or none, is the leader."""
-        self._inbox: deque[tuple[str, Message]] = deque()
+        self._peers: tuple[str, ...] = ()
+        self._inbox = Inbox()
         self._calls: deque[Callable[[], None]] = deque()
         self._submitted: deque[_Submission] = deque()
         self._waiting: dict[int, tuple[int, Proposal]] = {}
         """By index: (term, proposal) of commands appended here."""
+        self._doubtful_s: float | None = None
+        """When those that wait are given up, because this member leads no more."""
         self._forwarded: dict[int, Proposal] = {}
         self._requests = int.from_bytes(os.urandom(6), "little")
         """Starts at random: a request of an earlier life must not answer one of this."""
@@ -108,9 +124,22 @@ class RaftNode:
         self._calls.append(lambda: answer(self.core.transfer(target)))
         self.wake()
 
+    def change_members(self, change: Change, proposal: Proposal) -> None:
+        """Answered when the change is committed and known to the state here."""
+        self._calls.append(lambda: self._change_members(change, proposal))
+        self.wake()
+
+    def bootstrap(self, answer: Callable[[bool], None]) -> None:
+        """Form a cluster of this member alone; `answer` on the raft thread: did it have none?"""
+        self._calls.append(lambda: answer(self.core.bootstrap()))
+        self.wake()
+
     def receive(self, sender: str, message: Message) -> None:
         """From the transport."""
-        self._inbox.append((sender, message))
+        taken = self._inbox.put(sender, message)
+        if not taken and isinstance(message, Forwarded):
+            refusal = ForwardRefused(self.core.term, message.request, too_much=True)
+            self._transport.send(sender, refusal)
         self.wake()
 
     def wake(self) -> None:
@@ -136,7 +165,32 @@ class RaftNode:
 
     @property
     def is_alone(self) -> bool:
+        """There is nobody whose silence has to be noticed."""
         return not self.core.others
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The newest that are known here; none: it belongs to no cluster."""
+        return self.core.configuration.members
+
+    @property
+    def is_removed(self) -> bool:
+        return self.core.is_removed
+
+    @property
+    def last_log_index(self) -> int:
+        return self._last_log_index
+
+    @property
+    def last_contact_s(self) -> float | None:
+        """Since this member heard of a leader; 0 while it leads."""
+        if self._led:
+            return 0.0
+        heard_s = self.core.heard_leader_s
+        return None if heard_s is None else max(0.0, self._now_s() - heard_s)
+
+    def peer_progress(self) -> tuple[PeerProgress, ...]:
+        return self.core.peer_progress()
 
     # -- the raft thread -------------------------------------------------------------------------
 
@@ -148,19 +202,21 @@ class RaftNode:
             self._journal.sync()
             self.core.durable()
             self._tell_role()
+            self._tell_peers()
+            self._give_up_doubtful()
             self._release()
             self._hand_over_committed()
+            self._last_log_index = self._journal.last_index
             if not (self._inbox or self._submitted or self._calls):
                 return
 
     def _take_in(self) -> None:
         now_s = self._now_s()
-        for _ in range(len(self._inbox)):
-            sender, message = self._inbox.popleft()
+        for sender, message in self._inbox.take():
             if isinstance(message, Forwarded):
                 self._on_forwarded(sender, message)
             elif isinstance(message, ForwardRefused):
-                self._fail_forwarded(message.request)
+                self._fail_forwarded(message)
             else:
                 self.core.receive(sender, message, now_s)
         for _ in range(len(self._calls)):
@@ -176,6 +232,17 @@ class RaftNode:
             self._forward(submission)
         else:
             submission.proposal.fail(not_leader(self.core.leader))
+
+    def _change_members(self, change: Change, proposal: Proposal) -> None:
+        try:
+            index = self.core.change_members(change)
+        except RefusedError as error:
+            proposal.fail(error)
+            return
+        if index is not None:
+            self._wait(index, proposal)
+        else:
+            proposal.fail(not_leader(self.core.leader))
 
     def _wait(self, index: int, proposal: Proposal) -> None:
         """An older waiter of the same index had its entry cut off by another leader's."""
@@ -197,6 +264,8 @@ class RaftNode:
         self._led = self._led_term is not None
         if led is not None and led != self._led_term:
             self._on_role(False)
+            # What the next leader has of them is applied here soon; the rest will never be.
+            self._doubtful_s = self._now_s() + self._timing.election_s[1]
         if self._led and led != self._led_term:
             self._on_role(True)
         leader = self.core.leader, self.core.term
@@ -206,6 +275,19 @@ class RaftNode:
                 self._forwarded.pop(request).fail(unknown_outcome())
             self.on_leader()
 
+    def _tell_peers(self) -> None:
+        """The transport keeps connections to the members of the newest configuration."""
+        if self.core.others != self._peers:
+            self._peers = self.core.others
+            self._transport.set_peers(self._peers)
+
+    def _give_up_doubtful(self) -> None:
+        if self._doubtful_s is not None and self._now_s() >= self._doubtful_s:
+            self._doubtful_s = None
+            doubtful = [i for i, (term, _) in self._waiting.items() if term != self._led_term]
+            for index in doubtful:
+                self._waiting.pop(index)[1].fail(unknown_outcome())
+
     # -- commands of followers -------------------------------------------------------------------
 
     def _forward(self, submission: _Submission) -> None:
@@ -214,19 +296,21 @@ class RaftNode:
         self._requests += 1
         origin = msgspec.msgpack.encode((self.core.name, self._requests))
         payload = _FORWARDED + len(origin).to_bytes(2, "big") + origin + submission.command
-        self._forwarded[self._requests] = submission.proposal
-        self._transport.send(leader, Forwarded(self.core.term, self._requests, payload))
+        if self._transport.send(leader, Forwarded(self.core.term, self._requests, payload)):
+            self._forwarded[self._requests] = submission.proposal
+        else:
+            submission.proposal.fail(not_leader(leader))
 
     def _on_forwarded(self, sender: str, message: Forwarded) -> None:
-        if sender not in self.core.members or message.payload[:1] != _FORWARDED:
-            return
-        if self.core.propose(message.payload) is None:
+        is_member = sender in self.core.configuration.addresses
+        well_formed = message.payload[:1] == _FORWARDED
+        if not (is_member and well_formed) or self.core.propose(message.payload) is None:
             self._transport.send(sender, ForwardRefused(self.core.term, message.request))
 
-    def _fail_forwarded(self, request: int) -> None:
-        proposal = self._forwarded.pop(request, None)
+    def _fail_forwarded(self, refusal: ForwardRefused) -> None:
+        proposal = self._forwarded.pop(refusal.request, None)
         if proposal is not None:
-            proposal.fail(not_leader(None))
+            proposal.fail(queue_full() if refusal.too_much else not_leader(None))
 
     # -- what is committed -----------------------------------------------------------------------
 
@@ -259,16 +343,19 @@ class RaftNode:
             proposals.append(proposal)
         elif proposal is not None:
             proposal.fail(unknown_outcome())
+        members = None
+        if record.payload[:1] == CONFIGURATION:
+            members = decode_configuration(record.payload).members
         command, forwarded = self._command(record.payload)
         if forwarded is not None:
             proposals.append(forwarded)
         elects = index == self.core.no_op_index and self._led and record.term == self.core.term
-        return Committed(index, command, proposals, elects)
+        return Committed(index, command, proposals, members, elects)
 
     def _command(self, payload: bytes) -> tuple[bytes | None, Proposal | None]:
         """What is to be applied, and who waits here for it after forwarding it."""
         kind = payload[:1]
-        if kind == NO_OP:
+        if kind in (NO_OP, CONFIGURATION):
             return None, None
         if kind != _FORWARDED:
             return payload[1:], None

@@ -44,6 +44,22 @@ class Progress:
     acked_round: int = 0
     sent_commit: int = 0
     streaming: Streaming | None = None
+    lap_end: int = 0
+    lap_began_s: float = 0.0
+    lap_s: float | None = None
+    """A lap is the time to get all that the leader had at its beginning; this, the last one's."""
+
+    def ran(self, last_index: int, now_s: float) -> None:
+        """It answered: does a lap end here?"""
+        if self.lap_began_s and self.match >= self.lap_end:
+            self.lap_s = now_s - self.lap_began_s
+        if not self.lap_began_s or self.match >= self.lap_end:
+            self.lap_end, self.lap_began_s = last_index, now_s
+
+    def keeps_up(self, within_s: float, now_s: float) -> bool:
+        """It would not hold up commits: the last lap was short, and this one is not yet long."""
+        last = self.lap_s is not None and self.lap_s <= within_s
+        return last and now_s - self.lap_began_s <= within_s
 
     @property
     def has_room(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchgit.replication.raft_election import NO_OP, Electing, Log, Role, Snapshots, Timing
+from orchgit.replication.membership import Placed
+from orchgit.replication.raft_election import Electing, Role, Timing
 from orchgit.replication.raft_messages import (
     Append,
     AppendReply,
@@ -15,6 +16,7 @@ from orchgit.replication.raft_messages import (
     SnapshotReply,
     TimeoutNow,
 )
+from orchgit.replication.raft_ports import NO_OP, Log, Snapshots
 from orchgit.replication.raft_progress import Progress, Streaming
 
 _BATCH_BYTES = 256 << 10
@@ -37,7 +39,7 @@ class Replicating(Electing):
     def __init__(
         self,
         name: str,
-        members: Sequence[str],
+        first: Placed,
         log: Log,
         snapshots: Snapshots,
         rng: random.Random,
@@ -45,7 +47,7 @@ class Replicating(Electing):
         applied_index: int,
         now_s: float,
     ) -> None:
-        super().__init__(name, members, log, snapshots, rng, timing, applied_index, now_s)
+        super().__init__(name, first, log, snapshots, rng, timing, applied_index, now_s)
         self.progress: dict[str, Progress] = {}
         self.no_op_index = 0
         self.reads_done: list[tuple[object, int | None]] = []
@@ -55,6 +57,8 @@ class Replicating(Electing):
         self._sent_round = 0
         self._heartbeat_s = 0.0
         self._transfer: tuple[str, float] | None = None
+        self._parted: dict[str, int] = {}
+        """Members that are to be told of their removal, when its entry is committed."""
 
     # -- what the owner calls --------------------------------------------------------------------
 
@@ -66,7 +70,7 @@ class Replicating(Electing):
         """The index of the new entry; None if this member does not lead, or is handing over."""
         if not self.is_leader or self._transfer is not None:
             return None
-        return self.log.append(self.term, payload)
+        return self._append(self.term, payload)
 
     def read(self, ticket: object) -> None:
         """Ask for the index a current read must have seen; answered in `reads_done`."""
@@ -78,7 +82,7 @@ class Replicating(Electing):
 
     def transfer(self, target: str) -> bool:
         """Hand the leadership over, once `target` has everything; given up after an election."""
-        if not self.is_leader or target not in self.others:
+        if not self.is_leader or target not in self._other_voters:
             return False
         self._transfer = (target, self._now_s + self._timing.election_s[1])
         return True
@@ -94,6 +98,8 @@ class Replicating(Electing):
         self._sent_round = self._round
         self._finish_reads()
         self._hand_over()
+        if self.name not in self.configuration.voters and self._is_settled:
+            self._retire()
 
     # -- leading ---------------------------------------------------------------------------------
 
@@ -102,15 +108,27 @@ class Replicating(Electing):
         self.leader = self.name
         self._transfer = None
         self._sent_round = self._round
-        start = self.log.last_index + 1
-        self.progress = {name: Progress(start, self._now_s) for name in self.others}
+        self.progress = {}
+        self._members_changed()
         # Entries of earlier terms are committed by the first of this one.
-        self.no_op_index = self.log.append(self.term, NO_OP)
+        self.no_op_index = self._append(self.term, NO_OP)
         self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+        if not self._configurations.newest.logged:
+            self._append(self.term, self.configuration.encode())
+
+    def _members_changed(self) -> None:
+        """Who is new is asked what it has; who is gone is sent nothing more."""
+        if self.role is Role.LEADER:
+            start = self.log.last_index + 1
+            self.progress = {
+                name: self.progress.get(name) or Progress(start, self._now_s)
+                for name in self.others
+            }
 
     def _become_follower(self, leader: str | None) -> None:
         super()._become_follower(leader)
         self._transfer = None
+        self._parted = {}
         self.progress = {}
         self.reads_done.extend((read.ticket, None) for read in self._reads)
         self._reads.clear()
@@ -118,8 +136,8 @@ class Replicating(Electing):
     def _lead(self) -> None:
         """Step down without a majority; else let followers hear from time to time."""
         oldest = self._now_s - self._timing.election_s[1]
-        heard = 1 + sum(peer.heard_s > oldest for peer in self.progress.values())
-        if not self._is_majority(heard):
+        heard = [name for name, peer in self.progress.items() if peer.heard_s > oldest]
+        if not self.configuration.is_majority((self.name, *heard)):
             self._become_follower(None)
             return
         if self._transfer is not None and self._now_s >= self._transfer[1]:
@@ -179,6 +197,7 @@ class Replicating(Electing):
             self._accepted(peer, message.index)
         elif peer.refused(message.refused, self._agreeing_with(peer, message)):
             self._replicate(sender)
+        peer.ran(self.log.last_index, self._now_s)
 
     def _accepted(self, peer: Progress, index: int) -> None:
         if peer.streaming is None:
@@ -197,21 +216,24 @@ class Replicating(Electing):
 
     # -- counting --------------------------------------------------------------------------------
 
+    def _reached_by_majority(self, own: int, of: Callable[[Progress], int]) -> int:
+        """The most that a majority of those with a vote has reached."""
+        reached = sorted(
+            own if name == self.name else of(self.progress[name])
+            for name in self.configuration.voters
+        )
+        return reached[(len(reached) - 1) // 2]
+
     def _count(self) -> None:
         """An entry of this term that a majority has on disk is committed, with all before it."""
-        held = sorted([peer.match for peer in self.progress.values()] + [self.log.synced_index])
-        index = held[(len(held) - 1) // 2]
+        index = self._reached_by_majority(self.log.synced_index, lambda peer: peer.match)
         if index > self.commit_index and self.log.term(index) == self.term:
             self._commit(index)
-
-    def _commit(self, index: int) -> None:
-        self.commit_index = max(self.commit_index, index)
 
     def _finish_reads(self) -> None:
         if not self._reads or self.commit_index < self.no_op_index:
             return
-        rounds = sorted([peer.acked_round for peer in self.progress.values()] + [self._round])
-        confirmed = rounds[(len(rounds) - 1) // 2]
+        confirmed = self._reached_by_majority(self._round, lambda peer: peer.acked_round)
         self.reads_done.extend(
             (read.ticket, read.index) for read in self._reads if read.round <= confirmed
         )
@@ -223,6 +245,12 @@ class Replicating(Electing):
         target, _ = self._transfer
         if self.progress[target].match == self.log.last_index:
             self._send(target, TimeoutNow(self.term))
+
+    def _retire(self) -> None:
+        """Its own removal is committed: whoever has most may stand at once."""
+        heir = max(sorted(self.configuration.voters), key=lambda name: self.progress[name].match)
+        self._send(heir, TimeoutNow(self.term))
+        self._become_follower(None)
 
     # -- snapshots -------------------------------------------------------------------------------
 

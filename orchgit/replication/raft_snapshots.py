@@ -7,8 +7,9 @@ from pathlib import Path
 
 from orchgit.errors import InvariantError
 from orchgit.replication.journal import Journal
+from orchgit.replication.membership import Placed
 from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.snapshotting import keep_snapshot, snapshot_index
+from orchgit.replication.snapshotting import keep_snapshot, snapshot_index, snapshot_members
 
 _CHUNK_BYTES = 1 << 20
 _KEPT_OPEN = 3
@@ -78,7 +79,7 @@ class FileSnapshots:
         self._incoming = ref, os.open(self._incoming_path, flags, 0o600)
         self._received = 0
 
-    def install(self, ref: SnapshotRef) -> None:
+    def install(self, ref: SnapshotRef) -> Placed | None:
         """It becomes this member's own newest one."""
         assert self._incoming is not None
         self._forget_incoming()
@@ -90,6 +91,7 @@ class FileSnapshots:
             )
         keep_snapshot(self._incoming_path, self._path)
         self._journal.store_base(ref.index, ref.term)
+        return snapshot_members(self._path)
 
     def _forget_incoming(self) -> None:
         if self._incoming is not None:

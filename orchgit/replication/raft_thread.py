@@ -38,7 +38,6 @@ class RaftThread:
         self._stopping = False
         self._snapshotting: threading.Thread | None = None
         self._snapshot_made = threading.Event()
-        self._wait_s = _LONE_WAIT_S if node.is_alone else _CLUSTER_WAIT_S
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
     def start(self) -> None:
@@ -59,7 +58,7 @@ class RaftThread:
                 self._care_for_snapshots()
                 # The turn may have taken the wake-up of whoever wants the thread to stop.
                 if not self._stopping:
-                    self._node.wait(self._wait_s)
+                    self._node.wait(_LONE_WAIT_S if self._node.is_alone else _CLUSTER_WAIT_S)
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be acknowledged after)
             self._on_failure(error)
 

@@ -64,3 +64,12 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_any_host(address: str) -> bool:
+    """Such as 0.0.0.0: to listen everywhere, and no address to reach somebody at."""
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from orchgit.clock import Clock
 from orchgit.errors import (
-    InvalidInputError,
     InvariantError,
     NotLeaderError,
     OrchgitError,
@@ -27,10 +24,13 @@ from orchgit.errors import (
 from orchgit.ids import IdSource
 from orchgit.replication import commands
 from orchgit.replication.applier import Applier, Installed, Outcome
+from orchgit.replication.cluster_calls import ClusterCalls
 from orchgit.replication.commands import Command, Noop, SetClusterId
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
-from orchgit.replication.journal import SEGMENT_BYTES, Journal
-from orchgit.replication.leadership import Leadership, LeaderSignal
+from orchgit.replication.journal import Journal
+from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
+from orchgit.replication.membership import Member, Placed
+from orchgit.replication.origin import Origin
 from orchgit.replication.proposal import (
     Applied,
     Proposal,
@@ -39,69 +39,23 @@ from orchgit.replication.proposal import (
     stopped,
     stopped_meanwhile,
 )
-from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.raft_snapshots import FileSnapshots
 from orchgit.replication.raft_thread import RaftThread
-from orchgit.replication.raft_tls import is_loopback, split_address
 from orchgit.replication.recovery import StateFiles
+from orchgit.replication.replication_config import ReplicationConfig
+from orchgit.replication.snapshotting import snapshot_members
 from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import LoneTransport, Transport
 from orchgit.state.store import Store
-from orchgit.wire.tls import TlsFiles
 
 MAX_COMMAND_BYTES = 256 << 20
 
 __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationConfig:
-    """`bind` is this member's raft address, by which the others know it; `peers` are the other
-    members' (none: a lone server). All members of a `cluster` are given the same list. Without
-    `tls` they must be on one machine.
-
-    A snapshot of the store is made when the log has grown by `snapshot_log_bytes`; the log lies in
-    files of about `segment_bytes`.
-    """
-
-    data_dir: Path
-    server_id: str
-    bind: str = "127.0.0.1:4648"
-    peers: tuple[str, ...] = ()
-    snapshot_log_bytes: int = 128 << 20
-    segment_bytes: int = SEGMENT_BYTES
-    cluster: str = "global"
-    tls: TlsFiles | None = None
-    timing: Timing = field(default_factory=Timing)
-
-    def validate(self) -> None:
-        if not self.server_id:
-            raise InvalidInputError("cannot start replication: `server_id` is empty")
-        ports = [split_address(address)[1] for address in (self.bind, *self.peers)]
-        if self.peers and 0 in ports:
-            raise InvalidInputError(
-                "cannot start replication: members must know each other's port; give one for each"
-            )
-        if self.bind in self.peers or len(set(self.peers)) != len(self.peers):
-            raise InvalidInputError(
-                f"cannot start replication: `peers` {list(self.peers)} must name each other member "
-                f"once, and not this one ({self.bind})"
-            )
-        if self.peers and self.tls is None:
-            self._refuse_network()
-
-    def _refuse_network(self) -> None:
-        far = [one for one in (self.bind, *self.peers) if not is_loopback(one)]
-        if far:
-            raise RefusedError(
-                f"cannot start replication with {', '.join(far)} without certificates: anyone "
-                "there could write; configure `tls`, or use loop-back addresses"
-            )
-
-
-class ReplicatedState:
+class ReplicatedState(ClusterCalls):
     """Belongs to one event loop. Threads: raft (log, ticks), applier (sole writer of the store)."""
 
     def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
@@ -128,20 +82,40 @@ class ReplicatedState:
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        self._lock_fd = _lock(self._config.data_dir)
-        self._journal = Journal(self._config.data_dir / "raft", self._config.segment_bytes)
+        with contextlib.ExitStack() as opened:
+            self._open(opened)
+            opened.pop_all()
+        self._started = True
+        self._applier.start()
+        self._raft.start()
+        self._transport.start(self._node.receive)
+        if self._leads_alone:
+            await self._unless_failed(self.leadership.gained())
+            await self._give_cluster_id()
+        self._naming = asyncio.create_task(self._name_cluster(self.leadership.subscribe()))
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        """Everything but the threads; what is open is closed again if something cannot be."""
+        config = self._config
+        self._lock_fd = _lock(config.data_dir)
+        opened.callback(os.close, self._lock_fd)
+        self._journal = Journal(config.data_dir / "raft", config.segment_bytes)
+        opened.callback(self._journal.close)
         self._files.prepare(self._journal.first_index)
         self.store = Store.open(self._files.store)
+        opened.callback(self.store.close)
         index, self._log_index = self.store.position()
         self._offset = index - self._log_index
         self._snapshots = FileSnapshots(self._files.snapshot, self._journal)
         self._check_log_meets_store()
         self._applier = Applier(self.store, self._applied, self._failed, self._room)
-        config = self._config
+        origin = Origin(config.data_dir / "raft", config.address, self._journal)
+        first = self._first_members(origin)
         self._transport = self._open_transport()
+        opened.callback(self._transport.close)
         self._node = RaftNode(
-            config.bind,
-            (config.bind, *config.peers),
+            config.address,
+            first,
             self._journal,
             self._snapshots,
             self._transport,
@@ -153,37 +127,52 @@ class ReplicatedState:
             config.timing,
         )
         self._node.on_leader = self._leader_changed
+        self._refuse_members_out_of_reach()
+        origin.remember_address()
         self._raft = RaftThread(
             self._node,
             self._journal,
             self.store,
             self._files.snapshot,
-            self._config.snapshot_log_bytes,
+            config.snapshot_log_bytes,
             self._failed,
         )
-        self._started = True
-        self._applier.start()
-        self._raft.start()
-        self._transport.start(self._node.receive)
-        if self._config.peers:
-            self._naming = asyncio.create_task(self._name_cluster())
-        else:
-            await self._lead()
+
+    def _first_members(self, origin: Origin) -> Placed:
+        config = self._config
+        given = (config.address, *config.peers) if config.bootstrap else ()
+        return origin.members(snapshot_members(self._files.store), given)
+
+    @property
+    def _leads_alone(self) -> bool:
+        return self._node.members == (Member(self._config.address, True),)
+
+    def _refuse_members_out_of_reach(self) -> None:
+        others = [one.address for one in self._node.members if one.address != self.address]
+        if others and not self._config.listens:
+            raise RefusedError(
+                f"cannot start: this server's cluster has other members ({', '.join(others)}), but "
+                "it has no raft address that they can reach; give it the one it had"
+            )
 
     def _open_transport(self) -> Transport:
         config = self._config
-        if not config.peers:
+        if not config.listens:
             return LoneTransport()
-        return TcpTransport(config.bind, config.peers, config.cluster, config.tls)
+        return TcpTransport(config.address, config.cluster, config.tls, config.bind)
 
-    async def _name_cluster(self) -> None:
+    async def _name_cluster(self, feed: LeadershipFeed) -> None:
         """Whenever this member leads a cluster that has no id yet, until it has one."""
-        async for leads in self.leadership.subscribe():
-            with self.store.snapshot() as snapshot:
-                named = snapshot.cluster_id() is not None
-            if leads and not named:
+        async for leads in feed:
+            if leads:
                 with contextlib.suppress(OrchgitError):
-                    await self.propose(SetClusterId(cluster_id=self._ids.new()))
+                    await self._give_cluster_id()
+
+    async def _give_cluster_id(self) -> None:
+        with self.store.snapshot() as snapshot:
+            named = snapshot.cluster_id() is not None
+        if not named:
+            await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
     def _check_log_meets_store(self) -> None:
         applied = self._log_index
@@ -193,14 +182,6 @@ class ReplicatedState:
                 f"log holds {self._journal.first_index} to {self._journal.last_index}; restore "
                 "the data directory from a backup"
             )
-
-    async def _lead(self) -> None:
-        """A lone server is its own majority; its cluster gets an id at its first start."""
-        await self._unless_failed(self.leadership.gained())
-        with self.store.snapshot() as snapshot:
-            named = snapshot.cluster_id() is not None
-        if not named:
-            await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
     async def _unless_failed(self, wanted: Awaitable[None]) -> None:
         """Wait, but not for what can never come."""
@@ -292,74 +273,7 @@ class ReplicatedState:
         """Returns when everything proposed before has been applied; the index reached."""
         return (await self.propose(Noop())).index
 
-    async def read_index(self, timeout_s: float = 5.0) -> int:
-        """Returns when this server is known to lead still and has applied all that was acknowledged
-        before the call: a snapshot taken now is current. NotLeaderError on a follower."""
-        if not self._started:
-            raise stopped()
-        found: asyncio.Future[int | None] = self._loop.create_future()
-        self._node.read(self._settler(found))
-        index = None
-        with contextlib.suppress(TimeoutError):
-            index = await asyncio.wait_for(found, timeout_s)
-        if index is None:
-            raise not_leader(self.leader_address)
-        return await self._applied_log(index, timeout_s)
-
-    async def _applied_log(self, log_index: int, timeout_s: float) -> int:
-        """Wait until that entry of the log is applied; the state's index of it."""
-        while True:
-            offset = self._offset
-            await self.store.watch.wait_applied(log_index + offset, timeout_s)
-            if offset == self._offset:
-                return log_index + offset
-
-    def _settler(self, future: asyncio.Future[T]) -> Callable[[T], None]:
-        """Sets a result from another thread."""
-
-        def settle(value: T) -> None:
-            self._loop.call_soon_threadsafe(_settle, future, value)
-
-        return settle
-
-    async def transfer_leadership(self, address: str) -> None:
-        """Begin to hand over to the member of that raft address; `leadership` tells when it is
-        done. It is given up when that member does not take over within an election time-out."""
-        begun: asyncio.Future[bool] = self._loop.create_future()
-        self._node.transfer(address, self._settler(begun))
-        if not await begun:
-            raise RefusedError(
-                f"cannot hand the leadership to {address}: this server does not lead, or that is "
-                "no other member; see `peers`"
-            )
-
-    # -- who leads, what was applied -------------------------------------------------------------
-
-    @property
-    def is_leader(self) -> bool:
-        return self.leadership.is_leader
-
-    @property
-    def leader_address(self) -> str | None:
-        """The leader's raft address, where one is known."""
-        return self._node.leader_address if self._started else None
-
-    @property
-    def address(self) -> str:
-        """By which the other members know this one."""
-        return self._config.bind
-
-    @property
-    def leader_and_term(self) -> tuple[str | None, int]:
-        """The leader's raft address and the term it leads in."""
-        return self._node.leader_and_term if self._started else (None, 0)
-
-    async def leader_change(self, known: str | None, timeout_s: float) -> str | None:
-        """The leader's raft address, once it is another than `known`, or at the time-out."""
-        deadline_s = self._loop.time() + timeout_s
-        while self.leader_address == known and (left_s := deadline_s - self._loop.time()) > 0:
-            await self._leader_signal.wait(left_s)
-        return self.leader_address
+    # -- what was applied -------------------------------------------------------------
 
     @property
     def server_id(self) -> str:
@@ -386,10 +300,6 @@ class ReplicatedState:
     @property
     def log_synced_bytes(self) -> int:
         return self._journal.synced_bytes
-
-    @property
-    def term(self) -> int:
-        return self._node.term
 
     # -- called by the threads -------------------------------------------------------------------
 
@@ -444,14 +354,6 @@ class ReplicatedState:
             f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
             "look at the disk, then restart the server"
         )
-
-
-T = TypeVar("T")
-
-
-def _settle(future: asyncio.Future[T], value: T) -> None:
-    if not future.done():
-        future.set_result(value)
 
 
 def _lock(data_dir: Path) -> int:

@@ -77,6 +77,8 @@ class Segment:
         self.first_index = first_index
         self.offsets = array("Q")
         self.terms = array("Q")
+        self._kinds = bytearray()
+        """The first byte of each payload."""
         self.end = len(MAGIC)
         """Where the next record goes."""
         self._disk = disk
@@ -99,7 +101,7 @@ class Segment:
                 record, begins = found
                 if begins:
                     self._last_write = self.end
-                self._note(record.term, len(record.payload))
+                self._note(record)
         return self._ending()
 
     def _next(self) -> tuple[Record, bool] | None:
@@ -176,12 +178,13 @@ class Segment:
         self._disk.write(self._fd, data, self.end)
         self._last_write = self.end
         for record in records:
-            self._note(record.term, len(record.payload))
+            self._note(record)
 
-    def _note(self, term: int, payload_size: int) -> None:
+    def _note(self, record: Record) -> None:
         self.offsets.append(self.end)
-        self.terms.append(term)
-        self.end += HEAD_SIZE + payload_size
+        self.terms.append(record.term)
+        self._kinds += record.payload[:1] or b"\x00"
+        self.end += HEAD_SIZE + len(record.payload)
 
     def cut(self, last_index: int) -> None:
         """Forget records after `last_index`, and whatever lies behind; durable on return."""
@@ -190,12 +193,20 @@ class Segment:
             self.end = self.offsets[keep]
             del self.offsets[keep:]
             del self.terms[keep:]
+            del self._kinds[keep:]
         self._disk.truncate(self._fd, self.end)
         self._reserved = self.end
         self.sync()
 
     def sync(self) -> None:
         self._disk.sync(self._fd)
+
+    def of_kind(self, kind: bytes) -> Iterator[int]:
+        """Indexes of the records whose payload begins with that byte."""
+        position = self._kinds.find(kind)
+        while position >= 0:
+            yield self.first_index + position
+            position = self._kinds.find(kind, position + 1)
 
     # -- reading ---------------------------------------------------------------------------------
 

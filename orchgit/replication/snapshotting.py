@@ -1,21 +1,30 @@
-"""Snapshots of the store: SQLite's online backup, fsynced, so that the journal may be cut."""
+"""Snapshots of the store: SQLite's online backup, fsynced, so that the journal may be cut.
+
+What the journal said up to there about the log itself goes with it: the applied index, and the
+cluster's members.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from crc32c import crc32c
 
 from orchgit.errors import InvariantError
 from orchgit.replication.disk import DISK, Disk
+from orchgit.replication.membership import Configuration, Member, Placed
 from orchgit.replication.vote import CheckedFile
 from orchgit.state.connection import is_full
 from orchgit.state.store import Store
+from orchgit.state.transaction import WriteTxn
 
 _PAGES = 1000
+_MEMBERS = "raft_members"
+_META = "SELECT value FROM meta WHERE key = ?"
 _PART_BYTES = 1 << 20
 _KEEPING = threading.Lock()
 """One is received by the raft thread while another thread makes one."""
@@ -108,10 +117,31 @@ def snapshot_index(path: Path) -> int:
     """The log's last entry that a snapshot (or a store) has applied; 0 if there is none."""
     if not path.exists():
         return 0
+    meta = _meta(path, "applied_index", "index_offset")
+    return int(meta.get("applied_index", 0)) - int(meta.get("index_offset", 0))
+
+
+def keep_members(txn: WriteTxn, index: int, members: tuple[Member, ...]) -> None:
+    """The log's entry at `index` said who the members are."""
+    txn.set_meta(_MEMBERS, msgspec.msgpack.encode((index, members)))
+
+
+def snapshot_members(path: Path) -> Placed | None:
+    """Who the members were as of a snapshot (or a store); None if it was never told."""
+    value = _meta(path, _MEMBERS).get(_MEMBERS) if path.exists() else None
+    if not value:
+        return None
+    index, members = msgspec.msgpack.decode(value, type=tuple[int, tuple[Member, ...]])
+    return Placed(index, Configuration(members))
+
+
+def _meta(path: Path, *keys: str) -> dict[str, Any]:
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        sql = "SELECT key, value FROM meta WHERE key IN ('applied_index', 'index_offset')"
-        meta = dict(connection.execute(sql).fetchall())
-        return int(meta.get("applied_index", 0)) - int(meta.get("index_offset", 0))
+        return {
+            key: row[0]
+            for key in keys
+            if (row := connection.execute(_META, (key,)).fetchone()) is not None
+        }
     finally:
         connection.close()

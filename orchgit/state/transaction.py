@@ -106,7 +106,7 @@ class WriteTxn(
         for table in tables:
             self.changes.note(self.index, table, ())
 
-    def set_meta(self, key: str, value: str | int) -> None:
+    def set_meta(self, key: str, value: str | int | bytes) -> None:
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def commit(self, applied_index: int) -> Changes:

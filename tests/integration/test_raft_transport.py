@@ -35,8 +35,8 @@ class Pair:
     def __init__(self, tls: tuple[TlsFiles | None, TlsFiles | None]) -> None:
         self.names = free_addresses(2)
         self.inbox: queue.Queue[tuple[str, Message]] = queue.Queue()
-        self.one = TcpTransport(self.names[0], [self.names[1]], "c", tls[0])
-        self.two = TcpTransport(self.names[1], [self.names[0]], "c", tls[1])
+        self.one = TcpTransport(self.names[0], "c", tls[0])
+        self.two = TcpTransport(self.names[1], "c", tls[1])
         self.one.start(lambda sender, message: None)
         self.two.start(lambda sender, message: self.inbox.put((sender, message)))
 
@@ -110,8 +110,8 @@ def test_a_certificate_of_another_authority_does_not_get_in(tmp_path: Path) -> N
 def test_a_wrong_greeting_ends_the_connection(wrong: str) -> None:
     with pair() as both:
         right = Greeting(PROTOCOL, "c", *both.names)
-        value: object = PROTOCOL + 1 if wrong == "protocol" else "127.0.0.1:9"
-        greeting = msgspec.structs.replace(right, **{wrong: value})
+        others: dict[str, object] = {"protocol": PROTOCOL + 1, "sender": "10.0.0.9:9"}
+        greeting = msgspec.structs.replace(right, **{wrong: others.get(wrong, "127.0.0.1:9")})
         host, port = both.names[1].split(":")
         with socket.create_connection((host, int(port)), WAIT_S) as channel:
             channel.sendall(frame(msgspec.msgpack.encode(greeting)))

@@ -377,5 +377,7 @@ def _no_space() -> None:
 def test_peers_are_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="without certificates"):
         ReplicatedState(
-            ReplicationConfig(tmp_path, "s", peers=("other:1",)), SystemClock(), RandomIds()
+            ReplicationConfig(tmp_path, "s", bind="127.0.0.1:1", peers=("other:1",)),
+            SystemClock(),
+            RandomIds(),
         )

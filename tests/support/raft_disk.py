@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
+from orchgit.replication.membership import Configuration, Member, Placed
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.segment import Record
 from orchgit.replication.vote import Vote
+from tests.support.linearizable import INITIAL
 
-_CHUNK = 48
+_CHUNK = 64
+
+
+class State(msgspec.Struct, array_like=True):
+    """What a member's entries made of it: a register, the entries in a chain of hashes, and who
+    the members are."""
+
+    index: int = 0
+    value: int = INITIAL
+    chain: int = 0
+    members_index: int = 0
+    members: tuple[Member, ...] = ()
+
+    @property
+    def placed(self) -> Placed | None:
+        if not self.members_index:
+            return None
+        return Placed(self.members_index, Configuration(self.members))
 
 
 class MemoryLog:
@@ -38,6 +59,9 @@ class MemoryLog:
 
     def term(self, index: int) -> int:
         return self.record(index).term
+
+    def of_kind(self, kind: bytes) -> list[int]:
+        return [one.index for one in self._records if one.payload[:1] == kind]
 
     def append(self, term: int, payload: bytes) -> int:
         index = self.last_index + 1
@@ -95,10 +119,11 @@ class MemorySnapshots:
             buffer.extend(data)
         return len(buffer)
 
-    def install(self, ref: SnapshotRef) -> None:
+    def install(self, ref: SnapshotRef) -> Placed | None:
         assert self._incoming is not None
         self.taken = ref, bytes(self._incoming[1])
         self._incoming = None
+        return msgspec.msgpack.decode(self.taken[1], type=State).placed
 
     def crash(self) -> None:
         self._incoming = None

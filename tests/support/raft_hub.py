@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from orchgit.replication import raft_messages
 from orchgit.replication.applier import Committed
 from orchgit.replication.journal import Journal
+from orchgit.replication.membership import Configuration, Placed
 from orchgit.replication.raft_messages import Message
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_snapshots import FileSnapshots
@@ -25,8 +26,12 @@ class HubTransport:
     def start(self, receive: Receive) -> None:
         self.receive = receive
 
-    def send(self, receiver: str, message: Message) -> None:
+    def set_peers(self, addresses: Collection[str]) -> None:
+        """The hub knows everybody."""
+
+    def send(self, receiver: str, message: Message) -> bool:
         self._hub.carry(self._name, receiver, message)
+        return True
 
     def close(self) -> None:
         """The hub goes on without it."""
@@ -44,7 +49,7 @@ class Server:
         self.transport = HubTransport(hub, name)
         self.node = RaftNode(
             name,
-            names,
+            Placed(0, Configuration.of(names), logged=False),
             self.journal,
             FileSnapshots(directory / name / "snapshot.db", self.journal),
             self.transport,

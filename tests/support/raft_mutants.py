@@ -26,7 +26,7 @@ class TruncatesAtEveryAppend(RaftCore):
         if prev_index < self.log.last_index:
             self.log.cut_after(prev_index)
         for entry in entries:
-            self.log.append(entry.term, entry.payload)
+            self._append(entry.term, entry.payload)
 
 
 class CountsRepliesOfOldTerms(RaftCore):
@@ -72,8 +72,7 @@ class CommitsOldTermsByCounting(RaftCore):
     """Section 5.4.2 of the Raft paper: an earlier term's entry on a majority may still be lost."""
 
     def _count(self) -> None:
-        held = sorted([one.match for one in self.progress.values()] + [self.log.synced_index])
-        self._commit(held[(len(held) - 1) // 2])
+        self._commit(self._reached_by_majority(self.log.synced_index, lambda one: one.match))
 
 
 class ReadsWithoutAsking(RaftCore):

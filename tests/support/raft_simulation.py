@@ -19,25 +19,24 @@ import msgspec
 
 from orchgit.errors import InvariantError
 from orchgit.replication import raft_messages
+from orchgit.replication.membership import (
+    CONFIGURATION,
+    Configuration,
+    Placed,
+    decode_configuration,
+)
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import NO_OP, Role, Timing
-from tests.support.linearizable import INITIAL, Operation, explain
-from tests.support.raft_disk import MemoryLog, MemorySnapshots
+from tests.support.linearizable import Operation, explain
+from tests.support.raft_disk import MemoryLog, MemorySnapshots, State
 
 _TICK_S = 0.05
 _HEAL_S = 6.0
+_REGULAR = b"\x00"
 
 
 class Violation(AssertionError):
     """What must never happen has happened."""
-
-
-class State(msgspec.Struct):
-    """What a member's entries made of it: a register, and the entries in a chain of hashes."""
-
-    index: int = 0
-    value: int = INITIAL
-    chain: int = 0
 
 
 class Member:
@@ -67,7 +66,13 @@ class Member:
     def start(self) -> None:
         simulation = self._simulation
         self.core = simulation.core_class(
-            *(self.name, simulation.names, self.log, self.snapshots, simulation.rng),
+            *(
+                self.name,
+                self.state.placed or simulation.first,
+                self.log,
+                self.snapshots,
+                simulation.rng,
+            ),
             *(simulation.timing, self.state.index, self.now_s()),
         )
 
@@ -102,8 +107,11 @@ class Member:
 
     def _apply(self, index: int) -> None:
         record = self.log.record(index)
-        if record.payload != NO_OP:
-            self.state.value = int.from_bytes(record.payload, "big")
+        if record.payload[:1] == CONFIGURATION:
+            self.state.members_index = index
+            self.state.members = decode_configuration(record.payload).members
+        elif record.payload != NO_OP:
+            self.state.value = int.from_bytes(record.payload[1:], "big")
         self.state.chain = hash((self.state.chain, record.term, record.payload))
         self.state.index = index
         self._simulation.applied(self, record.term, record.payload)
@@ -143,6 +151,7 @@ class Simulation:
         self.timing = Timing()
         self.now_s = 0.0
         self.names = [f"m{i}" for i in range(self.rng.choice((3, 3, 3, 5)))]
+        self.first = Placed(0, Configuration.of(self.names), logged=False)
         self.members = {name: Member(self, name) for name in self.names}
         self.history: list[Operation] = []
         self.events = 0
@@ -265,7 +274,7 @@ class Simulation:
         operation = Operation(self.rng.random() < 0.5, 0, self.moment())
         if operation.is_write:
             operation.value = next(self._values)
-            payload = operation.value.to_bytes(4, "big")
+            payload = _REGULAR + operation.value.to_bytes(4, "big")
             index = member.alive.propose(payload)
             if index is None:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from orchgit.replication.membership import Configuration, Placed
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Role, Timing
 from orchgit.replication.raft_messages import (
@@ -20,10 +21,12 @@ from orchgit.replication.raft_messages import (
 from tests.support.raft_disk import MemoryLog, MemorySnapshots
 from tests.support.raft_mutants import CommitsOldTermsByCounting, CountsRepliesOfOldTerms
 
+THREE = Placed(0, Configuration.of("abc"))
+
 
 def make(core_class: type[RaftCore] = RaftCore) -> RaftCore:
     return core_class(
-        *("a", ("a", "b", "c"), MemoryLog(), MemorySnapshots(), random.Random(1)),
+        *("a", THREE, MemoryLog(), MemorySnapshots(), random.Random(1)),
         *(Timing(), 1, 0.0),
     )
 
@@ -87,9 +90,7 @@ def test_one_vote_in_a_term_also_after_a_restart() -> None:
     core = make()
     core.receive("b", RequestVote(3, 5, 2), 1.0)
     assert core.outbox.pop() == ("b", VoteReply(3, True))
-    again = RaftCore(
-        *("a", ("a", "b", "c"), core.log, core.snapshots, random.Random(2), Timing(), 1, 0.0)
-    )
+    again = RaftCore(*("a", THREE, core.log, core.snapshots, random.Random(2), Timing(), 1, 0.0))
     again.receive("c", RequestVote(3, 5, 2), 1.0)
     assert again.outbox.pop() == ("c", VoteReply(3, False))
     again.receive("b", RequestVote(3, 5, 2), 1.0)
@@ -170,10 +171,13 @@ def test_the_heir_stands_at_once_and_is_voted_for_despite_the_leader() -> None:
     assert other.outbox.pop() == ("c", VoteReply(2, True))
 
 
-def test_a_stranger_is_not_heard() -> None:
+def test_what_a_stranger_answers_is_not_heard() -> None:
     core = make()
-    core.receive("z", Append(9, 1, 0, [Entry(9, b"evil")], 2, 0), 1.0)
-    core.receive("z", RequestVote(9, 99, 9), 1.0)
-    assert core.term == 0
-    assert core.log.last_index == 1
-    assert not core.outbox
+    elect(core, 2.0)
+    for reply in (AppendReply(9, True, 2, 0), VoteReply(9, True), PreVoteReply(9, False)):
+        core.receive("z", reply, 2.1)
+    assert core.is_leader
+    assert core.term == 1
+    core.receive("z", AppendReply(1, True, 2, 0), 2.1)
+    settle(core)
+    assert core.commit_index == 1

@@ -24,6 +24,7 @@ from pysyncobj.poller import PollPoller
 from pysyncobj.transport import Transport
 
 import orchgit
+from orchgit.replication.membership import Configuration, Placed
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_messages import (
@@ -102,7 +103,8 @@ def shipped() -> Iterator[Shipped]:
 def our_core() -> RaftCore:
     log = MemoryLog()
     return RaftCore(
-        *("a", ("a", "b", "c"), log, MemorySnapshots(), random.Random(1), Timing(), 1, 0.0)
+        *("a", Placed(0, Configuration.of("abc")), log, MemorySnapshots(), random.Random(1)),
+        *(Timing(), 1, 0.0),
     )
 
 

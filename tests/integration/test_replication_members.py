@@ -1,0 +1,252 @@
+"""Clusters that grow and shrink, over real sockets and files, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchgit.clock import SystemClock
+from orchgit.errors import InvalidInputError, NotLeaderError, RefusedError
+from orchgit.ids import RandomIds
+from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.membership import Member
+from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from tests.support.factories import make_job
+from tests.support.raft_processes import free_addresses, until
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+async def start(directory: Path, address: str, **options: Any) -> ReplicatedState:
+    config = ReplicationConfig(directory / address.replace(":", "-"), address, address, **options)
+    state = ReplicatedState(config, SystemClock(), RandomIds())
+    await state.start()
+    return state
+
+
+@asynccontextmanager
+async def servers(directory: Path, count: int, **options: Any) -> AsyncIterator[list[Any]]:
+    """The first one leads a cluster of its own, the others wait to be taken in."""
+    addresses = free_addresses(count)
+    started = [
+        await start(directory, address, bootstrap=address == addresses[0], **options)
+        for address in addresses
+    ]
+    try:
+        yield started
+    finally:
+        for state in started:
+            await state.stop()
+
+
+async def register(state: ReplicatedState, name: str) -> int:
+    command = RegisterJob(upsert=JobUpsert(job=make_job(id=name)))
+    return (await state.propose(command, forward=True)).index
+
+
+def jobs(state: ReplicatedState) -> list[str]:
+    with state.store.snapshot() as snapshot:
+        return sorted(job.id for job in snapshot.jobs())
+
+
+async def take_in(leader: ReplicatedState, *others: ReplicatedState) -> None:
+    for other in others:
+        await leader.add_member(other.address)
+        await promote(leader, other)
+
+
+async def promote(leader: ReplicatedState, other: ReplicatedState) -> None:
+    async def promoted() -> bool:
+        with contextlib.suppress(RefusedError):
+            await leader.promote_member(other.address)
+            return True
+        return False
+
+    await until(promoted)
+
+
+async def follows(state: ReplicatedState, leader: ReplicatedState) -> None:
+    async def caught_up() -> bool:
+        return state.applied_index >= leader.applied_index
+
+    await until(caught_up)
+
+
+async def leader_of(states: list[ReplicatedState]) -> ReplicatedState:
+    async def one() -> ReplicatedState | None:
+        return next((state for state in states if state.is_leader), None)
+
+    found: ReplicatedState = await until(one)
+    return found
+
+
+def test_a_server_that_waits_is_taken_in_and_gets_everything(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 3) as (first, second, third):
+            await register(first, "before")
+            assert first.members == (Member(first.address, True),)
+            assert not second.has_configuration
+            assert second.last_contact_s is None
+            with pytest.raises(NotLeaderError):
+                await second.add_member(third.address)
+            await first.add_member(second.address)
+            assert Member(second.address, False) in first.members
+            await take_in(first, second, third)
+            await register(second, "by-the-second")
+            await follows(second, first)
+            await follows(third, first)
+            assert jobs(second) == jobs(third) == ["before", "by-the-second"]
+            assert {one.voter for one in second.members} == {True}
+            assert len(second.members) == 3
+            assert len(first.peer_progress()) == 2
+
+            async def matches() -> bool:
+                found = {one.match_index for one in first.peer_progress()}
+                return found == {first.last_log_index}
+
+            await until(matches)
+            assert all(one.voter for one in first.peer_progress())
+            assert second.last_contact_s is not None
+            assert second.last_contact_s < 5.0
+            assert first.last_contact_s == 0.0
+
+    run(scenario())
+
+
+def test_the_leader_is_removed_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 3) as (first, second, third):
+            await take_in(first, second, third)
+            await first.remove_member(first.address)
+            leader = await leader_of([second, third])
+            await register(leader, "after")
+            assert {one.address for one in leader.members} == {second.address, third.address}
+
+            async def knows() -> bool:
+                return bool(first.is_removed)
+
+            await until(knows)
+            assert not first.is_leader
+            await leader.add_member(first.address)
+            await follows(first, leader)
+            assert jobs(first) == ["after"]
+            assert not first.is_removed
+
+    run(scenario())
+
+
+def test_members_are_known_again_after_a_restart_also_from_a_snapshot(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        small = {"snapshot_log_bytes": 20_000, "segment_bytes": 20_000}
+        async with servers(tmp_path, 2, **small) as states:
+            first, second = states
+            await take_in(first, second)
+            for n in range(100):
+                await register(first, f"job-{n}")
+            (data,) = {first._config.data_dir}
+
+            async def compacted() -> bool:
+                await first.barrier()
+                return min(int(p.stem) for p in (data / "raft").glob("*.segment")) > 10
+
+            await until(compacted)
+            members = first.members
+            await first.stop()
+            (data / "state" / "state.db").unlink()
+            states[0] = first = await start(tmp_path, first.address, **small)
+            assert first.members == members
+            await leader_of(states)
+            assert len(jobs(first)) == 100
+
+    run(scenario())
+
+
+def test_a_new_cluster_is_formed_once_and_only_by_who_has_none(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 2) as (first, second):
+            await second.bootstrap()
+            assert second.is_leader
+            assert second.members == (Member(second.address, True),)
+            with pytest.raises(RefusedError, match="belongs to one already"):
+                await first.bootstrap()
+            with second.store.snapshot() as snapshot:
+                assert snapshot.cluster_id()
+
+    run(scenario())
+
+
+def test_an_operator_forces_the_members_when_a_majority_is_lost(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 3) as states:
+            first, second, third = states
+            await take_in(first, second, third)
+            await register(first, "kept")
+            for state in (second, third):
+                await state.stop()
+            await first.stop()
+            raft = first._config.data_dir / "raft"
+            (raft / "peers.json").write_text(json.dumps([{"id": "x", "address": "127.0.0.1:9"}]))
+            with pytest.raises(InvalidInputError, match="does not name this server"):
+                await start(tmp_path, first.address)
+            peers = [{"id": "x", "address": first.address, "non_voter": False}]
+            (raft / "peers.json").write_text(json.dumps(peers))
+            states[0] = first = await start(tmp_path, first.address)
+            assert first.is_leader
+            assert (raft / "peers.json.used").exists()
+            assert jobs(first) == ["kept"]
+            await register(first, "alone")
+            await first.stop()
+            states[0] = first = await start(tmp_path, first.address)
+            assert first.members == (Member(first.address, True),)
+            assert jobs(first) == ["alone", "kept"]
+
+    run(scenario())
+
+
+def test_a_lone_server_goes_on_under_another_address(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for address in ("127.0.0.1:0", *free_addresses(2), "127.0.0.1:0"):
+            config = ReplicationConfig(tmp_path, "s", address)
+            state = ReplicatedState(config, SystemClock(), RandomIds())
+            await state.start()
+            assert state.is_leader
+            assert state.members == (Member(address, True),)
+            await state.propose(Noop())
+            await state.stop()
+
+    run(scenario())
+
+
+def test_a_server_that_nobody_can_reach_takes_nobody_in(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for address in ("127.0.0.1:0", "10.0.0.1:4648"):
+            state = await start(tmp_path, address)
+            with pytest.raises(RefusedError, match="no raft address that others can reach"):
+                await state.add_member("127.0.0.1:4649")
+            await state.stop()
+
+    run(scenario())
+
+
+def test_a_server_with_others_does_not_start_out_of_their_reach(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 2) as (first, second):
+            await take_in(first, second)
+            await first.stop()
+            config = ReplicationConfig(first._config.data_dir, "s", "127.0.0.1:0")
+            state = ReplicatedState(config, SystemClock(), RandomIds())
+            with pytest.raises(RefusedError, match="no raft address that they can reach"):
+                await state.start()
+            again = await start(tmp_path, first.address)
+            await again.stop()
+
+    run(scenario())
