@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jobspec.graphemes import grapheme_count
 from orchgit.errors import JobFileError
@@ -26,12 +26,16 @@ class SourceText:
         self._own_length = len(text)
         self._aliases: list[tuple[int, int]] = []
 
-    def alias(self, text: str, stands_for: int) -> int:
-        """Lay out `text` behind the end and return where; its offsets count as `stands_for`."""
-        start = len(self.text) + 1
-        self.text += "\n" + text
-        self._aliases.append((start, stands_for))
-        return start
+    def lay_out(self, texts: Mapping[int, str]) -> dict[int, int]:
+        """Put texts behind the end, each for the offset that it stands for; returns where."""
+        found: dict[int, int] = {}
+        at = len(self.text) + 1
+        for stands_for, text in texts.items():
+            found[stands_for] = at
+            self._aliases.append((at, stands_for))
+            at += len(text) + 1
+        self.text = "\n".join([self.text, *texts.values()])
+        return found
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1."""

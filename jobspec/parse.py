@@ -59,7 +59,7 @@ def parse_job(
     environment to look for `NOMAD_VAR_x` in. `files` is what file() and its like may read; None
     disables them. Not `strict`: values for undeclared variables are ignored.
     """
-    text = _decode(source, filename)
+    text = source_text(source, filename)
     diagnostics = Diagnostics(text)
     try:
         parsed = _File(text, diagnostics, files).read(variables or {}, var_files, env or {}, strict)
@@ -70,7 +70,8 @@ def parse_job(
     return parsed
 
 
-def _decode(source: bytes, filename: str) -> SourceText:
+def source_text(source: bytes, filename: str) -> SourceText:
+    """The text of a job file; raises JobFileErrors for one that is too long or not UTF-8."""
     if len(source) > MAX_FILE_BYTES:
         raise _whole_file(
             filename, f"it has {len(source)} bytes, more than the limit of {MAX_FILE_BYTES}"
@@ -156,7 +157,7 @@ class _File:
 
     def _var_file(self, name: str, content: bytes, strict: bool) -> None:
         try:
-            source = _decode(content, name)
+            source = source_text(content, name)
         except JobFileErrors as error:
             self.diagnostics.found.extend(error.details)
             return

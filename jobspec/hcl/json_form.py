@@ -2,12 +2,13 @@
 
 JSON does not say what is a block, so the caller's `Shape` does: which names are blocks, with how
 many labels, and what is inside. Strings are templates; one with escapes is laid out again behind
-the end of the text, so that its expressions have offsets too (`SourceText.alias`).
+the end of the text, so that its expressions have offsets too (`SourceText.lay_out`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from json.decoder import JSONDecoder
 from typing import Any, Protocol
 
@@ -50,7 +51,7 @@ def parse_body(source: SourceText, shape: Shape, diagnostics: Diagnostics) -> Bo
     try:
         reader = _Reader(source)
         value = reader.document()
-        return _TreeBuilder(source).body(value, shape)
+        return _TreeBuilder(source, value).body(value, shape)
     except HclError as error:
         diagnostics.add(error)
         return Body(0)
@@ -148,8 +149,9 @@ class _Reader:
 
 
 class _TreeBuilder:
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: SourceText, root: _Value) -> None:
         self.source = source
+        self.laid_out = source.lay_out(dict(_escaped_strings(root)))
 
     def body(self, value: _Value, shape: Shape) -> Body:
         body = Body(value.start)
@@ -235,6 +237,19 @@ class _TreeBuilder:
     def _laid_out(self, value: _Value) -> int:
         """Where the string stands without escapes."""
         text: str = value.content
-        if self.source.text[value.start + 1 : value.end - 1] == text:
+        if value.end - value.start == len(text) + 2:
             return value.start + 1
-        return self.source.alias(text, value.start)
+        return self.laid_out[value.start]
+
+
+def _escaped_strings(root: _Value) -> Iterator[tuple[int, str]]:
+    """Where each string stands that is not as its value is, and the value."""
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if value.kind == "string" and value.end - value.start != len(value.content) + 2:
+            yield value.start, value.content
+        elif value.kind == "array":
+            waiting += value.content
+        elif value.kind == "object":
+            waiting += [each for pair in value.content for each in pair]

@@ -9,7 +9,8 @@ inside quotes), ${ and %{ (sequence opens), te (sequence closes).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from jobspec.errors import HclError
 
@@ -64,11 +65,40 @@ def tokenize(text: str, start: int = 0) -> tuple[list[Token], list[HclError]]:
 
 def tokenize_template(text: str, start: int, end: int) -> tuple[list[Token], list[HclError]]:
     """The tokens of a template without quotes, as JSON's strings are: ends in ch, eof."""
-    lexer = _Lexer(text[:end])
-    lexer.bare_template(start)
-    lexer.tokens.append(("ch", end, end))
-    lexer.tokens.append(("eof", end, end))
-    return lexer.tokens, lexer.errors
+    lexer = _Lexer(text[start:end])
+    with _moved_error(start):
+        lexer.bare_template(0)
+    tokens, errors = _moved(lexer, start)
+    return [*tokens, ("ch", end, end), ("eof", end, end)], errors
+
+
+def tokenize_range(text: str, start: int, end: int) -> tuple[list[Token], list[HclError]]:
+    """The tokens of a range alone, ending in eof. The rest of a long text costs nothing."""
+    lexer = _Lexer(text[start:end])
+    with _moved_error(start):
+        lexer.main(0, inside_template=False)
+    tokens, errors = _moved(lexer, start)
+    return [*tokens, ("eof", end, end)], errors
+
+
+def _moved(lexer: _Lexer, by: int) -> tuple[list[Token], list[HclError]]:
+    for error in lexer.errors:
+        _move(error, by)
+    return [(kind, start + by, end + by) for kind, start, end in lexer.tokens], lexer.errors
+
+
+@contextmanager
+def _moved_error(by: int) -> Iterator[None]:
+    try:
+        yield
+    except HclError as error:
+        _move(error, by)
+        raise
+
+
+def _move(error: HclError, by: int) -> None:
+    error.start += by
+    error.end += by
 
 
 class _Lexer:

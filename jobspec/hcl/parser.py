@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobspec.errors import Diagnostics, HclError, SourceText
 from jobspec.hcl.expressions import ExpressionParser
-from jobspec.hcl.lexer import MAX_DEPTH, tokenize, tokenize_template
+from jobspec.hcl.lexer import MAX_DEPTH, tokenize, tokenize_range, tokenize_template
 from jobspec.hcl.tree import Attribute, Block, Body, Label, Node
 
 MAX_SYNTAX_PROBLEMS = 10
@@ -32,7 +32,7 @@ def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
 
 def parse_expression(text: str, start: int = 0, end: int | None = None) -> Node:
     """The expression of a range and nothing after it; raises HclError."""
-    tokens, bad = tokenize(text[:end], start)
+    tokens, bad = tokenize_range(text, start, len(text) if end is None else end)
     if bad:
         raise bad[0]
     parser = ExpressionParser(text, tokens)

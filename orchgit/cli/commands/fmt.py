@@ -86,7 +86,7 @@ def _show(result: Formatted, check: bool, diff: bool, write: bool) -> None:
         return
     from_stdin = result.name == "<stdin>"
     if diff and result.changed:
-        click.echo("".join(_diff_lines(result)), nl=False)
+        click.echo("".join(diff_lines(result)), nl=False)
     if check:
         if result.changed and not diff:
             click.echo(result.name)
@@ -94,12 +94,13 @@ def _show(result: Formatted, check: bool, diff: bool, write: bool) -> None:
         if not diff:
             click.echo(result.after, nl=False)
     elif result.changed:
-        _replace(Path(result.name), result.after)
+        replace_file(Path(result.name), result.after)
         if not diff:
             click.echo(result.name)
 
 
-def _diff_lines(result: Formatted) -> list[str]:
+def diff_lines(result: Formatted) -> list[str]:
+    """A unified diff of a file that changed."""
     assert result.after is not None
     lines = difflib.unified_diff(
         result.before.splitlines(keepends=True),
@@ -110,7 +111,7 @@ def _diff_lines(result: Formatted) -> list[str]:
     return [line if line.endswith("\n") else f"{line}\n" for line in lines]
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Whole or not at all; a link stays a link, and the mode stays."""
     target = path.resolve()
     new = target.with_name(f".{target.name}.{os.getpid()}.new")

@@ -15,6 +15,7 @@ from orchgit.cli.commands.eval import show_table as show_evaluations
 from orchgit.cli.commands.import_jobs import export
 from orchgit.cli.commands.job_change import CHANGES
 from orchgit.cli.commands.job_run import RUNS
+from orchgit.cli.commands.set_image import set_image
 from orchgit.cli.diff_text import print_job_diff
 from orchgit.cli.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.options import connected, formatted, option, verbose_option
@@ -27,7 +28,7 @@ def job() -> None:
     """Run, plan, inspect, stop and revert jobs."""
 
 
-for _command in (*RUNS, *CHANGES, export):
+for _command in (*RUNS, *CHANGES, export, set_image):
     job.add_command(_command)
 
 

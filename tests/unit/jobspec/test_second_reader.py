@@ -44,6 +44,7 @@ TOO_LAX = (
     ("Missing false expression", "leaves what is inside a heredoc's sequences unread"),
     ("Missing item separator", "leaves what is inside a heredoc's sequences unread"),
     ("Missing newline after", "takes several definitions on one line"),
+    ("Invalid number literal", "has no limit of its own"),
     ("Nesting too deep", "has no limit of its own"),
     ("Unbalanced parentheses", "leaves what is inside a heredoc's sequences unread"),
     ("Unexpected", "leaves directives unread"),

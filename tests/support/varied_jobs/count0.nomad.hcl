@@ -1,0 +1,11 @@
+job "x" {
+  group "g" {
+    count = 0
+    task "t" {
+      driver = "docker"
+      config {
+        image = "redis:7"
+      }
+    }
+  }
+}

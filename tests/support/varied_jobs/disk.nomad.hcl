@@ -1,0 +1,15 @@
+job "x" {
+  group "g" {
+    ephemeral_disk {
+      size    = 500
+      sticky  = true
+      migrate = true
+    }
+    task "t" {
+      driver = "docker"
+      config {
+        image = "redis:7"
+      }
+    }
+  }
+}

@@ -1,0 +1,11 @@
+job "x" {
+  group "g" {
+    task "t" {
+      driver = "exec2"
+      config {
+        command = "/bin/a"
+        unveil  = ["r:/etc"]
+      }
+    }
+  }
+}

@@ -1,0 +1,14 @@
+job "x" {
+  task "a" {
+    driver = "docker"
+    config {
+      image = "x"
+    }
+  }
+  task "b" {
+    driver = "exec"
+    config {
+      command = "y"
+    }
+  }
+}

@@ -1,0 +1,13 @@
+job "x" {
+  group "g" {
+    vault {
+      policies = ["p"]
+    }
+    task "t" {
+      driver = "docker"
+      config {
+        image = "redis:7"
+      }
+    }
+  }
+}
