@@ -113,7 +113,7 @@ class Server:
         self._front = Consistency(
             self._app,
             Leading(self.state),
-            Places(self._app.knows_node),
+            Places(self._app.knows_node, self.state),
             self._forwarder.forward,
             clock,
         )
