@@ -145,9 +145,7 @@ class _Push:
         self._missing = await self._owner._keeper.settle_locked(self._mirror)
         self._refs = self._owner._keeper.refs(self._mirror.name)
         followed = full_ref(source.ref)
-        commands = sorted(
-            self._request.commands, key=lambda c: (c.ref != followed, not c.is_delete)
-        )
+        commands = sorted(self._request.commands, key=lambda c: c.ref != followed)
         refusals = {c.ref: await self._judge(c, source, repository, followed) for c in commands}
         why = await self._move_refs()
         refusals.update({move.ref: why for move in self._moves if why})

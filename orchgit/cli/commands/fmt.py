@@ -12,7 +12,6 @@ import click
 
 from orchgit.cli.http_client import ApiError
 from orchgit.cli.job_paths import found_files, said_with_path
-from orchgit.cli.many_files import for_each
 from orchgit.cli.options import option
 from orchgit.errors import JobFileError
 
@@ -46,7 +45,8 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write:
     looks at this directory; `-` reads standard input and prints the result.
     """
     broken = changed = False
-    for result in for_each(_format, found_files(paths or (".",), recursive)):
+    for path in found_files(paths or (".",), recursive):
+        result = _format(path)
         broken = broken or result.after is None
         changed = changed or result.changed
         for problem in result.problems:
