@@ -6,14 +6,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors, Problem, SourceText
 from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job
 from jobspec.validate import validate_job
+from orchgit.cli.many_files import for_each
 from orchgit.errors import InvalidInputError
 
 ERROR, WARNING = "error", "warning"
@@ -87,15 +88,22 @@ def lint_files(paths: Sequence[str], settings: Settings) -> list[Finding]:
     """Everything found, in the order of the files and of the lines in each."""
     findings: list[Finding] = []
     first: dict[tuple[str, str], str] = {}
-    for path in paths:
-        found, parsed = _lint_file(path, settings)
+    results = for_each(partial(_lint_file, settings=settings), paths)
+    for path, (found, job) in zip(paths, results, strict=True):
         findings += sorted(found, key=lambda each: (each.line, each.column))
-        if parsed is not None:
-            findings += _duplicates(path, parsed, first)
+        if job is not None:
+            findings += _duplicates(path, job, first)
     return findings
 
 
-def _lint_file(path: str, settings: Settings) -> tuple[list[Finding], ParsedJob | None]:
+@dataclass(frozen=True)
+class _JobPlace:
+    key: tuple[str, str]
+    line: int
+    column: int
+
+
+def _lint_file(path: str, settings: Settings) -> tuple[list[Finding], _JobPlace | None]:
     name = "<stdin>" if path == "-" else path
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -115,7 +123,9 @@ def _lint_file(path: str, settings: Settings) -> tuple[list[Finding], ParsedJob 
         )
     except JobFileErrors as errors:
         return [_of_problem(name, problem) for problem in errors.details], None
-    return list(_rules(name, parsed, SourceText(name, content.decode()))), parsed
+    key = (parsed.spec["Namespace"] or "default", parsed.spec["ID"])
+    place = _JobPlace(key, *parsed.positions.locate(()))
+    return list(_rules(name, parsed, SourceText(name, content.decode()))), place
 
 
 def _of_problem(path: str, problem: Problem) -> Finding:
@@ -159,13 +169,8 @@ def _at(
     return Finding(path, rule, level, " ".join(message.split()), line, column, 0, snippet)
 
 
-def _duplicates(
-    path: str, parsed: ParsedJob, first: dict[tuple[str, str], str]
-) -> Iterator[Finding]:
-    spec: dict[str, Any] = parsed.spec
-    key = (spec["Namespace"] or "default", spec["ID"])
-    line, column = parsed.positions.locate(())
-    before = first.setdefault(key, f"{path}:{line}")
-    if before != f"{path}:{line}":
-        message = f"job {key[1]!r} is also defined in {before}; a job has one file"
-        yield Finding(path, "duplicate-job", ERROR, message, line, column)
+def _duplicates(path: str, job: _JobPlace, first: dict[tuple[str, str], str]) -> Iterator[Finding]:
+    before = first.setdefault(job.key, f"{path}:{job.line}")
+    if before != f"{path}:{job.line}":
+        message = f"job {job.key[1]!r} is also defined in {before}; a job has one file"
+        yield Finding(path, "duplicate-job", ERROR, message, job.line, job.column)

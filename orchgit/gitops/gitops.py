@@ -111,7 +111,11 @@ class Gitops:
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(world, self.mirrors, self._git, self._receiver, self.keeper)
         self._webhooks = WebhookRoutes(
-            self._sources, self.config.webhook_secrets, self.wake, limits.webhook_max_bytes
+            self._sources,
+            self.config.webhook_secrets,
+            self.wake,
+            limits.webhook_max_bytes,
+            lambda: self.keeper.own_name,
         )
 
     def _memory(self, source: str) -> SourceMemory:

@@ -82,6 +82,11 @@ class MirrorKeeper:
         self._counts.lacking = sum(self._lacking.values())
         return self._counts
 
+    @property
+    def own_name(self) -> str:
+        """This server, as errors name it."""
+        return self._peers.own_name
+
     # -- following the state ---------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -20,6 +20,7 @@ from orchgit.gitops.log import LOG
 _DIGEST_BYTES = 16
 _CHUNK = 500
 _SCHEMA = """
+PRAGMA page_size = 16384;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = OFF;
 CREATE TABLE IF NOT EXISTS records (id BLOB PRIMARY KEY, body BLOB NOT NULL, used INTEGER NOT NULL);

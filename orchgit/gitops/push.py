@@ -145,7 +145,9 @@ class _Push:
         self._missing = await self._owner._keeper.settle_locked(self._mirror)
         self._refs = self._owner._keeper.refs(self._mirror.name)
         followed = full_ref(source.ref)
-        commands = sorted(self._request.commands, key=lambda c: c.ref != followed)
+        commands = sorted(
+            self._request.commands, key=lambda c: (c.ref != followed, not c.is_delete)
+        )
         refusals = {c.ref: await self._judge(c, source, repository, followed) for c in commands}
         why = await self._move_refs()
         refusals.update({move.ref: why for move in self._moves if why})

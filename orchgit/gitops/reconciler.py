@@ -132,22 +132,38 @@ class SourceReconciler:
         if source.kind == SourceKind.BUILTIN:
             return await self._builtin_commit(source)
         known = source.status.applied_commit
-        repository = self._mirror.open()
-        if not repository.has_commit(known):
+        if not self._mirror.open().has_commit(known):
             known = ""
-        credential = self._ports.credentials.get(source.credential)
-        if source.credential and credential is None:
-            raise SourceError(
-                f"cannot read source {source.name!r}: the server's config has no credential named "
-                f"{source.credential!r}"
+        credential = self._credential(source)
+        try:
+            commit_id = await update_mirror(
+                self._ports.git, self._mirror.path, source.url, source.ref, known, credential
             )
-        commit_id = await update_mirror(
-            self._ports.git, self._mirror.path, source.url, source.ref, known, credential
-        )
+        except SourceError as error:
+            raise self._placed(source, error) from error
         if commit_id == known:
             return commit_id
         self._ports.maintenance.after_write(self._mirror)
         return self._mirror.open().resolve(FETCHED_REF)
+
+    def _credential(self, source: Source) -> GitCredential | None:
+        """Credentials never leave the config of a server: the one that leads must have it."""
+        credential = self._ports.credentials.get(source.credential)
+        if source.credential and credential is None:
+            raise SourceError(
+                f"cannot read source {source.name!r}: {self._ports.keeper.own_name} leads, and its "
+                f"config has no credential named {source.credential!r}; every server needs it"
+            )
+        return credential
+
+    def _placed(self, source: Source, error: SourceError) -> SourceError:
+        """A path is one on the machine of whichever server leads."""
+        if source.kind != SourceKind.LOCAL:
+            return error
+        return SourceError(
+            f"{error} (a local source is read on the machine of {self._ports.keeper.own_name}, "
+            "which leads)"
+        )
 
     async def _builtin_commit(self, source: Source) -> str | None:
         """The branch's commit. A new leader may have to wait for objects: that is an outage, and

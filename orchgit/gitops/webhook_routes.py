@@ -21,6 +21,7 @@ from orchgit.errors import (
     NotFoundError,
     OrchgitError,
     TooLargeError,
+    UnavailableError,
 )
 from orchgit.gitops.log import LOG
 from orchgit.gitops.urls import normalized
@@ -35,6 +36,7 @@ _STATUS = {
     ConflictError: 409,
     NotFoundError: 404,
     InvalidInputError: 400,
+    UnavailableError: 503,
 }
 
 
@@ -46,6 +48,7 @@ class WebhookRoutes:
     secrets: Mapping[str, str]
     wake: Callable[[str, str], None]
     max_bytes: int
+    own_name: Callable[[], str] = lambda: "this server"
     deliveries: Deliveries = field(default_factory=Deliveries)
 
     def routes(self) -> list[Route]:
@@ -87,16 +90,33 @@ class WebhookRoutes:
             if source.webhook_secret:
                 by_secret.setdefault(source.webhook_secret, []).append(source)
         found: list[Source] = []
-        refused = NotAllowedError("cannot accept a webhook: no source has a webhook secret")
+        refused: OrchgitError = NotAllowedError(
+            "cannot accept a webhook: no source has a webhook secret"
+        )
         for name, sources in by_secret.items():
+            if name not in self.secrets:
+                refused = self._lacks(name)
+                continue
             try:
-                module.check(headers, body, self.secrets.get(name, ""))
+                module.check(headers, body, self.secrets[name])
                 found += sources
             except NotAllowedError as error:
-                refused = error
+                refused = refused if isinstance(refused, UnavailableError) else error
         if not found:
             raise refused
         return found
+
+    def _lacks(self, name: str) -> UnavailableError:
+        """Who sent it is told that it may be right; which secret is missing is for the log."""
+        LOG.error(
+            "a source's webhook secret is not in the config here; every server needs it",
+            secret=name,
+            server=self.own_name(),
+        )
+        return UnavailableError(
+            f"cannot check this webhook: {self.own_name()} lacks a webhook secret that a source "
+            "names; its log says which"
+        )
 
 
 def _concerns(source: Source, event: PushEvent) -> bool:

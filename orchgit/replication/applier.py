@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchgit.replication.disk import DISK, Disk
+from orchgit.replication.disk_space import RETRY_S, STATE, DiskSpace
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.replication.membership import Member
 from orchgit.replication.proposal import Proposal
 from orchgit.replication.snapshotting import keep_members
 from orchgit.state.changes import Changes
+from orchgit.state.connection import is_full
 from orchgit.state.store import Store
 
 _MAX_ENTRIES = 1024
@@ -60,7 +64,10 @@ class Outcome:
 
 
 class Applier:
-    """`on_applied` and `on_failure` are called on the applier's thread."""
+    """`on_applied` and `on_failure` are called on the applier's thread.
+
+    A full disk is no failure: what does not fit is rolled back, and tried again when there is room.
+    """
 
     def __init__(
         self,
@@ -68,7 +75,11 @@ class Applier:
         on_applied: Callable[[Outcome], None],
         on_failure: Callable[[BaseException], None],
         on_room: Callable[[], None],
+        space: DiskSpace | None = None,
+        disk: Disk = DISK,
     ) -> None:
+        self._space = space or DiskSpace()
+        self._disk = disk
         self._store = store
         self._on_applied = on_applied
         self._on_failure = on_failure
@@ -83,7 +94,7 @@ class Applier:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when what was handed over has been applied."""
+        """Returns when what was handed over has been applied, as far as there is room for it."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -103,11 +114,33 @@ class Applier:
     def _run(self) -> None:
         try:
             while batch := self._take():
-                self._on_applied(
-                    self._install(batch) if isinstance(batch, Installed) else self._apply(batch)
-                )
+                outcome = self._fitting(batch)
+                if outcome is None:
+                    return
+                self._on_applied(outcome)
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be applied after)
             self._on_failure(error)
+
+    def _fitting(self, batch: list[Committed] | Installed) -> Outcome | None:
+        """As soon as there is room for it; None when stopping: the log has it."""
+        while True:
+            try:
+                outcome = (
+                    self._install(batch) if isinstance(batch, Installed) else self._apply(batch)
+                )
+            except sqlite3.OperationalError as error:
+                if not is_full(error):
+                    raise
+                self._space.lacks(STATE, self._disk.full(self._store.path.parent))
+                if self._told_to_stop_within(RETRY_S):
+                    return None
+            else:
+                self._space.suffices(STATE)
+                return outcome
+
+    def _told_to_stop_within(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopping, timeout_s)
 
     def _take(self) -> list[Committed] | Installed:
         """The next entries, or a snapshot; empty when stopping and none are left."""

@@ -20,7 +20,7 @@ class Disk:
     """Files by descriptor; an OSError is what the system says."""
 
     kept_free_bytes = 4 << 20
-    """A file of the log does not grow into these: the state has to take in what the log holds."""
+    """The log does not grow into these: the state has to take in what the log holds."""
     step_bytes = 64 << 10
 
     # -- one file --------------------------------------------------------------------------------
@@ -89,6 +89,10 @@ class Disk:
         """What is left for this user."""
         status = os.statvfs(directory)
         return status.f_bavail * status.f_frsize
+
+    def has_spare(self, directory: Path, size: int = 0) -> bool:
+        """Is more left than what is kept free?"""
+        return self.free_bytes(directory) >= self.kept_free_bytes + size
 
     # -- made of these ---------------------------------------------------------------------------
 

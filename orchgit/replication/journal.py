@@ -169,7 +169,12 @@ class Journal:
         self._keep_tail(batch)
 
     def _write(self, segment: Segment, batch: list[Record]) -> None:
-        """What a full disk took only a part of is cut off again, or it might come back."""
+        """What a full disk took only a part of is cut off again, or it might come back.
+
+        Of space that was reserved no use is made while the state has no room to follow.
+        """
+        if segment.offsets and not self._disk.has_spare(self._directory):
+            raise self._disk.full(self._directory)
         try:
             with self._disk.needing_room(self._directory):
                 segment.append(batch, likes=self._segment_bytes)
@@ -192,7 +197,9 @@ class Journal:
         return batch
 
     def has_room(self) -> bool:
-        """Would there be space to write now? Keeps it where there is."""
+        """Would there be space to write now, for the vote too? Keeps it where there is."""
+        if not self._disk.has_spare(self._directory, _PROBE_BYTES):
+            return False
         try:
             with self._writing(), self._disk.needing_room(self._directory):
                 self._segments[-1].reserve(_PROBE_BYTES, likes=self._segment_bytes)

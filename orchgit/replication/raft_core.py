@@ -99,6 +99,30 @@ class RaftCore(Changing):
         elif isinstance(message, SnapshotReply):
             self._on_snapshot_reply(sender, message)
 
+    def tail_lost(self) -> None:
+        """The disk was full: the log ends with what was synced. Nobody has heard of the rest, and
+        what was to be sent because of it must not be."""
+        last = self.log.last_index
+        self.commit_index = min(self.commit_index, last)
+        if self._configurations.cut_after(last):
+            self._members_changed()
+        self.outbox = [
+            (receiver, self._without_tail(message, last))
+            for receiver, message in self.outbox
+            if not isinstance(message, PreVote | RequestVote)
+        ]
+        if self.role is Role.LEADER and self.no_op_index <= last:
+            return
+        if self.role is not Role.FOLLOWER:
+            self._become_follower(None)
+
+    def _without_tail(self, message: Message, last: int) -> Message:
+        """Where entries were to be confirmed, the leader is told what this member really has."""
+        if not isinstance(message, AppendReply) or not message.accepted or message.index <= last:
+            return message
+        hint_term = self._term_at(last)
+        return AppendReply(self.term, False, last, message.round, message.index, hint_term)
+
     # -- a follower ------------------------------------------------------------------------------
 
     def _on_append(self, sender: str, message: Append) -> None:

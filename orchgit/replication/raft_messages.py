@@ -91,10 +91,12 @@ class Forwarded(_Message, frozen=True, tag=10):
 
 
 class ForwardRefused(_Message, frozen=True, tag=11):
-    """The command was not appended: the receiver does not lead, or has too much to do."""
+    """The command was not appended: the receiver does not lead, has too much to do, or there is
+    the `reason`."""
 
     request: int
     too_much: bool = False
+    reason: str = ""
 
 
 class NotMember(_Message, frozen=True, tag=12):

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import msgspec
 from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
-from orchgit.errors import RefusedError
+from orchgit.errors import DiskFullError, RefusedError
 from orchgit.replication.applier import Committed
+from orchgit.replication.disk_space import JOURNAL, RETRY_S, DiskSpace
 from orchgit.replication.journal import Journal
 from orchgit.replication.membership import (
     CONFIGURATION,
@@ -34,6 +35,7 @@ from orchgit.replication.raft_inbox import Inbox
 from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
 from orchgit.replication.raft_ports import NO_OP, Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.segment import Record
 from orchgit.replication.transport import Transport
 
 _REGULAR = b"\x00"
@@ -67,7 +69,10 @@ class RaftNode:
         on_installed: Callable[[SnapshotRef], None],
         timing: Timing | None = None,
         now_s: Callable[[], float] = time.monotonic,
+        space: DiskSpace | None = None,
     ) -> None:
+        self._space = space or DiskSpace()
+        self._look_for_room_s = 0.0
         self._journal = journal
         self._transport = transport
         self._hand_over = hand_over
@@ -197,9 +202,10 @@ class RaftNode:
     def turn(self) -> None:
         """Everything that can be done now."""
         while True:
+            self._look_for_room()
             self._take_in()
-            self.core.tick(self._now_s())
-            self._journal.sync()
+            self._tick()
+            self._sync()
             self.core.durable()
             self._tell_role()
             self._tell_peers()
@@ -210,21 +216,62 @@ class RaftNode:
             if not (self._inbox or self._submitted or self._calls):
                 return
 
+    def _look_for_room(self) -> None:
+        """From time to time while the log waits for it: then writing goes on."""
+        if self._space.is_lacked_by(JOURNAL) and self._now_s() >= self._look_for_room_s:
+            self._look_for_room_s = self._now_s() + RETRY_S
+            if self._journal.has_room():
+                self._space.suffices(JOURNAL)
+
+    def _tick(self) -> None:
+        try:
+            self.core.tick(self._now_s())
+        except DiskFullError as error:
+            self._space.lacks(JOURNAL, error)
+
+    def _receive(self, sender: str, message: Message) -> None:
+        """What cannot be done for want of room, as keeping a vote, is not answered."""
+        try:
+            self.core.receive(sender, message, self._now_s())
+        except DiskFullError as error:
+            self._space.lacks(JOURNAL, error)
+
+    def _sync(self) -> None:
+        """A full disk is no failure: what was appended is given up, before anybody heard of it."""
+        try:
+            self._journal.sync()
+        except DiskFullError as error:
+            self._space.lacks(JOURNAL, error)
+            self._give_up(self._journal.take_back(), error)
+
+    def _give_up(self, records: Sequence[Record], error: DiskFullError) -> None:
+        led = self.core.is_leader
+        self.core.tail_lost()
+        for record in records:
+            _, proposal = self._waiting.pop(record.index, (0, None))
+            if proposal is not None:
+                proposal.fail(DiskFullError(str(error)))
+            elif led and record.payload[:1] == _FORWARDED:
+                (name, request), _ = _origin(record.payload)
+                self._refuse(name, request, str(error))
+
     def _take_in(self) -> None:
-        now_s = self._now_s()
         for sender, message in self._inbox.take():
             if isinstance(message, Forwarded):
                 self._on_forwarded(sender, message)
             elif isinstance(message, ForwardRefused):
                 self._fail_forwarded(message)
             else:
-                self.core.receive(sender, message, now_s)
+                self._receive(sender, message)
         for _ in range(len(self._calls)):
             self._calls.popleft()()
         for _ in range(len(self._submitted)):
             self._append(self._submitted.popleft())
 
     def _append(self, submission: _Submission) -> None:
+        if self.core.is_leader and (refusal := self._space.refusal) is not None:
+            submission.proposal.fail(refusal)
+            return
         index = self.core.propose(_REGULAR + submission.command)
         if index is not None:
             self._wait(index, submission.proposal)
@@ -234,6 +281,9 @@ class RaftNode:
             submission.proposal.fail(not_leader(self.core.leader))
 
     def _change_members(self, change: Change, proposal: Proposal) -> None:
+        if self.core.is_leader and (refusal := self._space.refusal) is not None:
+            proposal.fail(refusal)
+            return
         try:
             index = self.core.change_members(change)
         except RefusedError as error:
@@ -304,12 +354,21 @@ class RaftNode:
     def _on_forwarded(self, sender: str, message: Forwarded) -> None:
         is_member = sender in self.core.configuration.addresses
         well_formed = message.payload[:1] == _FORWARDED
-        if not (is_member and well_formed) or self.core.propose(message.payload) is None:
-            self._transport.send(sender, ForwardRefused(self.core.term, message.request))
+        refusal = self._space.refusal if self.core.is_leader else None
+        taken = is_member and well_formed and refusal is None
+        if not taken or self.core.propose(message.payload) is None:
+            self._refuse(sender, message.request, str(refusal or ""))
+
+    def _refuse(self, sender: str, request: int, reason: str) -> None:
+        self._transport.send(sender, ForwardRefused(self.core.term, request, reason=reason))
 
     def _fail_forwarded(self, refusal: ForwardRefused) -> None:
         proposal = self._forwarded.pop(refusal.request, None)
-        if proposal is not None:
+        if proposal is None:
+            return
+        if refusal.reason:
+            proposal.fail(DiskFullError(refusal.reason))
+        else:
             proposal.fail(queue_full() if refusal.too_much else not_leader(None))
 
     # -- what is committed -----------------------------------------------------------------------
@@ -359,8 +418,7 @@ class RaftNode:
             return None, None
         if kind != _FORWARDED:
             return payload[1:], None
-        start = 3 + int.from_bytes(payload[1:3], "big")
-        name, request = msgspec.msgpack.decode(payload[3:start], type=tuple[str, int])
+        (name, request), start = _origin(payload)
         mine = self._forwarded.pop(request, None) if name == self.core.name else None
         return payload[start:], mine
 
@@ -368,6 +426,8 @@ class RaftNode:
 
     def wait(self, timeout_s: float) -> None:
         """Until a message, a command, or the time comes."""
+        if self._space.is_lacked_by(JOURNAL) or not self.core.is_leader:
+            timeout_s = min(timeout_s, RETRY_S)
         self._poller.poll(timeout_s)
 
     def _woken(self, descriptor: int, events: int) -> None:
@@ -376,3 +436,9 @@ class RaftNode:
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)
         os.close(self._wake_fd)
+
+
+def _origin(payload: bytes) -> tuple[tuple[str, int], int]:
+    """Who forwarded an entry, (member, request), and where its command starts."""
+    start = 3 + int.from_bytes(payload[1:3], "big")
+    return msgspec.msgpack.decode(payload[3:start], type=tuple[str, int]), start

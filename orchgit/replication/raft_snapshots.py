@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from orchgit.errors import InvariantError
+from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.journal import Journal
 from orchgit.replication.membership import Placed
 from orchgit.replication.raft_progress import SnapshotRef
@@ -19,8 +20,9 @@ class FileSnapshots:
     """Belongs to the raft thread. `path` is the newest snapshot, replaced whole by whoever makes
     one; an older one goes on being streamed from its open file."""
 
-    def __init__(self, path: Path, journal: Journal) -> None:
+    def __init__(self, path: Path, journal: Journal, disk: Disk = DISK) -> None:
         self._path = path
+        self._disk = disk
         self._incoming_path = path.with_suffix(".incoming")
         self._journal = journal
         self._open: dict[SnapshotRef, int] = {}
@@ -69,15 +71,22 @@ class FileSnapshots:
             self._begin(ref)
         assert self._incoming is not None
         if offset == self._received and offset + len(data) <= ref.size:
-            os.pwrite(self._incoming[1], data, offset)
+            self._disk.write(self._incoming[1], data, offset)
             self._received += len(data)
         return self._received
 
     def _begin(self, ref: SnapshotRef) -> None:
+        """Have the room for all of it before the first part is taken."""
         self._forget_incoming()
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        self._incoming = ref, os.open(self._incoming_path, flags, 0o600)
         self._received = 0
+        disk, directory = self._disk, self._path.parent
+        if not disk.has_spare(directory, ref.size):
+            raise disk.full(directory)
+        with disk.needing_room(directory):
+            fd = disk.open(self._incoming_path)
+            self._incoming = ref, fd
+            disk.truncate(fd, 0)
+            disk.allocate(fd, ref.size)
 
     def install(self, ref: SnapshotRef) -> Placed | None:
         """It becomes this member's own newest one."""
@@ -89,13 +98,13 @@ class FileSnapshots:
                 f"cannot install the snapshot that was received: it is of index {index}, not "
                 f"{ref.index}; check the disk of the leader, then restart this server"
             )
-        keep_snapshot(self._incoming_path, self._path)
+        keep_snapshot(self._incoming_path, self._path, self._disk)
         self._journal.store_base(ref.index, ref.term)
         return snapshot_members(self._path)
 
     def _forget_incoming(self) -> None:
         if self._incoming is not None:
-            os.close(self._incoming[1])
+            self._disk.close(self._incoming[1])
             self._incoming = None
 
     def close(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from orchgit.errors import DiskFullError
 from orchgit.replication.journal import Journal
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.snapshotting import snapshot_index, write_snapshot
@@ -14,6 +17,9 @@ from orchgit.state.store import Store
 _LONE_WAIT_S = 60.0
 """A lone member has no heartbeats to send: it sleeps until it is woken."""
 _CLUSTER_WAIT_S = 0.02
+_PUT_OFF_S = 30.0
+"""A snapshot for which there was no room is tried again after that time."""
+_LOG = logging.getLogger(__name__)
 
 
 class RaftThread:
@@ -38,6 +44,7 @@ class RaftThread:
         self._stopping = False
         self._snapshotting: threading.Thread | None = None
         self._snapshot_made = threading.Event()
+        self._not_before_s = 0.0
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
     def start(self) -> None:
@@ -71,7 +78,8 @@ class RaftThread:
             self._snapshotting = None
             # The entry of its index stays: whoever gets the snapshot must know its term.
             self._journal.compact(self._snapshot_index - 1)
-        if self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
+        waits = time.monotonic() < self._not_before_s
+        if not waits and self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
             self._snapshot_made.clear()
             self._snapshotting = threading.Thread(target=self._snapshot, name="snapshot")
             self._snapshotting.start()
@@ -79,6 +87,9 @@ class RaftThread:
     def _snapshot(self) -> None:
         try:
             self._snapshot_index = write_snapshot(self._store, self._snapshot_path)
+        except DiskFullError as error:
+            self._not_before_s = time.monotonic() + _PUT_OFF_S
+            _LOG.warning("the snapshot is put off, the log stays uncut: %s", error)
         except BaseException as error:  # noqa: BLE001 (a disk that cannot hold a snapshot is failing)
             self._on_failure(error)
         self._snapshot_made.set()

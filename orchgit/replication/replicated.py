@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Awaitable
+import sqlite3
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from orchgit.clock import Clock
 from orchgit.errors import (
+    DiskFullError,
     InvariantError,
     NotLeaderError,
     OrchgitError,
@@ -26,6 +28,7 @@ from orchgit.replication import commands
 from orchgit.replication.applier import Applier, Installed, Outcome
 from orchgit.replication.cluster_calls import ClusterCalls
 from orchgit.replication.commands import Command, Noop, SetClusterId
+from orchgit.replication.disk_space import DiskSpace
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import Journal
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
@@ -48,7 +51,7 @@ from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_members
 from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import LoneTransport, Transport
-from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
+from orchgit.state.connection import is_full
 from orchgit.state.store import Store
 
 MAX_COMMAND_BYTES = 256 << 20
@@ -64,13 +67,15 @@ class ReplicatedState(ClusterCalls):
         self._config = config
         self._clock = clock
         self._ids = ids
-        self._files = StateFiles(config.data_dir / "state")
+        self._files = StateFiles(config.data_dir / "state", config.disk)
         self._feeds = AppliedFeeds()
         self._started = False
         self._waiting: set[Proposal] = set()
         self._failure: BaseException | None = None
         self._naming: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
+        self._lacks_room = asyncio.Event()
+        """Set once the disk was full: whoever waits for the first leadership waits no longer."""
         self.leadership = Leadership()
         self._leader_signal = LeaderSignal()
 
@@ -83,7 +88,7 @@ class ReplicatedState(ClusterCalls):
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as opened, _room_to_start(self._config.data_dir):
             self._open(opened)
             opened.pop_all()
         self._started = True
@@ -92,7 +97,8 @@ class ReplicatedState(ClusterCalls):
         self._transport.start(self._node.receive)
         if self._leads_alone:
             await self._unless_failed(self.leadership.gained())
-            await self._give_cluster_id()
+            if self.leadership.is_leader:
+                await self._give_cluster_id()
         self._naming = asyncio.create_task(self._name_cluster(self.leadership.subscribe()))
 
     def _open(self, opened: contextlib.ExitStack) -> None:
@@ -100,16 +106,19 @@ class ReplicatedState(ClusterCalls):
         config = self._config
         self._lock_fd = _lock(config.data_dir)
         opened.callback(os.close, self._lock_fd)
-        self._journal = Journal(config.data_dir / "raft", config.segment_bytes)
+        self._journal = Journal(config.data_dir / "raft", config.segment_bytes, config.disk)
         opened.callback(self._journal.close)
         self._files.prepare(self._journal.first_index)
         self.store = Store.open(self._files.store)
         opened.callback(self.store.close)
         index, self._log_index = self.store.position()
         self._offset = index - self._log_index
-        self._snapshots = FileSnapshots(self._files.snapshot, self._journal)
+        self._snapshots = FileSnapshots(self._files.snapshot, self._journal, self._config.disk)
         self._check_log_meets_store()
-        self._applier = Applier(self.store, self._applied, self._failed, self._room)
+        self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
+        self._applier = Applier(
+            *(self.store, self._applied, self._failed, self._room, self._space, config.disk)
+        )
         origin = Origin(config.data_dir / "raft", config.address, self._journal)
         first = self._first_members(origin)
         self._transport = self._open_transport()
@@ -126,6 +135,7 @@ class ReplicatedState(ClusterCalls):
             self._role_changed,
             self._installed,
             config.timing,
+            space=self._space,
         )
         self._node.on_leader = self._leader_changed
         self._refuse_members_out_of_reach()
@@ -185,12 +195,12 @@ class ReplicatedState(ClusterCalls):
             )
 
     async def _unless_failed(self, wanted: Awaitable[None]) -> None:
-        """Wait, but not for what can never come."""
+        """Wait, but not for what can never come, nor for room on a full disk."""
         gained = asyncio.ensure_future(wanted)
-        ended = asyncio.ensure_future(self._ended.wait())
-        await asyncio.wait((gained, ended), return_when=asyncio.FIRST_COMPLETED)
-        gained.cancel()
-        ended.cancel()
+        others = [asyncio.ensure_future(one.wait()) for one in (self._ended, self._lacks_room)]
+        await asyncio.wait((gained, *others), return_when=asyncio.FIRST_COMPLETED)
+        for one in (gained, *others):
+            one.cancel()
         if self._failure is not None:
             raise self._unavailable() from self._failure
 
@@ -238,9 +248,10 @@ class ReplicatedState(ClusterCalls):
             raise
         except TimeoutError:
             note_write()
+            lack = self._space.refusal
             raise TimedOutError(
                 f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
-                f"{timeout_s:g} s; read the state before trying again"
+                f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"
             ) from None
         except BaseException:
             note_write()
@@ -258,7 +269,6 @@ class ReplicatedState(ClusterCalls):
         may = self._node.is_raft_leader or self.leadership.is_leader
         if not may and not (forward and self.leader_address is not None):
             raise not_leader(self.leader_address)
-        self._check_understood(command)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
         data = commands.encode(command)
@@ -270,14 +280,6 @@ class ReplicatedState(ClusterCalls):
         proposal = Proposal()
         self._node.submit(data, proposal, forward)
         return proposal
-
-    def _check_understood(self, command: Command) -> None:
-        """A member of an older version would stop at an entry that it does not know."""
-        if VERSION_OF[type(command)] == FIRST_VERSION:
-            return
-        others = [one.address for one in self.members if one.address != self.address]
-        with self.store.snapshot() as snapshot:
-            check_understood(command, others, snapshot.servers())
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""
@@ -364,6 +366,19 @@ class ReplicatedState(ClusterCalls):
             f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
             "look at the disk, then restart the server"
         )
+
+
+@contextlib.contextmanager
+def _room_to_start(data_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DiskFullError, sqlite3.OperationalError) as error:
+        if isinstance(error, sqlite3.Error) and not is_full(error):
+            raise
+        raise DiskFullError(
+            f"cannot start: the disk of {data_dir} is full; make room there, then start the server "
+            "again"
+        ) from error
 
 
 def _lock(data_dir: Path) -> int:

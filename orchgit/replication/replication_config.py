@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.journal import SEGMENT_BYTES
 from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_tls import is_any_host, is_loopback, split_address
@@ -37,6 +38,7 @@ class ReplicationConfig:
     timing: Timing = field(default_factory=Timing)
     advertise: str = ""
     bootstrap: bool = True
+    disk: Disk = DISK
 
     @property
     def address(self) -> str:

@@ -35,11 +35,11 @@ class GitopsForApi:
         self._check_named("credential", source.credential, self._config.credentials)
         self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
 
-    @staticmethod
-    def _check_named(kind: str, name: str, known: Mapping[str, object]) -> None:
+    def _check_named(self, kind: str, name: str, known: Mapping[str, object]) -> None:
         if name and name not in known:
             raise InvalidInputError(
-                f'cannot use {kind} "{name}": the server\'s configuration has none of that name'
+                f'cannot use {kind} "{name}": the configuration of {self._gitops.keeper.own_name}, '
+                "which leads, has none of that name; every server needs it"
             )
 
     def wake(self, source: str) -> None:

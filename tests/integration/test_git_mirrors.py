@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.limits import GitLimits
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import QUICK, GitopsCluster, Member, gitops_cluster
 
@@ -60,5 +61,146 @@ def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> Non
         again = await clone.push(heir.rig.url("demo"))
         assert again.returncode == 0, again.output
         assert heir.rig.source().status.applied_commit == third
+
+    with_cluster(tmp_path, body)
+
+
+def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> None:
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        one, two = await cluster.followers()
+        commit = work.commit({"web.hcl": batch_job("web")})
+        await one.ignore_peers()
+        await two.ignore_peers()
+        answer = await work.push(leader.rig.url("demo"))
+        assert answer.returncode != 0
+        assert "Waiting for 1 of 2 other servers" in answer.output
+        assert "1 of 3 servers have the objects, and 2 must" in answer.output
+        assert one.rpc in answer.output
+        assert leader.rig.job("web") is None
+        assert leader.rig.source().status.applied_commit == ""
+        branch = await work.push(leader.rig.url("demo"), ref="HEAD:refs/heads/other")
+        assert "cannot go on" in branch.output
+        await two.answer_peers()
+        answer = await work.push(leader.rig.url("demo"))
+        assert answer.returncode == 0, answer.output
+        assert leader.rig.source().status.applied_commit == commit
+        assert two.mirror.open().has_commit(commit)
+
+    limits = GitLimits(hold_timeout_s=2.0, catch_up_timeout_s=3.0)
+    with_cluster(tmp_path, body, config=GitopsConfig(limits=limits))
+
+
+def test_a_server_that_was_away_shows_the_same_afterwards(tmp_path: Path) -> None:
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        away = (await cluster.followers())[0]
+        url = leader.rig.url("demo")
+        work.commit({"web.hcl": batch_job("web")})
+        await work.push(url)
+        await work.push(url, ref="HEAD:refs/heads/old")
+        await cluster.caught_up()
+        await away.stop()
+        work.commit({"web.hcl": batch_job("web", text="two")})
+        work.git("tag", "-a", "v1", "-m", "First")
+        assert (await work.push(url)).returncode == 0
+        assert (await work.push(url, ref="v1")).returncode == 0
+        assert (await work.push(url, ref=":refs/heads/old")).returncode == 0
+        assert (await work.push(url, ref="HEAD:refs/heads/old/new")).returncode == 0
+        await away.start()
+        await cluster.caught_up()
+        shown = [
+            (await work.run("ls-remote", each.rig.url("demo"))).output for each in cluster.members
+        ]
+        assert shown[0] == shown[1] == shown[2]
+        assert "refs/tags/v1^{}" in shown[0]
+        assert "refs/heads/old/new" in shown[0]
+        assert "refs/orchgit" not in shown[0]
+
+    with_cluster(tmp_path, body)
+
+
+def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path) -> None:
+    async def body(cluster: GitopsCluster, host: WorkTree) -> None:
+        leader = await cluster.leader()
+        host.commit({"web.hcl": batch_job("web")}, "One")
+        url = f"file://{host.path}"
+        source = await leader.rig.add_source("far", kind="remote", url=url, ref="main")
+        await leader.rig.gitops.sync("far")
+        bad = host.commit({"web.hcl": batch_job("web", text="bad")}, "Bad")
+        await leader.rig.gitops.sync("far")
+        assert leader.rig.source("far").status.applied_commit == bad
+        for each in await cluster.followers():
+            await each.until(lambda each=each: each.rig.source("far").status.applied_commit == bad)
+            await each.until_settled("far")
+        shutil.rmtree(host.path)
+        await lose(leader)
+        heir = await cluster.leader()
+        rollout = heir.rig.rollouts("far")[0]
+        back = await heir.rig.gitops.revert(rollout.id)
+        status = heir.rig.source("far").status
+        assert (status.applied_commit, status.quarantined) == (back.commit.id, [bad])
+        job = heir.rig.job("web")
+        assert job is not None
+        assert not job.stop
+        await heir.rig.gitops.sync("far")
+        assert "cannot read" in heir.rig.source("far").status.last_error
+        assert heir.rig.job("web") == job
+        assert source.name == "far"
+
+    with_cluster(tmp_path, body)
+
+
+def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path: Path) -> None:
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        behind, other = await cluster.followers()
+        known = dict(behind.peers.addresses)
+        await behind.ignore_peers()
+        for raft in known:
+            behind.peers.addresses[raft] = "127.0.0.1:1"
+        commit = work.commit({"web.hcl": batch_job("web")})
+        assert (await work.push(leader.rig.url("demo"))).returncode == 0
+        await leader.rig.state.transfer_leadership(behind.raft)
+        await behind.until(lambda: behind.rig.state.is_leader)
+        await behind.rig.gitops.sync("demo")
+        error = behind.rig.source().status.last_error
+        assert f"lacks commit {commit[:12]} and is fetching it" in error
+        cloned = await work.run("ls-remote", behind.rig.url("demo"))
+        assert cloned.returncode != 0
+        work.commit({"web.hcl": batch_job("web", text="two")})
+        refused = await work.push(behind.rig.url("demo"))
+        assert refused.returncode != 0
+        job = behind.rig.job("web")
+        assert job is not None
+        assert not job.stop
+
+        behind.peers.addresses.update(known)
+        await behind.answer_peers()
+        answer = await work.push(behind.rig.url("demo"))
+        assert answer.returncode == 0, answer.output
+        await behind.until(lambda: not behind.rig.source().status.last_error)
+        await cluster.caught_up()
+        assert other.mirror.open().resolve("refs/heads/main") == work.head()
+
+    with_cluster(tmp_path, body)
+
+
+def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        work.commit({"web.hcl": batch_job("web")})
+        await work.push(leader.rig.url("demo"))
+        victim = (await cluster.followers())[0]
+        await cluster.caught_up()
+        await victim.stop()
+        shutil.rmtree(victim.directory / "git")
+        await victim.start()
+        await victim.until(lambda: victim.rig.source().status.applied_commit == work.head())
+        await victim.until_settled()
+        counts = victim.rig.gitops.keeper.counts
+        assert (counts.fetches, counts.failed_fetches, counts.lacking) == (1, 0, 0)
+        listed = await work.run("ls-remote", victim.rig.url("demo"), "refs/heads/main")
+        assert listed.output.split()[0] == work.head()
 
     with_cluster(tmp_path, body)

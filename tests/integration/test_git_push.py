@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.limits import GitLimits
 from orchgit.gitops.maintenance import WRITES_BETWEEN, Maintenance
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands import JobUpsert, MoveRefs, RefMove, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -341,6 +342,81 @@ def test_a_crash_between_the_log_entry_and_the_ref_is_repaired(tmp_path: Path) -
             assert len(rig.rollouts()) == 2
 
     asyncio.run(run())
+
+
+def test_refs_from_before_they_were_in_the_log_are_entered(tmp_path: Path) -> None:
+    async def run() -> None:
+        work = WorkTree(tmp_path / "work")
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.add_source()
+            commit = work.commit({"web.hcl": batch_job("web")})
+            await work.push(rig.url("demo"))
+            await work.push(rig.url("demo"), ref="HEAD:refs/heads/side")
+            known = rig.gitops.keeper.refs("demo")
+            moves = [RefMove(name, each, "") for name, each in known.items()]
+            await rig.gitops.close()
+            await rig.state.propose(MoveRefs(source="demo", moves=moves))
+        async with gitops_rig(tmp_path / "data") as rig:
+            assert rig.gitops.keeper.refs("demo") == {}
+            await rig.gitops.sync("demo")
+            assert rig.gitops.keeper.refs("demo") == known
+            assert rig.source().status.applied_commit == commit
+            listed = await work.run("ls-remote", rig.url("demo"))
+            assert "refs/heads/side" in listed.output
+
+    asyncio.run(run())
+
+
+def test_a_history_that_no_server_has_any_more_is_pushed_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        work = WorkTree(tmp_path / "work")
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.add_source()
+            work.commit({"web.hcl": batch_job("web")})
+            await work.push(rig.url("demo"))
+        shutil.rmtree(tmp_path / "data" / "git")
+        async with gitops_rig(tmp_path / "data") as rig:
+            await rig.gitops.sync("demo")
+            assert "lacks commit" in rig.source().status.last_error
+            assert rig.job("web") is not None
+            stranger = WorkTree(tmp_path / "stranger")
+            stranger.commit({"web.hcl": batch_job("web", text="else")})
+            refused = await stranger.push(rig.url("demo"))
+            assert "does not descend from the applied commit" in refused.output
+            commit = work.commit({"web.hcl": batch_job("web", text="two")})
+            answer = await work.push(rig.url("demo"))
+            assert answer.returncode == 0, answer.output
+            assert rig.source().status.applied_commit == commit
+            cloned = await work.run("clone", "-q", rig.url("demo"), str(tmp_path / "clone"))
+            assert cloned.returncode == 0, cloned.output
+            assert rig.source().status.last_error == ""
+
+    asyncio.run(run())
+
+
+def test_many_refs_move_in_one_push(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")})
+        work.git("branch", "side")
+        work.git("branch", "prod/eu")
+        answer = await work.run("push", rig.url("demo"), "main", "side", "prod/eu")
+        assert answer.returncode == 0, answer.output
+        refused = await work.run("push", rig.url("demo"), "main:prod", ":side", "main:new")
+        assert "! [remote rejected] main -> prod (refs/heads/prod/eu is there" in refused.output
+        assert "[new branch]      main -> new" in refused.output
+        swapped = await work.run("push", rig.url("demo"), ":prod/eu", "main:prod")
+        assert "[new branch]      main -> prod" in swapped.output, swapped.output
+        assert list(rig.gitops.keeper.refs("demo")) == [
+            "refs/heads/main",
+            "refs/heads/new",
+            "refs/heads/prod",
+        ]
+        listed = await work.run("ls-remote", "--heads", rig.url("demo"))
+        assert [line.split()[1] for line in listed.output.splitlines()] == list(
+            rig.gitops.keeper.refs("demo")
+        )
+
+    with_rig(tmp_path, body)
 
 
 def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Member:
     running: bool = False
 
     async def start(self) -> None:
-        peers = KnownPeers(self.rpc, f"server {self.name}", self.others)
+        self.peers = peers = KnownPeers(self.rpc, f"server {self.name}", dict(self.others))
         state = ReplicatedState(
             ReplicationConfig(
                 self.directory, self.name, bind=self.raft, peers=tuple(sorted(self.others))
@@ -79,15 +79,23 @@ class Member:
         gitops = Gitops(
             world, self.directory, parser, NoForecasts(), self.config, None, peers, PeerCalls()
         )
-        self._server = GrpcServer(self.rpc)
-        MirrorServicer(gitops.keeper).register(self._server)
-        await self._server.start()
+        self._keeper = gitops.keeper
+        await self.answer_peers()
         self._exits = AsyncExitStack()
         http = await self._exits.enter_async_context(served(gitops))
         self.rig = GitopsRig(state, world, gitops, http, parser)
         gitops.open()
         self.rig.tasks = [asyncio.create_task(self._follow_leadership())]
         self.running = True
+
+    async def answer_peers(self) -> None:
+        self._server = GrpcServer(self.rpc)
+        MirrorServicer(self._keeper).register(self._server)
+        await self._server.start()
+
+    async def ignore_peers(self) -> None:
+        """Raft goes on; nobody gets objects from here, and none can be left here."""
+        await self._server.stop(0)
 
     async def _follow_leadership(self) -> None:
         """As the server does; the schedulers' part is done by the leader too."""

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import random
+import shutil
 from pathlib import Path
 
 from tests.support.cluster_net import FaultyNetwork
 from tests.support.dev_server import git_environment
 from tests.support.history import History
 from tests.support.job_texts import sleeper
-from tests.support.real_cluster import HostProcess, RealCluster
+from tests.support.real_cluster import HostProcess, RealCluster, until
 
 SOURCE = "work"
 _PUSH_S = 20.0
@@ -58,18 +59,24 @@ class Pusher:
         return code == 0
 
     async def check(self, servers: list[HostProcess]) -> None:
-        """Each of these servers can be cloned from, and has what was acknowledged."""
-        heads = set()
-        for number, server in enumerate(servers):
-            clone = self._directory / f"of-{server.host}-{len(self._history.commits)}-{number}"
-            code, text = await self._run("clone", "-q", "-b", "main", _url(server), str(clone))
-            assert code == 0, f"{server.host} cannot be cloned from: {text}"
-            heads.add(await self._git("rev-parse", "HEAD", cwd=clone))
-        assert len(heads) == 1, f"servers have different heads: {heads}"
-        head = heads.pop()
+        """Each of these servers can soon be cloned from, and has what was acknowledged."""
+
+        async def same() -> str | None:
+            heads = {await self._cloned_head(server) for server in servers}
+            return heads.pop() if len(heads) == 1 else None
+
+        head = await until(same, 15.0, "the servers' repositories do not become the same")
         for commit in self._history.commits:
             code, _ = await self._run("merge-base", "--is-ancestor", commit, head)
             assert code == 0, f"the acknowledged commit {commit} is not in {head}"
+
+    async def _cloned_head(self, server: HostProcess) -> str | None:
+        clone = self._directory / f"of-{server.host}"
+        try:
+            code, _ = await self._run("clone", "-q", "-b", "main", _url(server), str(clone))
+            return await self._git("rev-parse", "HEAD", cwd=clone) if code == 0 else None
+        finally:
+            shutil.rmtree(clone, ignore_errors=True)
 
     async def _git(self, *arguments: str, cwd: Path | None = None) -> str:
         code, text = await self._run(*arguments, cwd=cwd)

@@ -6,6 +6,7 @@ import random
 
 import msgspec
 
+from orchgit.errors import DiskFullError
 from orchgit.replication.membership import Configuration, Member, Placed
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.segment import Record
@@ -36,6 +37,7 @@ class MemoryLog:
     """Behaves as the journal does, `sync` included."""
 
     def __init__(self) -> None:
+        self.is_full = False
         self.vote = Vote()
         self.synced_index = 0
         self._first = 1
@@ -50,6 +52,7 @@ class MemoryLog:
         return self._first + len(self._records) - 1
 
     def store_vote(self, vote: Vote) -> None:
+        self.check_room()
         self.vote = vote
 
     def record(self, index: int) -> Record:
@@ -68,12 +71,21 @@ class MemoryLog:
         self._records.append(Record(index, term, payload))
         return index
 
+    def check_room(self) -> None:
+        if self.is_full:
+            raise DiskFullError("cannot write: the disk is full")
+
     def sync(self) -> None:
+        if self.synced_index < self.last_index:
+            self.check_room()
         self.synced_index = self.last_index
+
+    def take_back(self) -> None:
+        del self._records[self.synced_index - self._first + 1 :]
 
     def cut_after(self, last_index: int) -> None:
         del self._records[last_index - self._first + 1 :]
-        self.sync()
+        self.synced_index = min(self.synced_index, last_index)
 
     def reset(self, next_index: int) -> None:
         self._records.clear()
@@ -90,13 +102,14 @@ class MemoryLog:
         if self.last_index > self.synced_index:
             keep = rng.randint(self.synced_index, self.last_index)
             del self._records[keep - self._first + 1 :]
-        self.sync()
+        self.synced_index = self.last_index
 
 
 class MemorySnapshots:
     """`taken`: the newest snapshot of the state; durable."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: MemoryLog | None = None) -> None:
+        self._log = log or MemoryLog()
         self.taken: tuple[SnapshotRef, bytes] | None = None
         self._incoming: tuple[SnapshotRef, bytearray] | None = None
 
@@ -112,6 +125,7 @@ class MemorySnapshots:
         return self.taken[1][offset : offset + _CHUNK]
 
     def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
+        self._log.check_room()
         if self._incoming is None or self._incoming[0] != ref or offset == 0:
             self._incoming = ref, bytearray()
         buffer = self._incoming[1]

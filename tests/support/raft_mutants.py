@@ -96,6 +96,22 @@ class CommitsWhatItWasNotSent(RaftCore):
             self._commit(min(message.commit_index, self.log.last_index))
 
 
+class ConfirmsWhatItTookBack(RaftCore):
+    """A full disk: the reply to what could not be written is sent all the same."""
+
+    def _without_tail(self, message: Message, last: int) -> Message:
+        return message
+
+
+class AppliesWhatItTookBack(RaftCore):
+    """A full disk: what the leader said of entries that could not be written is believed."""
+
+    def tail_lost(self) -> None:
+        commit_index = self.commit_index
+        super().tail_lost()
+        self.commit_index = commit_index
+
+
 class SnapshotTakesEntriesBack(RaftCore):
     """A snapshot that comes late replaces a log that had it all, and acknowledged more."""
 

@@ -3,13 +3,14 @@
 `Simulation(seed).run()` raises `Violation` with what went wrong. The members run the very core that
 servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
 crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
-last snapshot; clocks that jump; leaders told to hand over. Checked all along: one leader a term,
-leaders have what was committed, logs match, every member applies the same; at the end that clients
-saw one register, and that a healed cluster works again.
+last snapshot; disks that are full for a while; clocks that jump; leaders told to hand over. Checked
+all along: one leader a term, leaders have what was committed, logs match, every member applies the
+same; at the end that clients saw one register, and that a healed cluster works again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import random
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchgit.errors import InvariantError
+from orchgit.errors import DiskFullError, InvariantError
 from orchgit.replication import raft_messages
 from orchgit.replication.membership import (
     CONFIGURATION,
@@ -45,7 +46,7 @@ class Member:
     def __init__(self, simulation: Simulation, name: str) -> None:
         self.name = name
         self.log = simulation.log_class()
-        self.snapshots = MemorySnapshots()
+        self.snapshots = MemorySnapshots(self.log)
         self.state = State()
         self.core: RaftCore | None = None
         self.clock_offset_s = 0.0
@@ -156,6 +157,7 @@ class Simulation:
         self.history: list[Operation] = []
         self.events = 0
         self.installations = 0
+        self.refusals = 0
         self._duration_s = duration_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -218,7 +220,8 @@ class Simulation:
 
     def _tick(self, member: Member) -> None:
         if member.core is not None:
-            member.core.tick(member.now_s())
+            with contextlib.suppress(DiskFullError):
+                member.core.tick(member.now_s())
             self._turn(member)
         self._after(_TICK_S * self.rng.uniform(0.8, 1.2), lambda: self._tick(member))
 
@@ -233,7 +236,12 @@ class Simulation:
         if member.core is not core:
             return
         member.syncing = False
-        member.log.sync()
+        try:
+            member.log.sync()
+        except DiskFullError:
+            member.log.take_back()
+            core.tail_lost()
+            self.refusals += 1
         core.durable()
         if core.role is Role.LEADER:
             self._check_leader(member, core)
@@ -258,7 +266,8 @@ class Simulation:
         member = self.members[receiver]
         if member.core is None or (sender, receiver) in self._blocked:
             return
-        member.core.receive(sender, raft_messages.decode(data), member.now_s())
+        with contextlib.suppress(DiskFullError):
+            member.core.receive(sender, raft_messages.decode(data), member.now_s())
         self._turn(member)
 
     # -- clients ---------------------------------------------------------------------------------
@@ -291,8 +300,8 @@ class Simulation:
             return
         fault = self.rng.choices(
             (self._crash, self._partition, self._one_way, self._mend, self._jump,
-             self._snapshot, self._transfer),
-            (4, 2, 3, 3, 1, 2, 1),
+             self._snapshot, self._transfer, self._fill_disk),
+            (4, 2, 3, 3, 1, 2, 1, 2),
         )[0]  # fmt: skip
         leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
         among = leaders if leaders and self.rng.random() < 0.5 else list(self.members.values())
@@ -339,9 +348,17 @@ class Simulation:
             if one.core is not None and one.core.is_leader:
                 one.core.transfer(self.rng.choice(self.names))
 
+    def _fill_disk(self, member: Member) -> None:
+        member.log.is_full = True
+        self._after(self.rng.uniform(0.01, 2.0), lambda: self._clear_disk(member))
+
+    def _clear_disk(self, member: Member) -> None:
+        member.log.is_full = False
+
     def _heal(self) -> None:
         self._blocked.clear()
         for member in self.members.values():
+            member.log.is_full = False
             self._restart(member)
 
     # -- what must hold --------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import click
 
 from orchgit.cli.http_client import ApiError
 from orchgit.cli.job_paths import found_files, said_with_path
+from orchgit.cli.many_files import for_each
 from orchgit.cli.options import option
 from orchgit.errors import JobFileError
 
@@ -45,8 +46,7 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write:
     looks at this directory; `-` reads standard input and prints the result.
     """
     broken = changed = False
-    for path in found_files(paths or (".",), recursive):
-        result = _format(path)
+    for result in for_each(_format, found_files(paths or (".",), recursive)):
         broken = broken or result.after is None
         changed = changed or result.changed
         for problem in result.problems:

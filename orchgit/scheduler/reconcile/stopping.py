@@ -21,18 +21,18 @@ def choose_stops(
     *,
     is_canarying: bool,
 ) -> Allocs:
-    """In this order: old ones that a promoted canary stands in for, migrating ones, those with
-    the highest names, duplicates."""
+    """What was replaced already; then, while there are more than the count: old ones that a
+    promoted canary stands in for, migrating ones, those with the highest names, duplicates."""
     if is_canarying:
         untainted = without(untainted, canaries)
-    remove = len(untainted) + len(migrate) - count
-    if remove <= 0:
-        return {}
-    stops: Allocs = {}
     live = {i: a for i, a in untainted.items() if not a.is_terminal}
+    stops = {} if is_canarying else _superseded(live)
+    remove = len(untainted) + len(migrate) - count
+    if len(stops) >= remove:
+        return stops
     if canaries and not is_canarying:
         promoted = {canary.name for canary in canaries.values()}
-        old = without(live, canaries)
+        old = without(live, canaries, stops)
         _take(stops, [a for a in by_name(old) if a.name in promoted], remove)
     if len(stops) < remove and migrate:
         highest = NameIndex(count, migrate.values()).highest(remove - len(stops))
@@ -46,6 +46,28 @@ def choose_stops(
         _take(stops, [a for a in by_name(rest) if a.name_index in highest], remove)
     _take(stops, list(reversed(by_name(without(live, stops)))), remove)
     return stops
+
+
+def _superseded(live: Allocs) -> Allocs:
+    """Old ones whose successor is there: a plan was committed in part, without their stops.
+
+    A canary is no successor before its promotion, and what is out of touch waits for its agent.
+    """
+    newest: dict[int, int] = {}
+    for allocation in live.values():
+        if not _is_canary(allocation):
+            known = newest.get(allocation.name_index, 0)
+            newest[allocation.name_index] = max(known, allocation.job_version)
+    return {
+        allocation.id: allocation
+        for allocation in by_name(live)
+        if allocation.job_version < newest.get(allocation.name_index, 0)
+        and allocation.client_status != ClientStatus.UNKNOWN
+    }
+
+
+def _is_canary(allocation: Allocation) -> bool:
+    return allocation.deployment_status is not None and allocation.deployment_status.canary
 
 
 def _take(stops: Allocs, candidates: list[Allocation], limit: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orchgit.cli.main import cli
+from orchgit.cli.many_files import MANY
 
 GOOD = 'job "good" {\n  group "g" {\n    task "t" {\n      driver = "docker"\n    }\n  }\n}\n'
 UGLY = GOOD.replace('driver = "docker"', 'driver="docker"').replace("  group", "group")
@@ -153,3 +154,22 @@ def test_fmt_of_standard_input(folder: Path) -> None:
     assert run("fmt", "-", stdin="a=1\r\nbc=2\r\n").stdout_bytes == b"a  = 1\r\nbc = 2\r\n"
     assert run("fmt", "-", stdin=b"\xff").exit_code == 2
     assert sorted(folder.iterdir()) == []
+
+
+def test_many_files_give_the_same_in_the_same_order(folder: Path) -> None:
+    """From `MANY` on they are read by several processes."""
+    for number in range(MANY + 20):
+        text = GOOD.replace('"good"', f'"j{number % (MANY + 10)}"')
+        (folder / f"{number:05}.hcl").write_text(text)
+    (folder / "00003.hcl").write_text(GOOD.replace("driver", "drvier"))
+    (folder / "00007.hcl").write_text(UGLY)
+    done = run("lint", "-json", ".")
+    found = json.loads(done.stdout)["Findings"]
+    places = [(each["File"], each["Rule"]) for each in found]
+    assert places[0] == ("00003.hcl", "syntax")
+    assert [rule for _, rule in places[1:]] == ["duplicate-job"] * 8
+    assert [path for path, _ in places] == sorted(path for path, _ in places)
+    done = run("fmt", "-check", ".")
+    assert (done.exit_code, done.output) == (1, "00007.hcl\n")
+    gone = run("fmt", "-check", ".", "gone.hcl")
+    assert "cannot read gone.hcl" in str(gone.exception)

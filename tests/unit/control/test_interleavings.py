@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.replication.proposal import Applied
 from orchgit.scheduler.schedule import schedule
+from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from orchgit.wire.messages import DequeuedEvaluation
 from tests.support.factories import make_evaluation, make_group, make_job, make_task
@@ -46,6 +48,8 @@ from tests.support.turns import Turns
 
 WORKERS = 3
 RUNS = 40
+WITH_SHARED_NAMES = (59, 132)
+"""Runs in which a plan is committed without the stop of what it replaces."""
 
 
 class SteppedState:
@@ -61,6 +65,7 @@ class SteppedState:
         (result,) = apply(self.store, command)
         with self.store.snapshot() as snapshot:
             check_invariants(snapshot)
+            _check_names(snapshot)
             index = snapshot.index
         await self._turns.turn(f"{name} is answered")
         return Applied(index, result)
@@ -229,6 +234,17 @@ class Scene:
         self.rejected.append(node_id)
 
 
+def _check_names(snapshot: Snapshot) -> None:
+    """Invariant 12, at every index: a version has each name once."""
+    seen = Counter(
+        (allocation.name, allocation.job_version)
+        for allocation in snapshot.allocations()
+        if not allocation.is_terminal
+    )
+    twice = [key for key, count in seen.items() if count > 1]
+    assert not twice, f"live twice: {twice}"
+
+
 def _check_end(scene: Scene) -> None:
     with scene.store.snapshot() as snapshot:
         check_invariants(snapshot)
@@ -241,6 +257,8 @@ def _check_end(scene: Scene) -> None:
                 if not allocation.is_terminal
             ]
             assert len(live) <= job.task_groups[0].count, f"{job.id} runs more than it wants"
+            names = [allocation.name for allocation in live]
+            assert len(names) == len(set(names)), f"{job.id} runs two of one name: {names}"
         for node in snapshot.nodes():
             held = snapshot.allocations_by_node(node.id, terminal=False)
             assert node.node_max_allocs == 0 or len(held) <= node.node_max_allocs
@@ -260,7 +278,7 @@ def _run(seed: int, directory: Path) -> Scene:
 
 def test_no_order_of_workers_and_applier_breaks_an_invariant() -> None:
     rejected = overlapped = 0
-    for seed in range(RUNS):
+    for seed in (*range(RUNS), *WITH_SHARED_NAMES):
         with tempfile.TemporaryDirectory() as text:
             scene = _run(seed, Path(text))
         rejected += bool(scene.rejected)

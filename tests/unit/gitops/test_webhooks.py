@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError, NotFoundError
+from orchgit.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    UnavailableError,
+)
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.webhook_routes import WebhookRoutes
 from orchgit.gitops.webhooks import github
@@ -84,7 +90,7 @@ def test_an_empty_secret_is_never_a_key() -> None:
     handler, woken = routes(
         Source(name="jobs", url="https://github.com/team/jobs", webhook_secret="x")
     )
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(UnavailableError, match="lacks a webhook secret"):
         handler.handle("github", signed(BODY, ""), BODY)
     assert not woken
     with pytest.raises(InvalidInputError, match="empty webhook secret"):

@@ -181,3 +181,27 @@ def test_what_a_stranger_answers_is_not_heard() -> None:
     core.receive("z", AppendReply(1, True, 2, 0), 2.1)
     settle(core)
     assert core.commit_index == 1
+
+
+def test_a_full_disk_takes_back_what_rests_on_the_lost_tail() -> None:
+    """It stands for election, and confirms entries, with a log that it could not write."""
+    core = make()
+    core.receive("c", Append(1, 1, 0, [Entry(1, b"x")], 2, 0), 0.1)
+    core.tick(2.0)
+    assert core.commit_index == 2
+    assert {type(message) for _, message in core.outbox} == {AppendReply, PreVote}
+    core.log.take_back()
+    core.tail_lost()
+    assert core.outbox == [("c", AppendReply(1, False, 1, 0, 2, 0))]
+    assert (core.commit_index, core.role) == (1, Role.FOLLOWER)
+
+
+def test_a_leader_whose_first_entry_does_not_fit_leads_no_more() -> None:
+    core = make()
+    core.tick(2.0)
+    core.receive("b", PreVoteReply(core.term + 1, True), 2.0)
+    core.receive("b", VoteReply(core.term, True), 2.0)
+    assert core.is_leader
+    core.log.take_back()
+    core.tail_lost()
+    assert core.role is Role.FOLLOWER

@@ -23,7 +23,7 @@ BATCH = 100
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_clusters_keep_their_promises(first: int) -> None:
-    elected, answered, installed = 0, 0, 0
+    elected, answered, installed, refused = 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
         try:
@@ -33,10 +33,12 @@ def test_clusters_keep_their_promises(first: int) -> None:
         elected += simulation.elections
         answered += sum(one.ended is not None for one in simulation.history)
         installed += simulation.installations
+        refused += simulation.refusals
     # The faults bite: more than one leader each, and yet most operations are answered.
     assert elected > 2 * BATCH
     assert answered > 100 * BATCH
     assert installed > BATCH // 10
+    assert refused > BATCH
 
 
 @pytest.mark.long
@@ -66,6 +68,8 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.VotesForAnyLog,
         raft_mutants.CommitsWhatItWasNotSent,
         raft_mutants.SnapshotTakesEntriesBack,
+        raft_mutants.ConfirmsWhatItTookBack,
+        raft_mutants.AppliesWhatItTookBack,
     ],
 )
 def test_a_broken_rule_is_found(mutant: type[RaftCore]) -> None:

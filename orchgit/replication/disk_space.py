@@ -1,0 +1,46 @@
+"""Which parts of a server wait for room on the disk: writes are refused until none does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from orchgit.errors import DiskFullError
+
+_LOG = logging.getLogger(__name__)
+RETRY_S = 0.2
+"""How often a part that waits looks whether there is room again."""
+
+JOURNAL = "log"
+STATE = "state"
+
+
+class DiskSpace:
+    """Told by the thread of each part, read by all. `on_lack` is called when the first one waits,
+    on that part's thread."""
+
+    def __init__(self, on_lack: Callable[[], object] = lambda: None) -> None:
+        self._problems: dict[str, str] = {}
+        self._on_lack = on_lack
+
+    def lacks(self, part: str, error: DiskFullError) -> None:
+        was_enough = not self._problems
+        if part not in self._problems:
+            _LOG.warning("the %s waits for room: %s", part, error)
+        self._problems[part] = str(error)
+        if was_enough:
+            self._on_lack()
+
+    def suffices(self, part: str) -> None:
+        if self._problems.pop(part, None) is not None:
+            _LOG.warning("the %s has room again", part)
+
+    def is_lacked_by(self, part: str) -> bool:
+        return part in self._problems
+
+    @property
+    def refusal(self) -> DiskFullError | None:
+        """What to answer writes with; a new one each time, as it is raised in many tasks."""
+        for problem in list(self._problems.values()):
+            return DiskFullError(problem)
+        return None

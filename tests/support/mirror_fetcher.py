@@ -1,0 +1,35 @@
+"""A server's mirror as a process to be killed: fetches one object of `demo` from a peer.
+
+python -m tests.support.mirror_fetcher DIRECTORY ADDRESS OBJECT_ID
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from orchgit.gitops.git_process import GitProcess
+from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.mirrors import Mirrors
+from orchgit.gitops.packs import known_to, take_pack
+from orchgit.gitops.peers import PeerCalls
+
+
+async def fetch(
+    directory: Path, address: str, object_id: str, limits: GitLimits | None = None
+) -> None:
+    limits = limits or GitLimits()
+    git = GitProcess(directory, limits)
+    git.prepare()
+    mirror = Mirrors(directory, limits).get("demo")
+    calls = PeerCalls()
+    try:
+        frames = calls.fetch_pack(address, "demo", [object_id], known_to(mirror))
+        await take_pack(git, mirror, address, [object_id], frames)
+    finally:
+        await calls.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(fetch(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))

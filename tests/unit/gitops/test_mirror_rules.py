@@ -1,0 +1,122 @@
+"""What a mirror does about the difference to the state; how many servers must hold a commit."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchgit.gitops.holders import others_needed
+from orchgit.gitops.mirror_rules import KEPT_PREFIX, Wanted, backoff_s, plan_mirror
+from orchgit.gitops.peers import Peer
+from orchgit.gitops.receive_protocol import RefCommand, check_room, shown_refs
+from orchgit.gitops.refs import ZERO_ID
+
+OBJECTS = [f"{n:040x}" for n in range(1, 7)]
+NAMES = ["refs/heads/main", "refs/heads/x", "refs/tags/v1", "refs/notes/n"]
+OURS = ["refs/orchgit/fetched", *(f"{KEPT_PREFIX}{each}" for each in OBJECTS)]
+
+objects = st.sampled_from(OBJECTS)
+refs = st.dictionaries(st.sampled_from(NAMES), objects)
+wanted = st.builds(
+    Wanted,
+    st.one_of(st.none(), refs),
+    st.just("refs/heads/main"),
+    st.frozensets(objects),
+)
+present = st.dictionaries(st.sampled_from([*NAMES, *OURS]), objects)
+
+
+def after(before: dict[str, str], want: Wanted, held: frozenset[str]) -> dict[str, str]:
+    plan = plan_mirror(want, held, before)
+    kept = {name: each for name, each in before.items() if name not in plan.drop}
+    return {**kept, **plan.put}
+
+
+@settings(max_examples=200, deadline=None)
+@given(wanted, present, st.frozensets(objects))
+def test_a_ref_never_moves_to_what_is_not_held(
+    want: Wanted, before: dict[str, str], held: frozenset[str]
+) -> None:
+    plan = plan_mirror(want, held, before)
+    assert set(plan.put.values()) <= held
+    assert plan.lacking == want.objects - held
+    assert not set(plan.drop) & set(plan.put)
+    now = after(before, want, held)
+    again = plan_mirror(want, held, now)
+    assert (dict(again.put), again.drop) == ({}, ())
+    assert now.get("refs/orchgit/fetched") == before.get("refs/orchgit/fetched")
+    if want.refs is None:
+        assert {n: now.get(n) for n in NAMES} == {n: before.get(n) for n in NAMES}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(wanted, st.frozensets(objects)), max_size=6),
+    st.lists(st.tuples(wanted, st.frozensets(objects)), max_size=6),
+    wanted.filter(lambda want: want.refs is not None),
+)
+def test_two_mirrors_show_the_same_whatever_they_went_through(
+    one: list[tuple[Wanted, frozenset[str]]],
+    two: list[tuple[Wanted, frozenset[str]]],
+    last: Wanted,
+) -> None:
+    """They saw other states, and had other objects when they did, before both caught up."""
+    ends = []
+    for story in (one, two):
+        shown: dict[str, str] = {}
+        for want, held in story:
+            shown = after(shown, want, held)
+        ends.append(after(shown, last, last.objects))
+    assert ends[0] == ends[1]
+    assert {n: each for n, each in ends[0].items() if n in NAMES} == last.refs
+    assert {n for n in ends[0] if n.startswith(KEPT_PREFIX)} == {
+        f"{KEPT_PREFIX}{each}" for each in last.commits
+    }
+
+
+@pytest.mark.parametrize("voters", range(1, 10))
+def test_whatever_minority_is_lost_one_that_holds_the_commit_is_left(voters: int) -> None:
+    others = [Peer(f"s{n}") for n in range(1, voters)]
+    learners = [Peer("learner", votes=False)] * 3
+    holding = 1 + others_needed([*others, *learners])
+    assert holding <= voters
+    lost = (voters - 1) // 2
+    assert holding > lost
+    for gone in itertools.combinations(range(voters), lost):
+        assert set(range(holding)) - set(gone)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 5000), st.floats(0, 1))
+def test_the_pause_grows_and_is_bounded(failures: int, chance: float) -> None:
+    assert 0 < backoff_s(failures, chance) <= 15
+    assert backoff_s(failures, chance) <= backoff_s(failures + 1, chance)
+
+
+@pytest.mark.parametrize(
+    ("ref", "there"),
+    [
+        ("refs/heads/a/b", "refs/heads/a"),
+        ("refs/heads/a", "refs/heads/a/b/c"),
+    ],
+)
+def test_git_cannot_have_a_branch_beside_one_below_it(ref: str, there: str) -> None:
+    command = RefCommand(ZERO_ID, OBJECTS[0], ref)
+    assert check_room(command, {there: OBJECTS[1]}, 10) == f"{there} is there: git cannot have both"
+    assert check_room(command, {"refs/heads/ab": OBJECTS[1]}, 10) == ""
+
+
+def test_the_number_of_refs_is_bounded_but_known_ones_move_on() -> None:
+    known = {"refs/heads/a": OBJECTS[0], "refs/heads/b": OBJECTS[1]}
+    new = RefCommand(ZERO_ID, OBJECTS[2], "refs/heads/c")
+    assert "max_refs is 2" in check_room(new, known, 2)
+    assert check_room(RefCommand(OBJECTS[0], OBJECTS[2], "refs/heads/a"), known, 2) == ""
+    assert check_room(RefCommand(OBJECTS[0], ZERO_ID, "refs/heads/a"), known, 2) == ""
+
+
+def test_what_no_server_has_is_not_shown_to_a_push() -> None:
+    known = {"refs/heads/a": OBJECTS[0], "refs/heads/b": OBJECTS[1]}
+    assert shown_refs(known, {OBJECTS[0]}) == {"refs/heads/b": OBJECTS[1]}
