@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.control.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
 from orchgit.services.dry_run import DryRun
 from orchgit.services.services import Services
@@ -69,6 +70,22 @@ class ServerFacts(Protocol):
         ...
 
 
+class ClusterPort(Protocol):
+    """What an operator asks of the servers as a cluster, on any of them."""
+
+    async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
+        """(how many servers answered, what went wrong with the others; empty: nothing)."""
+        ...
+
+    async def force_leave(self, name: str) -> None:
+        """Have the leader take the server of that name out."""
+        ...
+
+    def autopilot_health(self) -> ClusterHealth:
+        """Raises NotLeaderError on a server that does not lead."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class LocalNode:
     """The node this process runs an agent for, and the app that answers its `/v1/client` paths."""
@@ -93,6 +110,7 @@ class ApiContext:
     server: ServerFacts
     dry_run: DryRun
     events: EventBuffer
+    cluster: ClusterPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge]] = tuple

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.server.addresses import join_host_port
+from orchgit.server.config import ServerConfig
+from orchgit.server.joining_rules import JoinConfig, rpc_address_of
 from orchgit.wire.tls import TlsFiles
 
 LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
@@ -63,8 +65,23 @@ class PluginSection(Section):
     config: dict[str, Any] = {}
 
 
+class JoinSection(Section):
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = "1s"
+    retry_max: int = 0
+
+
 class ServerSection(ControlSection):
+    """`retry_join` and those after it are an older place for what `server_join` has."""
+
     enabled: bool = False
+    bootstrap_expect: int | None = None
+    server_join: JoinSection | None = None
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = ""
+    retry_max: int = 0
     num_schedulers: int = 1
     enabled_schedulers: list[str] | None = None
     cluster_key_file: str = ""
@@ -73,6 +90,7 @@ class ServerSection(ControlSection):
 class ClientSection(Section):
     enabled: bool = False
     servers: list[str] = []
+    server_join: JoinSection | None = None
     node_pool: str = "default"
     node_class: str = ""
     meta: dict[str, str] = {}
@@ -127,6 +145,8 @@ class FileConfig(Section):
     data_dir: str = ""
     bind_addr: str = "127.0.0.1"
     log_level: str = "INFO"
+    leave_on_interrupt: bool = False
+    leave_on_terminate: bool = False
     ports: Ports = msgspec.field(default_factory=Ports)
     addresses: Addresses = msgspec.field(default_factory=Addresses)
     advertise: Advertise = msgspec.field(default_factory=Advertise)
@@ -192,6 +212,9 @@ def _server_settings(file: FileConfig) -> dict[str, Any]:
         "num_schedulers": file.server.num_schedulers,
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
+        "join": _join(file.server),
+        "leave_on_interrupt": file.leave_on_interrupt,
+        "leave_on_terminate": file.leave_on_terminate,
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
@@ -212,6 +235,52 @@ def _server_settings(file: FileConfig) -> dict[str, Any]:
     if file.server.enabled_schedulers is not None:
         settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
     return settings
+
+
+def _join(server: ServerSection) -> JoinConfig:
+    own = JoinSection(
+        retry_join=server.retry_join,
+        start_join=server.start_join,
+        retry_interval=server.retry_interval or JoinSection().retry_interval,
+        retry_max=server.retry_max,
+    )
+    section = server.server_join or own
+    if server.server_join and own != JoinSection():
+        raise InvalidInputError(
+            "cannot use the server section: it has server_join, so retry_join, start_join, "
+            "retry_interval and retry_max belong into that"
+        )
+    interval_ns = _duration_ns("server_join.retry_interval", section.retry_interval)
+    return JoinConfig(
+        bootstrap_expect=server.bootstrap_expect,
+        retry_join=tuple(section.retry_join),
+        start_join=tuple(section.start_join),
+        retry_interval_s=max(interval_ns / 1e9, 0.1),
+        retry_max=section.retry_max,
+    )
+
+
+def with_join_options(
+    config: ServerConfig,
+    bootstrap_expect: int | None,
+    retry_join: tuple[str, ...],
+    start_join: tuple[str, ...],
+) -> ServerConfig:
+    """Options of the command line take the place of what the file says."""
+    given: dict[str, Any] = {
+        "bootstrap_expect": bootstrap_expect,
+        "retry_join": retry_join or None,
+        "start_join": start_join or None,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    return replace(config, join=replace(config.join, **changes)) if changes else config
+
+
+def known_servers(client: ClientSection) -> tuple[str, ...]:
+    """RPC addresses that an agent tries in turn, for ever."""
+    join = client.server_join or JoinSection()
+    named = (*client.servers, *join.retry_join, *join.start_join)
+    return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
 
 
 def _agent_settings(file: FileConfig) -> dict[str, Any]:

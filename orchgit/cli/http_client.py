@@ -12,6 +12,7 @@ import httpx
 
 from orchgit.errors import OrchgitError
 
+_UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 
 
@@ -64,6 +65,14 @@ class ApiClient:
 
     def get(self, path: str, /, **params: Any) -> Any:
         return self._request("GET", path, params).json()
+
+    def autopilot_health(self) -> Any:
+        """That of a cluster that is not healthy comes with an error's status."""
+        path = "/v1/operator/autopilot/health"
+        response = self._send("GET", path, {})
+        if response.status_code not in (200, _UNHEALTHY):
+            raise self._refusal(response)
+        return response.json()
 
     def get_text(self, path: str, /, **params: Any) -> str:
         return self._request("GET", path, params).text
@@ -151,16 +160,19 @@ class ApiClient:
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None
     ) -> httpx.Response:
-        content = None if body is None else json.dumps(body).encode()
-        try:
-            response = self._http.request(
-                method, path, params=self._merged(params), content=content
-            )
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        response = self._send(method, path, params, body)
         if response.status_code >= 400:
             raise self._refusal(response)
         return response
+
+    def _send(
+        self, method: str, path: str, params: dict[str, Any], body: Any = None
+    ) -> httpx.Response:
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            return self._http.request(method, path, params=self._merged(params), content=content)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
 
     def _merged(self, params: dict[str, Any]) -> dict[str, Any]:
         given = {key: value for key, value in params.items() if value not in (None, "")}

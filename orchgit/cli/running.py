@@ -70,9 +70,19 @@ async def run_until_stopped(
     alone serves them itself at `client_http_bind`, and tells `client_http_advertise` of itself.
     """
     stopping = asyncio.Event()
+    leaving = False
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+
+    def stop(leaves: bool) -> None:
+        nonlocal leaving
+        leaving = leaves
+        stopping.set()
+
+    for number, leaves in (
+        (signal.SIGINT, bool(server_config and server_config.leave_on_interrupt)),
+        (signal.SIGTERM, bool(server_config and server_config.leave_on_terminate)),
+    ):
+        loop.add_signal_handler(number, stop, leaves)
     for config in (server_config, agent_config):
         if config:
             make_usable(config.data_dir)
@@ -98,6 +108,8 @@ async def run_until_stopped(
             await client_http.stop(HTTP_STOP_S)
         if agent:
             await agent.stop()
+        if server and leaving:
+            await server.leave()
         if server:
             await server.stop()
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from orchgit.clock import Clock
+from orchgit.control.autopilot import ClusterHealth
 from orchgit.control.eval_broker import Delivery, Holder
 from orchgit.control.eval_queue import stats_by_name
 from orchgit.control.reign import ControlConfig, Reign
@@ -114,6 +115,9 @@ class Control:
     async def collect_garbage(self) -> None:
         """Collect everything that is over, however young."""
         await self._leading().garbage.collect(force=True)
+
+    def autopilot_health(self) -> ClusterHealth:
+        return self._leading().autopilot.health()
 
     def broker_stats(self) -> dict[str, int]:
         """Lengths of the queues, for metrics; zeros on a server that does not lead."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchgit.clock import Clock
+from orchgit.control.autopilot import Autopilot, AutopilotLimits
 from orchgit.control.blocked_evals import BlockedEvals
 from orchgit.control.deployment_watcher import DeploymentWatcher
 from orchgit.control.drainer import Drainer
@@ -54,6 +55,7 @@ class ControlConfig:
     heartbeats: HeartbeatLimits = field(default_factory=HeartbeatLimits)
     rejections: RejectionLimits = field(default_factory=RejectionLimits)
     garbage: GarbageLimits = field(default_factory=GarbageLimits)
+    autopilot: AutopilotLimits = field(default_factory=AutopilotLimits)
 
 
 class Reign:
@@ -89,6 +91,7 @@ class Reign:
         self._drainer = Drainer(state, clock, ids)
         self._periodic = PeriodicDispatcher(state, clock, ids)
         self._locks = VariableLocks(state, clock)
+        self.autopilot = Autopilot(state, clock, config.autopilot)
 
     async def run(self) -> None:
         """Lead until canceled. Any loop's unexpected error ends all of them."""
@@ -166,6 +169,7 @@ class Reign:
             self._periodic.run(),
             self._locks.run(),
             self.garbage.run(),
+            self.autopilot.run(),
         ]
 
     def _restore(self, snapshot: Snapshot) -> None:

@@ -23,3 +23,21 @@ class SchedulerConfig(Model):
     node_limit_for_feasibility_checks: int = 0
     create_index: int = 0
     modify_index: int = 0
+
+
+class AutopilotConfig(Model):
+    """How the leader looks after the servers themselves.
+
+    The last three are Nomad's for its paid edition: kept as they are given, without effect.
+    """
+
+    cleanup_dead_servers: bool = True
+    last_contact_threshold_ns: int = 200_000_000
+    max_trailing_logs: int = 250
+    min_quorum: int = 0
+    server_stabilization_time_ns: int = 10_000_000_000
+    enable_redundancy_zones: bool = False
+    disable_upgrade_migration: bool = False
+    enable_custom_upgrades: bool = False
+    create_index: int = 0
+    modify_index: int = 0

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from orchgit.model.base import Model
+
+
+class ServerState(StrEnum):
+    ALIVE = "alive"
+    FAILED = "failed"
 
 
 class ServerRecord(Model):
@@ -23,5 +30,7 @@ class ServerRecord(Model):
     """The newest kind of log entries that it understands."""
     cluster_key_check: str = ""
     """Tells whether its cluster key is the cluster's, and nothing else of it."""
+    status: str = ServerState.ALIVE
+    """As the leader sees it; the server itself always says that it is alive."""
     create_index: int = 0
     modify_index: int = 0

@@ -16,7 +16,7 @@ from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
-from orchgit.model.operator import SchedulerConfig
+from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
@@ -372,6 +372,18 @@ class SetClusterKeyCheck(Entry, tag="set-cluster-key-check", kw_only=True):
     check: str
 
 
+class SetServerStatus(Entry, tag="set-server-status", kw_only=True):
+    """The leader hears of a server again, or no more. Of one without a record: nothing."""
+
+    address: str
+    status: str
+
+
+class SetAutopilotConfig(Entry, tag="set-autopilot-config", kw_only=True):
+    config: AutopilotConfig
+    expected_modify_index: int | None = None
+
+
 class BeginRestore(Entry, tag="begin-restore", kw_only=True):
     """A snapshot will be sent in; another one that was begun is forgotten."""
 
@@ -444,6 +456,8 @@ Command = (
     | PutServer
     | DeleteServer
     | SetClusterKeyCheck
+    | SetServerStatus
+    | SetAutopilotConfig
     | BeginRestore
     | AddRestoreChunk
     | CommitRestore

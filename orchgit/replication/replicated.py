@@ -51,6 +51,7 @@ from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_members
 from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import LoneTransport, Transport
+from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
 from orchgit.state.connection import is_full
 from orchgit.state.store import Store
 
@@ -269,6 +270,7 @@ class ReplicatedState(ClusterCalls):
         may = self._node.is_raft_leader or self.leadership.is_leader
         if not may and not (forward and self.leader_address is not None):
             raise not_leader(self.leader_address)
+        self._check_understood(command)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
         data = commands.encode(command)
@@ -280,6 +282,14 @@ class ReplicatedState(ClusterCalls):
         proposal = Proposal()
         self._node.submit(data, proposal, forward)
         return proposal
+
+    def _check_understood(self, command: Command) -> None:
+        """A member of an older version would stop at an entry that it does not know."""
+        if VERSION_OF[type(command)] == FIRST_VERSION:
+            return
+        others = [one.address for one in self.members if one.address != self.address]
+        with self.store.snapshot() as snapshot:
+            check_understood(command, others, snapshot.servers())
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from orchgit.rpc.http_tunnel import HttpTunnel
 from orchgit.rpc.leader_watch import LeaderNews, LeaderServicer
+from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
@@ -40,6 +41,7 @@ class RpcServer:
         http: ASGIApp | None = None,
         translate: Translate = lambda error: error,
         mirrors: MirrorPort | None = None,
+        membership: MembershipServicer | None = None,
     ) -> None:
         """`http` answers the requests that other servers hand on to the leader."""
         self._server = GrpcServer(bind, tls, translate)
@@ -50,6 +52,8 @@ class RpcServer:
         WorkerServicer(control).register(self._server)
         if mirrors is not None:
             MirrorServicer(mirrors).register(self._server)
+        if membership is not None:
+            membership.register(self._server)
         self.nodes = NodeServicer(nodes, control, store, server_id, cluster)
         self.nodes.register(self._server)
 

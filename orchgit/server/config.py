@@ -13,6 +13,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.addresses import advertised
+from orchgit.server.joining_rules import JoinConfig, rpc_address_of
 from orchgit.wire.tls import TlsFiles
 
 
@@ -43,6 +44,11 @@ class ServerConfig:
     gitops: GitopsConfig = field(default_factory=GitopsConfig)
     sources: tuple[Source, ...] = ()
     """Sources that are stored when this server first leads; later changes over the API stay."""
+    join: JoinConfig = field(default_factory=JoinConfig)
+    """How it comes to a cluster of several; by default it is one of its own."""
+    leave_on_interrupt: bool = False
+    """Whether stopping it takes it out of the cluster."""
+    leave_on_terminate: bool = False
     cluster_key_file: Path | None = None
     """Wraps the keys that seal variables; the same on every server. None: one of its own."""
     tls: TlsFiles | None = None
@@ -59,6 +65,7 @@ class ServerConfig:
         ]
         if unknown := set(self.enabled_schedulers) - set(SCHEDULER_TYPES):
             problems.append(f"enabled_schedulers: there is no {', '.join(sorted(unknown))}")
+        problems += _join_problems(self.join, self.peers)
         if self.num_schedulers < 0:
             problems.append("num_schedulers: must not be negative")
         if problems:
@@ -77,6 +84,20 @@ class ServerConfig:
     def own_cluster_key_file(self) -> Path:
         """Where a server makes a cluster key if it is told of none."""
         return self.server_dir / "keyring" / "cluster.key"
+
+
+def _join_problems(join: JoinConfig, peers: tuple[str, ...]) -> list[str]:
+    problems = []
+    for address in (*join.start_join, *join.retry_join):
+        try:
+            rpc_address_of(address)
+        except InvalidInputError as error:
+            problems.append(str(error))
+    if (join.bootstrap_expect or 0) < 0 or join.retry_max < 0:
+        problems.append("bootstrap_expect and retry_max must not be negative")
+    if join.waits and peers:
+        problems.append("peers: give either these or server_join")
+    return problems
 
 
 def _address_problems(addresses: Mapping[str, str]) -> list[str]:

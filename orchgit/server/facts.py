@@ -69,7 +69,7 @@ class Facts:
             "Name": f"{record.name}.{record.region}",
             "Addr": host,
             "Port": raft_port or port,
-            "Status": "alive",
+            "Status": record.status,
             "Tags": {
                 "role": "nomad",
                 "id": record.id,
@@ -79,6 +79,8 @@ class Facts:
                 "rpc_addr": host,
                 "port": str(port),
                 "raft_vsn": "3",
+                "raft_addr": record.address,
+                "command_version": str(record.command_version),
             },
             "ProtocolMin": 1,
             "ProtocolMax": 5,

@@ -14,6 +14,7 @@ from orchgit.errors import InvalidInputError, OrchgitError, RefusedError
 from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import PutServer, SetClusterKeyCheck
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.server.config import ServerConfig
 
 _log = structlog.get_logger("orchgit.server")
@@ -32,6 +33,7 @@ def own_record(config: ServerConfig, server_id: str, name: str, key: bytes) -> S
         region=config.region,
         datacenter=config.datacenter,
         build=__version__,
+        command_version=COMMAND_VERSION,
         cluster_key_check=cluster_key_check(key),
     )
 
@@ -87,5 +89,6 @@ class RecordKeeper:
             index = snapshot.index
         if stored is None:
             return None
-        same = self.record == replace(stored, create_index=0, modify_index=0)
+        own = self.record
+        same = own == replace(stored, create_index=0, modify_index=0, status=own.status)
         return index if same else None

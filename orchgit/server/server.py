@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import structlog
 from starlette.routing import BaseRoute
@@ -17,6 +17,7 @@ from orchgit.api.context import ApiContext, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
+from orchgit.control.reign import ControlConfig
 from orchgit.control.worker_pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.forecasts import SchedulerForecaster
@@ -25,14 +26,18 @@ from orchgit.gitops.job_parser import JobspecParser
 from orchgit.gitops.parse_pool import ParsePool
 from orchgit.gitops.peers import PeerCalls
 from orchgit.ids import IdSource, RandomIds
+from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
+from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer
 from orchgit.server.addresses import advertised
+from orchgit.server.cluster import Cluster
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
+from orchgit.server.joining import Joining
 from orchgit.server.leading import Leading, Places
 from orchgit.server.peers import ClusterPeers
 from orchgit.server.records import RecordKeeper, own_record
@@ -40,6 +45,7 @@ from orchgit.services.cluster_key import read_or_make_cluster_key
 from orchgit.services.cluster_snapshots import remove_leftovers
 from orchgit.services.dry_run import DryRun
 from orchgit.services.keyring import Keyring
+from orchgit.services.membership import take_in, take_out
 from orchgit.services.scheduler_config import set_scheduler_config
 from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import Services
@@ -48,6 +54,8 @@ from orchgit.services.world import World
 
 _log = structlog.get_logger("orchgit.server")
 _LEADER_NEWS_S = 3600.0
+
+_LEAVE_S = 15.0
 
 
 class Server:
@@ -72,6 +80,8 @@ class Server:
                 data_dir=config.server_dir,
                 server_id=server_id,
                 bind=config.raft_bind,
+                advertise=config.raft_address,
+                bootstrap=not config.join.waits,
                 peers=config.peers,
                 cluster=config.region,
                 tls=config.tls,
@@ -79,7 +89,7 @@ class Server:
             clock,
             ids,
         )
-        self.control = Control(self.state, clock, ids, config.control)
+        self.control = Control(self.state, clock, ids, _control(config))
         world = World(self.state, clock, ids)
         keyring = Keyring(world, key)
         self.services = Services(world, keyring, self.control.collect_garbage)
@@ -99,12 +109,16 @@ class Server:
             peers=ClusterPeers(self.state, self.directory, record.address, lambda: members),
             calls=PeerCalls(config.tls),
         )
+        self.joining = Joining(
+            config.join, self.state, lambda: self.facts.record, config.tls, clock
+        )
         self.events = EventBuffer()
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
             dry_run=self.dry_run,
             events=self.events,
+            cluster=Cluster(self.joining, self.directory, self.control),
             gitops=GitopsForApi(self.gitops, config.gitops),
             scrape=self._gauges,
         )
@@ -146,14 +160,16 @@ class Server:
         await self._start_rpc()
         keeper = RecordKeeper(self.state, self.facts.record)
         keeper.check_key()
+        await self.joining.start()
         self.gitops.open()
         await self._start_workers()
         await self.control.start()
         loops = (
             self._feed_events(),
             self._follow_leadership(),
-            self._keep_record(keeper),
             self._tell_workers(),
+            self._keep_fit(keeper.run),
+            self._keep_fit(self.joining.run),
         )
         self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
         for task in self._tasks:
@@ -168,6 +184,7 @@ class Server:
         await self.http.stop(deadline_s / 4)
         await self._app.close()
         await self._forwarder.close()
+        await self.joining.close()
         await _end(self._tasks)
         await _within(deadline_s / 4, self.gitops.close(), "gitops")
         if self._workers is not None:
@@ -197,9 +214,27 @@ class Server:
             self._front.forwarded,
             self.directory.translated,
             self.gitops.keeper,
+            MembershipServicer(self.joining, self._take_in, self._take_out),
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
+
+    async def _take_in(self, server: ServerRecord) -> None:
+        await take_in(self.services.world, server)
+
+    async def _take_out(self, address: str) -> None:
+        await take_out(self.services.world, address)
+
+    async def leave(self) -> None:
+        """Leave the cluster for good, before `stop`: the others do not count on this server."""
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self.joining.leave()
+            _log.info("left the cluster")
+        except (OrchgitError, TimeoutError) as error:
+            _log.warning(
+                "cannot leave the cluster; the others will miss this server", error=str(error)
+            )
 
     async def _start_workers(self) -> None:
         config = self.config
@@ -214,9 +249,10 @@ class Server:
         self.facts.workers = self._workers
         await self._workers.start()
 
-    async def _keep_record(self, keeper: RecordKeeper) -> None:
+    async def _keep_fit(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """A loop whose refusal means that this server has no place in the cluster."""
         try:
-            await keeper.run()
+            await loop()
         except OrchgitError as error:
             _log.error("this server cannot be one of the cluster", error=str(error))
             if not self._unfit.done():
@@ -295,6 +331,12 @@ class Server:
             Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
             for one in fields(counts)
         ]
+
+
+def _control(config: ServerConfig) -> ControlConfig:
+    """Autopilot has to know how many servers form the cluster."""
+    expected = replace(config.control.autopilot, bootstrap_expect=config.join.bootstrap_expect or 0)
+    return replace(config.control, autopilot=expected)
 
 
 def _kept_id(config: ServerConfig, ids: IdSource) -> str:

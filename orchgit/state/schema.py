@@ -162,7 +162,15 @@ CREATE INDEX git_refs_by_source ON git_refs (source);
 ALTER TABLE rollouts ADD COLUMN was_applied INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS)
+_AUTOPILOT = """
+CREATE TABLE autopilot_config (
+    id INTEGER PRIMARY KEY, create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL,
+    body BLOB NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
+)
 
 TABLES = (
     "jobs",
@@ -183,6 +191,7 @@ TABLES = (
     "variables",
     "root_keys",
     "servers",
+    "autopilot_config",
 )
 """Names that readers may ask the index of, and wait for."""
 

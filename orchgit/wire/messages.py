@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
+from orchgit.model.server import ServerRecord
 from orchgit.model.volume import HostVolume
 
 
@@ -257,3 +260,48 @@ class VolumeSet(Model, tag_field="Type", tag="volume-set"):
 
 
 ServerFrame = VolumeSet | Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
+
+
+# -- servers among each other --------------------------------------------------------------------
+
+
+class ServerStatus(Model):
+    """What a server says of itself while a cluster forms.
+
+    `member`: it belongs to a cluster. `sees`: ids of the servers, itself among them, with which it
+    would form one.
+    """
+
+    id: str = ""
+    name: str = ""
+    rpc_address: str = ""
+    region: str = ""
+    bootstrap_expect: int = 0
+    member: bool = False
+    cluster_id: str = ""
+    sees: list[str] = []
+
+
+class StatusRequest(Model):
+    """Who asks, so that both know each other afterwards."""
+
+    status: ServerStatus = msgspec.field(default_factory=ServerStatus)
+
+
+class StatusReply(Model):
+    """`known`: RPC addresses of the servers that this one has heard of."""
+
+    status: ServerStatus = msgspec.field(default_factory=ServerStatus)
+    known: list[str] = []
+
+
+class JoinRequest(Model):
+    """Take this server in as a member."""
+
+    server: ServerRecord
+
+
+class LeaveRequest(Model):
+    """Take the member of this raft address out."""
+
+    address: str = ""

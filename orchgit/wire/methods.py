@@ -80,3 +80,13 @@ HOLD_OBJECTS: Unary[messages.HoldObjectsRequest, messages.Empty] = Unary(
 LEADER: Unary[messages.LeaderRequest, messages.LeaderReply] = Unary(
     SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply
 )
+
+SERVER_STATUS: Unary[messages.StatusRequest, messages.StatusReply] = Unary(
+    SERVERS, "Status", messages.StatusRequest, messages.StatusReply
+)
+JOIN: Unary[messages.JoinRequest, messages.Empty] = Unary(
+    SERVERS, "Join", messages.JoinRequest, messages.Empty
+)
+LEAVE: Unary[messages.LeaveRequest, messages.Empty] = Unary(
+    SERVERS, "Leave", messages.LeaveRequest, messages.Empty
+)

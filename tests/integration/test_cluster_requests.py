@@ -34,7 +34,7 @@ def test_all_servers_tell_the_same_of_the_cluster(cluster: ServerCluster) -> Non
         names = sorted(each["Name"] for each in found["Members"])
         assert names == ["server-0.global", "server-1.global", "server-2.global"]
         servers = member.get("/v1/operator/raft/configuration")["Servers"]
-        assert [each["Address"] for each in servers if each["Leader"]] == [leader.rpc]
+        assert [each["Address"] for each in servers if each["Leader"]] == [leader.raft]
         assert member.get("/v1/agent/self")["member"]["Name"] == f"server-{member.number}.global"
 
 

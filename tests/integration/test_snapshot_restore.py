@@ -21,8 +21,10 @@ from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError, RefusedError
 from orchgit.ids import RandomIds
 from orchgit.model.node import Namespace
-from orchgit.replication.commands import UpsertNamespaces
+from orchgit.model.server import ServerRecord
+from orchgit.replication.commands import PutServer, UpsertNamespaces
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
 from orchgit.services.keyring import Keyring
 from orchgit.services.world import World
@@ -212,6 +214,13 @@ class Members:
         await state.start()
         self.states[name] = state
 
+    async def tell_versions(self) -> None:
+        """As whole servers do: before that, nobody knows that all understand a restore."""
+        leader = await self.leader()
+        for name in self.names:
+            record = ServerRecord(name, id=name, command_version=COMMAND_VERSION)
+            await leader.propose(PutServer(server=record))
+
     async def stop(self, name: str) -> None:
         await self.states.pop(name).stop()
 
@@ -248,6 +257,7 @@ async def three_members(directory: Path) -> AsyncIterator[Members]:
         stack.push_async_callback(members.close)
         for name in members.names:
             await members.start(name)
+        await members.tell_versions()
         yield members
 
 
@@ -339,5 +349,25 @@ def test_keys_that_do_not_open_are_named_before_anything_is_written(
                     leader, Keyring(leader, bytes(32)), io.BytesIO(saved.content)
                 )
             assert await leader.state.barrier() == before + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_member_of_an_older_version_keeps_the_others_from_what_it_would_stop_at(
+    tmp_path: Path, saved: httpx.Response
+) -> None:
+    async def scenario() -> None:
+        async with three_members(tmp_path) as members:
+            leader = await members.leader()
+            old = next(one for one, state in members.states.items() if not state.is_leader)
+            record = ServerRecord(old, id=old, name="old", build="0.0.9", command_version=1)
+            await leader.propose(PutServer(server=record))
+            with pytest.raises(RefusedError, match=f"server old .{old}, orchgit 0.0.9. would not"):
+                await restore(leader, saved.content)
+            await leader.propose(UpsertNamespaces(namespaces=[Namespace("goes-on")]))
+            upgraded = ServerRecord(old, id=old, name="old", command_version=COMMAND_VERSION)
+            await leader.propose(PutServer(server=upgraded))
+            await restore(leader, saved.content)
+            await members.equal()
 
     asyncio.run(scenario())

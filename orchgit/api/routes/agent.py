@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
-from orchgit.errors import InvalidInputError, UnavailableError
+from orchgit.errors import InvalidInputError
 
 _CORE = "_core"
 """Nomad's name for what cleans up: the leader does it here, no worker can be without it."""
@@ -94,19 +94,21 @@ async def set_schedulers_config(call: Call) -> Response:
 
 
 async def join(call: Call) -> Response:
-    """Servers are named in the config; joining at run time finds nobody new."""
-    value = {
-        "num_joined": 0,
-        "error": "cannot join: name the servers in the config (server_join) instead",
-        "warning": "",
-    }
-    return call.answer(value)
+    """Make servers known to each other; one that belongs to no cluster joins that of another."""
+    addresses = call.query.getlist("address")
+    if not addresses:
+        raise InvalidInputError("missing address to join")
+    joined, problem = await call.context.cluster.join(addresses)
+    return call.answer({"num_joined": joined, "error": problem, "warning": ""})
 
 
 async def force_leave(call: Call) -> Response:
-    if not call.query.get("node"):
+    """Take a server out of the cluster, by its name; asked of any server."""
+    node = call.query.get("node")
+    if not node:
         raise InvalidInputError("missing node to force leave")
-    raise UnavailableError("cannot remove a server while it is a member of the config")
+    await call.context.cluster.force_leave(node)
+    return call.empty()
 
 
 ENDPOINTS = [

@@ -22,6 +22,9 @@ from orchgit.cli.options import option
 @option("rpc-port", type=int, help="Port for agents; 0: any free one.")
 @option("serf-port", type=int, help="Port for the other servers' logs; 0: any free one.")
 @option("servers", multiple=True, help="host:port of a server's RPC; may be repeated.")
+@option("bootstrap-expect", type=int, help="Servers that form the cluster together.")
+@option("retry-join", multiple=True, help="A server to join, asked until it answers; repeatable.")
+@option("join", multiple=True, help="A server to join, which has to answer now; repeatable.")
 @option("node-name", default="", help="Name of the node.")
 @option("node-pool", help="Pool the node joins.")
 @option("node-class", help="Class of the node.")
@@ -39,6 +42,9 @@ def agent(
     rpc_port: int | None,
     serf_port: int | None,
     servers: tuple[str, ...],
+    bootstrap_expect: int | None,
+    retry_join: tuple[str, ...],
+    join: tuple[str, ...],
     node_name: str,
     node_pool: str | None,
     node_class: str | None,
@@ -49,11 +55,22 @@ def agent(
     """Run a server, a client, or both. Options override the configuration file.
 
     Stopping it leaves tasks running; the next start takes them up again.
+
+    \b
+    Three servers that form a cluster, each with its own -bind and -data-dir:
+    orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
-    from orchgit.cli.config_file import FileConfig, Listen, ReadConfig, read_config
+    from orchgit.cli.config_file import (
+        FileConfig,
+        Listen,
+        ReadConfig,
+        known_servers,
+        read_config,
+        with_join_options,
+    )
     from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
     from orchgit.server.config import ServerConfig
 
@@ -79,8 +96,9 @@ def agent(
             rpc_bind=listen.rpc,
             raft_bind=listen.serf,
             dev_mode=dev,
-            **{**given.server, **places},
+            **{**given.server, **places, **_given(name=node_name or None)},
         )
+        server_config = with_join_options(server_config, bootstrap_expect, retry_join, join)
     if runs_client:
         settings = {
             **given.agent,
@@ -93,7 +111,7 @@ def agent(
                 settings["network_interface"] = "lo"
         agent_config = AgentConfig(
             data_dir=directory,
-            servers=servers or tuple(file.client.servers) or (listen.rpc,),
+            servers=servers or known_servers(file.client) or (listen.rpc,),
             node_name=node_name or file.name,
             **settings,
         )

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from orchgit.cli.commands.operator_autopilot import autopilot
+from orchgit.cli.commands.operator_raft import raft
 from orchgit.cli.commands.operator_snapshot import snapshot
 from orchgit.cli.http_client import ApiClient, quoted
 from orchgit.cli.options import connected, formatted, option
@@ -19,7 +21,8 @@ def operator() -> None:
     """The cluster as a whole: backup, scheduler configuration, metrics, root keys."""
 
 
-operator.add_command(snapshot)
+for _group in (autopilot, raft, snapshot):
+    operator.add_command(_group)
 
 
 @operator.group("scheduler")

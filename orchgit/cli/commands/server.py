@@ -1,13 +1,15 @@
-"""`orchgit server members`: the servers of this cluster."""
+"""`orchgit server`: the servers of this cluster, how they do, joining and leaving."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from orchgit.cli.http_client import ApiClient
-from orchgit.cli.options import connected, formatted
+from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import plain, styled, table
+from orchgit.cli.output import heading, pairs, plain, styled, table
 
 
 @click.group("server")
@@ -16,25 +18,98 @@ def server() -> None:
 
 
 @server.command("members")
+@option("verbose", is_flag=True, help="More columns: ids, versions, votes, health.")
+@option("detailed", is_flag=True, help="Every tag of every server.")
 @formatted
 @connected
-def members(client: ApiClient, as_json: bool, template: str | None) -> None:
-    """Each server, its address and whether it leads."""
+def members(
+    client: ApiClient, verbose: bool, detailed: bool, as_json: bool, template: str | None
+) -> None:
+    """Each server, its address, how it does, and whether it leads."""
     found = client.get("/v1/agent/members")["Members"]
     if print_formatted(found, as_json, template):
         return
+    if detailed:
+        _show_tags(found)
+        return
     leader = client.get("/v1/status/leader")
-    table(
-        ("Name", "Address", "Port", "Status", "Leader", "Region"),
-        (
-            (
-                plain(each["Name"]),
-                each["Addr"],
-                each["Port"],
-                styled(each["Status"]),
-                str(leader == f"{each['Addr']}:{each['Tags'].get('port', each['Port'])}").lower(),
-                plain(each["Tags"].get("region", "")),
-            )
-            for each in found
-        ),
-    )
+    columns = ["Name", "Address", "Port", "Status", "Leader", "Build", "Datacenter", "Region"]
+    rows = [_row(each, leader) for each in found]
+    if verbose:
+        columns += ["Voter", "Healthy", "Log Version", "ID"]
+        told = _told_by_leader(client)
+        for each, row in zip(found, rows, strict=True):
+            row += _more(each, told.get(each["Tags"].get("id", ""), {}))
+    table(columns, rows)
+    if not leader:
+        click.echo("\nNo leader: the cluster cannot write. It needs a majority of its servers.")
+
+
+def _row(each: dict[str, Any], leader: str) -> list[object]:
+    tags = each["Tags"]
+    leads = leader == f"{tags.get('rpc_addr', each['Addr'])}:{tags.get('port', each['Port'])}"
+    return [
+        plain(each["Name"]),
+        each["Addr"],
+        each["Port"],
+        styled(each["Status"]),
+        str(leads).lower(),
+        tags.get("build", ""),
+        plain(tags.get("dc", "")),
+        plain(tags.get("region", "")),
+    ]
+
+
+def _told_by_leader(client: ApiClient) -> dict[str, dict[str, Any]]:
+    """By id; nothing where nobody leads, or nobody is healthy."""
+    try:
+        servers = client.get("/v1/operator/raft/configuration", stale="true")["Servers"]
+        told = {each["ID"]: {"Voter": each["Voter"]} for each in servers}
+        for each in client.autopilot_health()["Servers"]:
+            told.setdefault(each["ID"], {}).update(each)
+    except ApiError:
+        return {}
+    return told
+
+
+def _more(each: dict[str, Any], told: dict[str, Any]) -> list[object]:
+    said = [str(told[name]).lower() if name in told else "-" for name in ("Voter", "Healthy")]
+    tags = each["Tags"]
+    return [*said, tags.get("command_version", "-"), tags.get("id", "-")]
+
+
+def _show_tags(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        heading(f"{each['Name']} ({each['Status']})")
+        pairs((name, plain(value)) for name, value in sorted(each["Tags"].items()))
+
+
+@server.command("join")
+@click.argument("addresses", nargs=-1, required=True)
+@connected
+def join(client: ApiClient, addresses: tuple[str, ...]) -> None:
+    """Tell the server at -address of others; one that belongs to no cluster joins theirs.
+
+    ADDRESSES are hosts, or host:port of their RPC. In a configuration file, server_join does the
+    same at every start.
+    """
+    answer = client.put("/v1/agent/join", None, address=list(addresses))
+    if not answer["num_joined"]:
+        raise ApiError(f"cannot join: {answer['error'] or 'nobody answered'}")
+    click.echo(f"{answer['num_joined']} of {len(addresses)} servers answered.")
+    if answer["error"]:
+        click.echo(f"Warning: {answer['error']}", err=True)
+    click.echo("Look at them: orchgit server members")
+
+
+@server.command("force-leave")
+@option("prune", is_flag=True, help="Accepted for Nomad's scripts: it is forgotten at once.")
+@click.argument("name")
+@connected
+def force_leave(client: ApiClient, name: str, prune: bool) -> None:
+    """Take the server NAME (of `server members`) out of the cluster.
+
+    For one that is dead for good. The others go on without it; if it still runs, stop it.
+    """
+    client.put("/v1/agent/force-leave", None, node=name)
+    click.echo(f"Server {name} is no member any more.")

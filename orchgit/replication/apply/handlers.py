@@ -78,6 +78,8 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.PutServer: servers.put_server,
     commands.DeleteServer: servers.delete_server,
     commands.SetClusterKeyCheck: servers.set_cluster_key_check,
+    commands.SetServerStatus: servers.set_server_status,
+    commands.SetAutopilotConfig: settings.set_autopilot_config,
     commands.BeginRestore: restoring.begin_restore,
     commands.AddRestoreChunk: restoring.add_restore_chunk,
     commands.CommitRestore: restoring.commit_restore,

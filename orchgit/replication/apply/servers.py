@@ -6,7 +6,12 @@ from msgspec.structs import replace
 
 from orchgit.errors import RefusedError, UnavailableError
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import DeleteServer, PutServer, SetClusterKeyCheck
+from orchgit.replication.commands import (
+    DeleteServer,
+    PutServer,
+    SetClusterKeyCheck,
+    SetServerStatus,
+)
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -45,6 +50,12 @@ def _check_cluster_key(txn: WriteTxn, server: ServerRecord) -> None:
 
 def delete_server(txn: WriteTxn, command: DeleteServer, effects: Effects) -> None:
     txn.delete_server(command.address)
+
+
+def set_server_status(txn: WriteTxn, command: SetServerStatus, effects: Effects) -> None:
+    known = txn.server(command.address)
+    if known is not None:
+        txn.put_server(replace(known, status=command.status, modify_index=txn.index))
 
 
 def set_cluster_key_check(txn: WriteTxn, command: SetClusterKeyCheck, effects: Effects) -> str:

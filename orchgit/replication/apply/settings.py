@@ -7,6 +7,7 @@ from orchgit.model.node import Namespace, NodePool
 from orchgit.replication.commands import (
     DeleteNamespaces,
     DeleteNodePools,
+    SetAutopilotConfig,
     SetClusterId,
     SetSchedulerConfig,
     UpsertNamespaces,
@@ -34,6 +35,20 @@ def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Ef
     config.create_index = known.create_index or txn.index
     config.modify_index = txn.index
     txn.put_scheduler_config(config)
+
+
+def set_autopilot_config(txn: WriteTxn, command: SetAutopilotConfig, effects: Effects) -> None:
+    known = txn.autopilot_config()
+    expected = command.expected_modify_index
+    if expected is not None and expected != known.modify_index:
+        raise ConflictError(
+            f"cannot change autopilot's configuration: its modify index is {known.modify_index}, "
+            f"but {expected} was expected; read it again"
+        )
+    config = command.config
+    config.create_index = known.create_index or txn.index
+    config.modify_index = txn.index
+    txn.put_autopilot_config(config)
 
 
 def upsert_node_pools(txn: WriteTxn, command: UpsertNodePools, effects: Effects) -> None:

@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchgit.cli.config_file import FileConfig, read_config
+from orchgit.cli.config_file import FileConfig, known_servers, read_config, with_join_options
 from orchgit.control.garbage import GarbageLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.node_rejections import RejectionLimits
 from orchgit.control.reign import ControlConfig
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig
+from orchgit.server.config import ServerConfig
+from orchgit.server.joining_rules import JoinConfig
 
 DOCS = Path(__file__).parents[3] / "docs/operations.md"
 
@@ -181,3 +183,57 @@ def keys_of(section: type[msgspec.Struct]) -> Iterator[str]:
 def test_every_key_is_documented() -> None:
     text = DOCS.read_text()
     assert [key for key in keys_of(FileConfig) if key not in text] == []
+
+
+def test_how_a_server_comes_to_its_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(
+        """
+        leave_on_terminate = true
+        server {
+          enabled          = true
+          bootstrap_expect = 3
+          server_join {
+            retry_join     = ["10.0.0.1", "10.0.0.2:4648"]
+            start_join     = ["10.0.0.3"]
+            retry_interval = "500ms"
+            retry_max      = 7
+          }
+        }
+        client {
+          servers = ["10.0.0.9:5000"]
+          server_join { retry_join = ["10.0.0.1:4648", "10.0.0.2"] }
+        }
+        """
+    )
+    read = read_config(path)
+    join = read.server["join"]
+    assert (join.bootstrap_expect, join.retry_interval_s, join.retry_max) == (3, 0.5, 7)
+    assert join.retry_join == ("10.0.0.1", "10.0.0.2:4648")
+    assert join.start_join == ("10.0.0.3",)
+    assert read.server["leave_on_terminate"] is True
+    wanted = ("10.0.0.9:5000", "10.0.0.1:4647", "10.0.0.2:4647")
+    assert known_servers(read.file.client) == wanted
+
+
+def test_the_older_place_of_retry_join_works_but_not_both(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text('server {\n retry_join = ["a"]\n retry_max = 2\n}\n')
+    assert read_config(path).server["join"].retry_join == ("a",)
+    path.write_text('server {\n retry_join = ["a"]\n server_join { retry_max = 2 }\n}\n')
+    with pytest.raises(InvalidInputError, match="belong into that"):
+        read_config(path)
+
+
+def test_options_take_the_place_of_the_file_s_joining(tmp_path: Path) -> None:
+    config = ServerConfig(data_dir=tmp_path, join=JoinConfig(3, ("a",)))
+    changed = with_join_options(config, None, ("b", "c"), ())
+    assert changed.join == JoinConfig(3, ("b", "c"))
+    assert with_join_options(config, None, (), ()) is config
+
+
+def test_what_is_no_address_to_join_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="provider=aws"):
+        ServerConfig(data_dir=tmp_path, join=JoinConfig(retry_join=("provider=aws",)))
+    with pytest.raises(InvalidInputError, match="either these or server_join"):
+        ServerConfig(data_dir=tmp_path, join=JoinConfig(3), peers=("127.0.0.1:1",))

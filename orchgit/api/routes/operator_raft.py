@@ -1,0 +1,69 @@
+"""Who is a member of the log, and how an operator changes that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.call import Call
+from orchgit.api.routing import endpoint
+from orchgit.errors import InvalidInputError
+from orchgit.model.server import ServerRecord
+from orchgit.services.membership import find_member, hand_over, take_out
+
+
+async def configuration(call: Call) -> Response:
+    state = call.world.state
+    with call.world.snapshot() as snapshot:
+        index = snapshot.index
+        records = {one.address: one for one in snapshot.servers()}
+    servers = []
+    for member in state.members:
+        record = records.get(member.address, ServerRecord(member.address))
+        leads = member.address == state.leader_address
+        servers.append({**_identity(record), "Leader": leads, "Voter": member.voter})
+    return call.answer({"Index": index, "Servers": servers})
+
+
+def _identity(record: ServerRecord) -> dict[str, Any]:
+    """One that has not told its name yet is known by its address."""
+    name = f"{record.name}.{record.region}" if record.name else "(unknown)"
+    return {
+        "ID": record.id or record.address,
+        "Node": name,
+        "Address": record.address,
+        "RPCAddress": record.rpc_address,
+        "RaftProtocol": "3",
+    }
+
+
+def _named(call: Call) -> str:
+    """The raft address of the member that `address` or `id` names."""
+    address, server_id = call.query.get("address", ""), call.query.get("id", "")
+    if bool(address) == bool(server_id):
+        raise InvalidInputError("Must specify either ?id with the server's ID or ?address")
+    return find_member(call.world, address=address, server_id=server_id)
+
+
+async def remove_peer(call: Call) -> Response:
+    await take_out(call.world, _named(call))
+    return call.empty()
+
+
+async def transfer_leadership(call: Call) -> Response:
+    address = _named(call)
+    with call.world.snapshot() as snapshot:
+        records = {one.address: one for one in snapshot.servers()}
+    before = call.world.state.address
+    await hand_over(call.world, address)
+    ends = (records.get(one, ServerRecord(one)) for one in (before, address))
+    from_, to = ({"Address": one.address, "ID": one.id, "Name": one.name} for one in ends)
+    return call.answer({"From": from_, "To": to, "Noop": before == address, "Err": None})
+
+
+ENDPOINTS = [
+    endpoint("/v1/operator/raft/configuration", get=configuration),
+    endpoint("/v1/operator/raft/peer", delete=remove_peer),
+    endpoint("/v1/operator/raft/transfer-leadership", put=transfer_leadership),
+]

@@ -1,0 +1,80 @@
+"""`orchgit operator autopilot`: how the leader looks after the servers."""
+
+from __future__ import annotations
+
+import click
+
+from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.output import pairs, plain, table
+
+_PATH = "/v1/operator/autopilot/configuration"
+_COLUMNS = (
+    *("Name", "Address", "SerfStatus", "Healthy", "Voter", "Leader", "LastContact"),
+    *("LastIndex", "Version", "StableSince"),
+)
+
+
+@click.group("autopilot")
+def autopilot() -> None:
+    """New servers get a vote, dead ones are taken out."""
+
+
+@autopilot.command("get-config")
+@formatted
+@connected
+def get_config(client: ApiClient, as_json: bool, template: str | None) -> None:
+    """The settings."""
+    config = client.get(_PATH)
+    if not print_formatted(config, as_json, template):
+        shown = (
+            "CleanupDeadServers",
+            "LastContactThreshold",
+            "MaxTrailingLogs",
+            "MinQuorum",
+            "ServerStabilizationTime",
+        )
+        pairs((name, str(config[name])) for name in shown)
+
+
+@autopilot.command("set-config")
+@option("cleanup-dead-servers", type=bool, help="Take dead servers out of the cluster.")
+@option("last-contact-threshold", help="Silent for longer is unhealthy, e.g. 200ms.")
+@option("max-trailing-logs", type=int, help="Lacking more entries is unhealthy.")
+@option("min-quorum", type=int, help="Never leave fewer servers with a vote.")
+@option("server-stabilization-time", help="Healthy for so long before it gets a vote, e.g. 10s.")
+@connected
+def set_config(client: ApiClient, **given: object) -> None:
+    """Change what is given of the settings."""
+    names = {name: "".join(part.capitalize() for part in name.split("_")) for name in given}
+    changes = {names[name]: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise click.UsageError("cannot change anything: no setting is given; -h lists them")
+    config = client.get(_PATH)
+    if not client.put(_PATH, {**config, **changes}, cas=str(config["ModifyIndex"])):
+        raise ApiError("cannot set it: somebody else changed it meanwhile; look and try again")
+    click.echo("Configuration updated!")
+
+
+@autopilot.command("health")
+@formatted
+@connected
+def health(client: ApiClient, as_json: bool, template: str | None) -> None:
+    """How each server does; ends with 1 if the cluster is not healthy."""
+    found = client.autopilot_health()
+    if not print_formatted(found, as_json, template):
+        pairs(
+            (
+                ("Healthy", str(found["Healthy"]).lower()),
+                ("FailureTolerance", str(found["FailureTolerance"])),
+                ("Leader", found["Leader"]),
+            )
+        )
+        click.echo()
+        table(
+            _COLUMNS,
+            ([plain(str(each[name])) for name in _COLUMNS] for each in found["Servers"]),
+        )
+    if not found["Healthy"]:
+        raise SystemExit(1)

@@ -1,0 +1,116 @@
+"""What autopilot would do about the servers. Pure: who they are, how they do, and the time go in.
+
+A learner that keeps up gets a vote once it was stable for a while. A dead server is taken out of
+the count of votes, because it makes every further loss weigh more; but never below a number that
+survives a loss, and never without a majority of living servers: the ones left must be able to go on
+whatever becomes of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchgit.model.base import NS_PER_S
+from orchgit.model.operator import AutopilotConfig
+
+SAFE_VOTERS = 3
+"""Fewer cannot lose one: a dead server out of three stays a member until there is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """A member as the leader sees it. `silent_s`: since it answered; `behind`: entries it lacks."""
+
+    address: str
+    voter: bool
+    leads: bool
+    silent_s: float
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a server is healthy, since when, and since when it is looked at (monotonic)."""
+
+    healthy: bool
+    since_s: float
+    known_since_s: float
+
+
+def is_healthy(server: ServerView, config: AutopilotConfig) -> bool:
+    if server.leads:
+        return True
+    heard = server.silent_s * NS_PER_S <= config.last_contact_threshold_ns
+    return heard and server.behind <= config.max_trailing_logs
+
+
+def standings(
+    known: Mapping[str, Standing],
+    servers: Sequence[ServerView],
+    config: AutopilotConfig,
+    now_s: float,
+) -> dict[str, Standing]:
+    """Those of before, carried on; servers that are members no more are forgotten."""
+    found = {}
+    for server in servers:
+        before = known.get(server.address)
+        healthy = is_healthy(server, config)
+        if before is None:
+            found[server.address] = Standing(healthy, now_s, now_s)
+        elif before.healthy == healthy:
+            found[server.address] = before
+        else:
+            found[server.address] = Standing(healthy, now_s, before.known_since_s)
+    return found
+
+
+def promotions(
+    servers: Sequence[ServerView],
+    standing: Mapping[str, Standing],
+    config: AutopilotConfig,
+    bootstrap_expect: int,
+    now_s: float,
+) -> list[str]:
+    """Learners that get a vote: at once while the cluster is still forming."""
+    forming = sum(server.voter for server in servers) < bootstrap_expect
+    wanted_s = 0.0 if forming else config.server_stabilization_time_ns / NS_PER_S
+    return [
+        server.address
+        for server in servers
+        if not server.voter
+        and standing[server.address].healthy
+        and now_s - standing[server.address].since_s >= wanted_s
+    ]
+
+
+def is_dead(server: ServerView, standing: Standing, dead_after_s: float, now_s: float) -> bool:
+    """A leader that has just taken over has not heard of anybody yet: its own time counts."""
+    watched_s = now_s - standing.known_since_s
+    return not server.leads and min(server.silent_s, watched_s) >= dead_after_s
+
+
+def removals(
+    servers: Sequence[ServerView],
+    standing: Mapping[str, Standing],
+    config: AutopilotConfig,
+    dead_after_s: float,
+    now_s: float,
+) -> list[str]:
+    """Dead servers to take out, in this order, one after the other."""
+    if not config.cleanup_dead_servers:
+        return []
+    dead = [one for one in servers if is_dead(one, standing[one.address], dead_after_s, now_s)]
+    voters = sum(server.voter for server in servers)
+    dead_voters = [server.address for server in dead if server.voter]
+    may_go = voters - max(config.min_quorum, SAFE_VOTERS)
+    if 2 * len(dead_voters) >= voters or may_go < 0:
+        may_go = 0
+    return [one.address for one in dead if not one.voter] + dead_voters[:may_go]
+
+
+def failure_tolerance(servers: Sequence[ServerView], standing: Mapping[str, Standing]) -> int:
+    """How many healthy voters may fail before the cluster cannot write."""
+    voters = [server for server in servers if server.voter]
+    healthy = sum(standing[server.address].healthy for server in voters)
+    return max(0, healthy - (len(voters) // 2 + 1))

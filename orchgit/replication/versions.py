@@ -1,0 +1,117 @@
+"""Which version of the log's language knows which command, and whether all servers know it.
+
+A server that meets an entry it does not know stops: it cannot pass it over. So during a rolling
+upgrade no command is proposed before every member has said that it understands it. A command that
+gets a new field with an effect is a new command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchgit.errors import RefusedError
+from orchgit.model.server import ServerRecord
+from orchgit.replication import commands
+from orchgit.replication.commands import Entry
+
+COMMAND_VERSION = 2
+"""What this program understands: every version up to this one."""
+
+FIRST_VERSION = 1
+"""Understood by every program there ever was."""
+
+_SINCE: dict[int, tuple[type[Entry], ...]] = {
+    1: (
+        commands.Noop,
+        commands.SetClusterId,
+        commands.RegisterJob,
+        commands.DeregisterJob,
+        commands.ApplyRollout,
+        commands.RecordRollout,
+        commands.UpsertSource,
+        commands.UpdateSourceStatus,
+        commands.DeleteSource,
+        commands.DeleteRollouts,
+        commands.SetJobStability,
+        commands.UpsertEvaluations,
+        commands.DeleteEvaluations,
+        commands.ApplyPlan,
+        commands.RegisterNode,
+        commands.UpdateNodeStatus,
+        commands.UpdateNodeDrain,
+        commands.UpdateNodeEligibility,
+        commands.DeleteNodes,
+        commands.UpdateAllocsFromClient,
+        commands.UpdateAllocTransitions,
+        commands.UpdateDeploymentStatus,
+        commands.PromoteDeployment,
+        commands.SetDeploymentHealth,
+        commands.DeleteDeployments,
+        commands.RecordPeriodicLaunch,
+        commands.SetSchedulerConfig,
+        commands.UpsertNodePools,
+        commands.DeleteNodePools,
+        commands.UpsertNamespaces,
+        commands.DeleteNamespaces,
+        commands.UpsertHostVolume,
+        commands.DeleteHostVolume,
+        commands.DeleteVolumeClaim,
+        commands.UpsertVariable,
+        commands.DeleteVariable,
+        commands.AcquireVariableLock,
+        commands.RenewVariableLock,
+        commands.ReleaseVariableLock,
+        commands.ResealVariables,
+        commands.PutRootKey,
+        commands.DeleteRootKey,
+        commands.PutServer,
+        commands.DeleteServer,
+        commands.SetClusterKeyCheck,
+        commands.MoveRefs,
+    ),
+    2: (
+        commands.BeginRestore,
+        commands.AddRestoreChunk,
+        commands.CommitRestore,
+        commands.AbortRestore,
+        commands.SetAutopilotConfig,
+        commands.SetServerStatus,
+    ),
+}
+
+VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
+
+
+def check_understood(
+    command: Entry, members: Iterable[str], servers: Iterable[ServerRecord]
+) -> None:
+    """Raises RefusedError, which names the servers to upgrade, unless every member knows it.
+
+    `members` are raft addresses; one without a record has not told its version yet, and counts as
+    of the first.
+    """
+    version = VERSION_OF[type(command)]
+    known = {one.address: one for one in servers}
+    behind = [
+        address
+        for address in members
+        if (known[address].command_version if address in known else FIRST_VERSION) < version
+    ]
+    if behind:
+        names = ", ".join(_named(address, known.get(address)) for address in behind)
+        raise RefusedError(
+            f"cannot do this yet ({type(command).__name__}): {names} would not understand it; "
+            "upgrade every server first (`orchgit server members -verbose` shows their versions)"
+        )
+
+
+def _named(address: str, server: ServerRecord | None) -> str:
+    if server is None:
+        return f"server {address}, which has not told its version"
+    return f"server {server.name} ({address}, orchgit {server.build})"
+
+
+def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:
+    """What all members understand; a server that joins has to understand as much."""
+    known = {one.address: one.command_version for one in servers}
+    return min((known.get(one, FIRST_VERSION) for one in members), default=FIRST_VERSION)

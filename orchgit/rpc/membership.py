@@ -1,0 +1,56 @@
+"""What servers ask of each other while a cluster forms, grows and shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from orchgit.model.server import ServerRecord
+from orchgit.wire import methods
+from orchgit.wire.messages import (
+    Empty,
+    JoinRequest,
+    LeaveRequest,
+    ServerStatus,
+    StatusReply,
+    StatusRequest,
+)
+from orchgit.wire.serve import GrpcServer
+
+
+class Meeting(Protocol):
+    """`orchgit.server.joining.Joining`."""
+
+    def meet(self, asking: ServerStatus) -> StatusReply:
+        """Remember who asked; what this server says of itself and whom it knows."""
+        ...
+
+
+class MembershipServicer:
+    """`take_in` and `take_out` raise NotLeaderError where this server does not lead."""
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        take_in: Callable[[ServerRecord], Awaitable[None]],
+        take_out: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._meeting = meeting
+        self._take_in = take_in
+        self._take_out = take_out
+
+    def register(self, server: GrpcServer) -> None:
+        server.add_unary(methods.SERVER_STATUS, self.status)
+        server.add_unary(methods.JOIN, self.join)
+        server.add_unary(methods.LEAVE, self.leave)
+
+    async def status(self, request: StatusRequest) -> StatusReply:
+        return self._meeting.meet(request.status)
+
+    async def join(self, request: JoinRequest) -> Empty:
+        await self._take_in(request.server)
+        return Empty()
+
+    async def leave(self, request: LeaveRequest) -> Empty:
+        await self._take_out(request.address)
+        return Empty()

@@ -1,0 +1,34 @@
+"""What operators ask of the servers as a cluster: `ClusterPort` of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchgit.control.autopilot import ClusterHealth
+from orchgit.control.leader import Control
+from orchgit.errors import RefusedError
+from orchgit.server.joining import Joining
+from orchgit.services.server_directory import ServerDirectory
+
+
+class Cluster:
+    def __init__(self, joining: Joining, directory: ServerDirectory, control: Control) -> None:
+        self._joining = joining
+        self._directory = directory
+        self._control = control
+
+    async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
+        return await self._joining.join(addresses)
+
+    async def force_leave(self, name: str) -> None:
+        for server in self._directory.servers():
+            if name in (server.name, f"{server.name}.{server.region}"):
+                await self._joining.force_leave(server.address)
+                return
+        raise RefusedError(
+            f"cannot take out server {name!r}: no server has that name; `orchgit server members` "
+            "shows them"
+        )
+
+    def autopilot_health(self) -> ClusterHealth:
+        return self._control.autopilot_health()

@@ -1,0 +1,108 @@
+"""Taking servers in and out, and handing the lead over: what the leader does when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchgit.errors import NotLeaderError, RefusedError, TimedOutError
+from orchgit.model.server import ServerRecord
+from orchgit.replication.commands import DeleteServer, PutServer
+from orchgit.replication.versions import common_version
+from orchgit.services.world import World
+
+HAND_OVER_S = 8.0
+_ATTEMPT_S = 1.5
+"""Longer than an election: after that the member has not taken over."""
+
+
+async def take_in(world: World, server: ServerRecord) -> None:
+    """As a learner, which autopilot gives a vote. Asking again changes nothing.
+
+    Refused with another cluster key, or with a version that is too old for this cluster.
+    """
+    state = world.state
+    if not state.is_leader:
+        raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
+    with world.snapshot() as snapshot:
+        servers = snapshot.servers()
+    _check_version(server, [one.address for one in state.members], servers)
+    _check_name(server, servers)
+    await world.propose(PutServer(server=server))
+    await state.add_member(server.address)
+
+
+def _check_version(
+    server: ServerRecord, members: Iterable[str], servers: Iterable[ServerRecord]
+) -> None:
+    others = [one for one in members if one != server.address]
+    needed = common_version(others, servers)
+    if server.command_version < needed:
+        raise RefusedError(
+            f"cannot take in server {server.name}: orchgit {server.build} is older than this "
+            f"cluster (it understands version {server.command_version} of the log, and {needed} is "
+            "in use); upgrade it first"
+        )
+
+
+def _check_name(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
+    """Members are told apart by their addresses; a copied data directory has a known id."""
+    for known in servers:
+        if known.id == server.id and known.address != server.address:
+            raise RefusedError(
+                f"cannot take in server {server.name} ({server.address}): {known.name} "
+                f"({known.address}) has the same id. If its data directory was copied, empty it; "
+                "if its address has changed, remove the old one first: orchgit operator raft "
+                f"remove-peer -peer-address {known.address}"
+            )
+
+
+async def take_out(world: World, address: str) -> None:
+    """The member of this raft address; it may be this server, which then hands over."""
+    await world.state.remove_member(address)
+    if world.state.is_leader:
+        await world.propose(DeleteServer(address=address))
+
+
+async def hand_over(world: World, address: str) -> None:
+    """Returns when that member leads. One that is just catching up is asked more than once."""
+    state = world.state
+    if address == state.address and state.is_leader:
+        return
+    deadline_s = world.clock.monotonic_s() + HAND_OVER_S
+    while state.leader_address != address and world.clock.monotonic_s() < deadline_s:
+        await state.transfer_leadership(address)
+        await _until_led_by(world, address)
+        if not state.is_leader:
+            break
+    if state.leader_address != address:
+        raise TimedOutError(
+            f"cannot hand the leadership to {address}: it did not take over in {HAND_OVER_S:g} s; "
+            "look at `orchgit operator raft list-peers`"
+        )
+
+
+async def _until_led_by(world: World, wanted: str) -> None:
+    deadline_s = world.clock.monotonic_s() + _ATTEMPT_S
+    while (leader := world.state.leader_address) != wanted:
+        left_s = deadline_s - world.clock.monotonic_s()
+        if left_s <= 0:
+            return
+        await world.state.leader_change(leader, left_s)
+
+
+def find_member(world: World, *, address: str = "", server_id: str = "", name: str = "") -> str:
+    """The raft address of the member that has one of these; `address` may be that of its RPC."""
+    with world.snapshot() as snapshot:
+        records = {one.address: one for one in snapshot.servers()}
+    for member in world.state.members:
+        record = records.get(member.address, ServerRecord(member.address))
+        if address and address in (record.address, record.rpc_address):
+            return member.address
+        if server_id and record.id == server_id:
+            return member.address
+        if name and name in (record.name, f"{record.name}.{record.region}"):
+            return member.address
+    raise RefusedError(
+        f"cannot find server {address or server_id or name}: it is no member of the cluster; "
+        "`orchgit operator raft list-peers` shows them"
+    )
