@@ -102,6 +102,14 @@ class Gauge:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Grows from 0 at the start of the server."""
+
+    name: str
+    value: float
+
+
 @dataclass(slots=True)
 class ApiContext:
     """`local_node` may come later: an agent in this process starts after the server."""
@@ -113,8 +121,8 @@ class ApiContext:
     cluster: ClusterPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
-    scrape: Callable[[], Sequence[Gauge]] = tuple
-    """Gauges of the parts that the API does not know: broker, raft, workers."""
+    scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
+    """Metrics of the parts that the API does not know: broker, raft, workers."""
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

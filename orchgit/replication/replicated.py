@@ -315,6 +315,11 @@ class ReplicatedState(ClusterCalls):
         return self._feeds.subscribe()
 
     @property
+    def lacks_room(self) -> bool:
+        """The disk is full: writes are refused until there is room."""
+        return self._space.refusal is not None
+
+    @property
     def log_syncs(self) -> int:
         """How often the journal was made durable since the start."""
         return self._journal.syncs

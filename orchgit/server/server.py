@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
-from orchgit.api.context import ApiContext, Gauge, LocalNode
+from orchgit.api.context import ApiContext, Counter, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
@@ -120,7 +120,7 @@ class Server:
             events=self.events,
             cluster=Cluster(self.joining, self.directory, self.control),
             gitops=GitopsForApi(self.gitops, config.gitops),
-            scrape=self._gauges,
+            scrape=self._metrics,
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
@@ -311,7 +311,7 @@ class Server:
             if source.name not in known:
                 await put_source(self.services.world, source)
 
-    def _gauges(self) -> Sequence[Gauge]:
+    def _metrics(self) -> Sequence[Gauge | Counter]:
         broker = self.control.broker_stats()
         return [
             *(Gauge(f"nomad.nomad.broker.{name}", value) for name, value in broker.items()),
@@ -321,8 +321,9 @@ class Server:
             ),
             *self._mirror_gauges(),
             Gauge("nomad.raft.is_leader", float(self.state.is_leader)),
-            Gauge("nomad.raft.log_syncs", self.state.log_syncs),
-            Gauge("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),
+            Gauge("orchgit.disk.full", float(self.state.lacks_room)),
+            Counter("nomad.raft.log_syncs", self.state.log_syncs),
+            Counter("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),
         ]
 
     def _mirror_gauges(self) -> Sequence[Gauge]:

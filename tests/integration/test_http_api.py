@@ -10,12 +10,15 @@ import socket
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from orchgit.api.call import MAX_BODY_BYTES
+from orchgit.errors import DiskFullError
+from orchgit.replication.disk_space import STATE
 from orchgit.services.node_operations import purge_node
 from orchgit.services.nodes import register_node
 from orchgit.services.world import World
@@ -302,6 +305,44 @@ def test_metrics_in_both_forms(http: httpx.Client) -> None:
     text = http.get("/v1/metrics", params={"format": "prometheus"}).text
     assert "nomad_raft_applied_index " in text
     assert 'nomad_http_request_seconds_bucket{le="+Inf",method="GET",path="/v1/jobs"}' in text
+
+
+def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Client) -> None:
+    """As docs/operations.md names them."""
+
+    def counted() -> dict[str, float]:
+        found = http.get("/v1/metrics").json()["Counters"]
+        return {one["Name"]: one["Sum"] for one in found}
+
+    before = counted()
+    rig.run(rig.server.state.barrier())
+    after = counted()
+    assert after["nomad.raft.log_syncs"] > before["nomad.raft.log_syncs"]
+    assert after["nomad.raft.log_synced_bytes"] > before["nomad.raft.log_synced_bytes"]
+    text = http.get("/v1/metrics", params={"format": "prometheus"}).text
+    assert "# TYPE nomad_raft_log_syncs_total counter" in text
+    assert "# TYPE nomad_raft_log_synced_bytes_total counter" in text
+    assert "orchgit_disk_full 0.0" in text
+    documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    for name in ("nomad.raft.log_syncs", "nomad.raft.log_synced_bytes", "orchgit.disk.full"):
+        assert f"`{name}`" in documented
+        assert f"`{name.replace('.', '_')}" in documented
+
+
+def test_a_full_disk_is_answered_with_503_and_the_reason(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    space, body = rig.server.state._space, {"Job": job(new_id())}
+    space.lacks(STATE, DiskFullError("cannot write: the disk of /data is full (3 MB free)"))
+    refused = http.put("/v1/jobs", json=body)
+    assert http.get("/v1/jobs").status_code == 200
+    assert "orchgit_disk_full 1.0" in http.get("/v1/metrics?format=prometheus").text
+    space.suffices(STATE)
+    assert (refused.status_code, refused.text) == (
+        503,
+        "cannot write: the disk of /data is full (3 MB free)",
+    )
+    assert http.put("/v1/jobs", json=body).status_code == 200
 
 
 def test_no_answer_holds_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> None:

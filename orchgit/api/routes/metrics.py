@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from orchgit.api.call import Call
 from orchgit.api.cluster_gauges import cluster_gauges, process_gauges
-from orchgit.api.context import Gauge
+from orchgit.api.context import Counter, Gauge
 from orchgit.api.errors import VARY
 from orchgit.api.request_metrics import BUCKETS_S, RequestMetrics, Timing
 from orchgit.api.routing import Endpoint, endpoint
@@ -20,22 +20,24 @@ _REQUESTS = "nomad.http.request"
 
 def endpoints(requests: RequestMetrics) -> list[Endpoint]:
     async def metrics(call: Call) -> Response:
-        gauges = list(_gauges(call))
+        found = list(_metrics(call))
+        gauges = [each for each in found if isinstance(each, Gauge)]
+        counters = [each for each in found if isinstance(each, Counter)]
         if call.query.get("format") == "prometheus":
-            return _prometheus(gauges, requests)
-        return call.answer(_json(gauges, requests))
+            return _prometheus(gauges, counters, requests)
+        return call.answer(_json(gauges, counters, requests))
 
     return [endpoint("/v1/metrics", get=metrics)]
 
 
-def _gauges(call: Call) -> Iterator[Gauge]:
+def _metrics(call: Call) -> Iterator[Gauge | Counter]:
     with call.world.snapshot() as snapshot:
         yield from cluster_gauges(snapshot)
     yield from process_gauges()
     yield from call.context.scrape()
 
 
-def _json(gauges: list[Gauge], requests: RequestMetrics) -> dict[str, Any]:
+def _json(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> dict[str, Any]:
     timings = [_sample(*key, timing) for key, timing in sorted(requests.timings.items())]
     return {
         "Timestamp": time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC", time.gmtime()),
@@ -43,9 +45,27 @@ def _json(gauges: list[Gauge], requests: RequestMetrics) -> dict[str, Any]:
             {"Name": each.name, "Value": each.value, "Labels": dict(each.labels)} for each in gauges
         ],
         "Points": [],
-        "Counters": [{**each, "Name": f"{_REQUESTS}.count"} for each in timings],
+        "Counters": [
+            *(_counter(each) for each in counters),
+            *({**each, "Name": f"{_REQUESTS}.count"} for each in timings),
+        ],
         "Samples": timings,
         "PrecisionGauges": [],
+    }
+
+
+def _counter(counter: Counter) -> dict[str, Any]:
+    """Nomad gives what was counted in the last seconds; this is all since the start."""
+    return {
+        "Name": counter.name,
+        "Count": counter.value,
+        "Rate": 0,
+        "Sum": counter.value,
+        "Min": 0,
+        "Max": counter.value,
+        "Mean": 0,
+        "Stddev": 0,
+        "Labels": {},
     }
 
 
@@ -63,12 +83,12 @@ def _sample(method: str, path: str, timing: Timing) -> dict[str, Any]:
     }
 
 
-def _prometheus(gauges: list[Gauge], requests: RequestMetrics) -> Response:
+def _prometheus(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> Response:
     # Imported here: only those who scrape in this format pay for the library.
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(gauges, requests))
+    registry.register(_Collector(gauges, counters, requests))
     return Response(
         generate_latest(registry),
         headers=dict(VARY),
@@ -79,12 +99,19 @@ def _prometheus(gauges: list[Gauge], requests: RequestMetrics) -> Response:
 class _Collector:
     """One scrape's values in the library's form."""
 
-    def __init__(self, gauges: list[Gauge], requests: RequestMetrics) -> None:
+    def __init__(
+        self, gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics
+    ) -> None:
         self._gauges = gauges
+        self._counters = counters
         self._requests = requests
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
 
         families: dict[str, Any] = {}
         for each in self._gauges:
@@ -93,6 +120,9 @@ class _Collector:
             family = families.setdefault(name, GaugeMetricFamily(name, name, labels=labels))
             family.add_metric([each.labels[label] for label in labels], each.value)
         yield from families.values()
+        for counter in self._counters:
+            name = counter.name.replace(".", "_")
+            yield CounterMetricFamily(name, name, value=counter.value)
         histogram = HistogramMetricFamily(
             "nomad_http_request_seconds", "HTTP requests", labels=["method", "path"]
         )
