@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orchgit.gitops.peers import Peer
+from orchgit.model.server import ServerRecord
+from orchgit.replication.membership import Member
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.services.server_directory import ServerDirectory
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPeers:
-    """`Peers` of the gitops part. `members` are raft addresses, each with whether it votes."""
+    """`Peers` of the gitops part."""
 
     state: ReplicatedState
     directory: ServerDirectory
-    own: str
-    members: Callable[[], Iterable[tuple[str, bool]]]
+    own: Callable[[], ServerRecord]
 
     @property
     def own_address(self) -> str:
-        record = self.directory.server(self.own)
-        return record.rpc_address if record is not None else ""
+        return self.own().rpc_address
 
     @property
     def own_name(self) -> str:
-        record = self.directory.server(self.own)
-        return f"server {record.name if record is not None else self.own}"
+        return f"server {self.own().name}"
 
     def others(self) -> Sequence[Peer]:
-        leader = self.state.leader_address
-        members = sorted(self.members(), key=lambda member: (member[0] != leader, member[0]))
-        return [self._peer(address, votes) for address, votes in members if address != self.own]
+        leader, own = self.state.leader_address, self.state.address
+        members = sorted(self.state.members, key=lambda one: (one.address != leader, one.address))
+        return [self._peer(member) for member in members if member.address != own]
 
-    def _peer(self, address: str, votes: bool) -> Peer:
-        record = self.directory.server(address)
+    def _peer(self, member: Member) -> Peer:
+        record = self.directory.server(member.address)
         if record is None:
-            return Peer("", address, votes)
-        return Peer(record.rpc_address, f"server {record.name} ({record.rpc_address})", votes)
+            return Peer("", f"server {member.address}", member.voter)
+        name = f"server {record.name} ({record.rpc_address})"
+        return Peer(record.rpc_address, name, member.voter)

@@ -99,14 +99,13 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
-        members = [(address, True) for address in (record.address, *config.peers)]
         self.gitops = Gitops(
             self.services.world,
             config.data_dir,
             JobspecParser(ParsePool(config.gitops.parsing)),
             SchedulerForecaster(self.dry_run),
             config.gitops,
-            peers=ClusterPeers(self.state, self.directory, record.address, lambda: members),
+            peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             calls=PeerCalls(config.tls),
         )
         self.joining = Joining(

@@ -383,6 +383,8 @@ def test_a_history_that_no_server_has_any_more_is_pushed_again(tmp_path: Path) -
             stranger.commit({"web.hcl": batch_job("web", text="else")})
             refused = await stranger.push(rig.url("demo"))
             assert "does not descend from the applied commit" in refused.output
+            again = await work.run("push", "--mirror", rig.url("demo"))
+            assert again.returncode == 0, again.output
             commit = work.commit({"web.hcl": batch_job("web", text="two")})
             answer = await work.push(rig.url("demo"))
             assert answer.returncode == 0, answer.output
