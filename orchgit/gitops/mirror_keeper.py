@@ -159,7 +159,7 @@ class MirrorKeeper:
     async def catch_up(self, name: str) -> None:
         """Fetch what is lacking, and let the refs follow. UnavailableError: a server that may have
         the objects was not reached. NotFoundError: all were asked, and none has them."""
-        mirror = self._mirrors.get(name)
+        mirror = await asyncio.to_thread(self._mirrors.get, name)
         async with mirror.fetching:
             missing = await self.settle(mirror)
             self._lacking[name] = len(missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,16 +50,19 @@ class Mirrors:
         self.directory = directory
         self._limits = limits
         self._mirrors: dict[str, Mirror] = {}
+        self._making = threading.Lock()
 
     def get(self, source: str) -> Mirror:
-        """The mirror of a source; its repository is made at first use."""
-        mirror = self._mirrors.get(source)
-        if mirror is None:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            mirror = Mirror(source, self._path(source), self._limits)
-            mirror.create()
-            self._mirrors[source] = mirror
-        return mirror
+        """The mirror of a source; its repository is made, or taken over, at first use. May be
+        called from any thread: taking over removes what must not be in use already."""
+        with self._making:
+            mirror = self._mirrors.get(source)
+            if mirror is None:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                mirror = Mirror(source, self._path(source), self._limits)
+                mirror.create()
+                self._mirrors[source] = mirror
+            return mirror
 
     def existing(self, source: str) -> Mirror | None:
         """The mirror of a source, if this server has one."""

@@ -145,7 +145,9 @@ def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path)
         assert not job.stop
         await heir.rig.gitops.sync("far")
         assert "cannot read" in heir.rig.source("far").status.last_error
-        assert heir.rig.job("web") == job
+        after = heir.rig.job("web")
+        assert after is not None
+        assert (after.job_modify_index, after.stop) == (job.job_modify_index, False)
         assert source.name == "far"
 
     with_cluster(tmp_path, body)
@@ -202,5 +204,25 @@ def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
         assert (counts.fetches, counts.failed_fetches, counts.lacking) == (1, 0, 0)
         listed = await work.run("ls-remote", victim.rig.url("demo"), "refs/heads/main")
         assert listed.output.split()[0] == work.head()
+
+    with_cluster(tmp_path, body)
+
+
+def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
+    """Two of three come back without their mirrors: each also asks one that has nothing."""
+
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        work.commit({"web.hcl": batch_job("web")})
+        await work.push(leader.rig.url("demo"))
+        await cluster.caught_up()
+        for member in cluster.members:
+            await member.stop()
+        for member in cluster.members[1:]:
+            shutil.rmtree(member.directory / "git")
+        await asyncio.gather(*(member.start() for member in cluster.members))
+        await cluster.caught_up()
+        for member in cluster.members:
+            assert member.mirror.open().resolve("refs/heads/main") == work.head()
 
     with_cluster(tmp_path, body)

@@ -190,13 +190,15 @@ def test_what_is_broken_or_forged_leaves_nothing(
     asyncio.run(run())
 
 
-def test_a_pack_without_all_that_was_asked_for_is_refused(tmp_path: Path) -> None:
-    """The blob of a commit is missing: the commit must not look as if it were here."""
+@pytest.mark.parametrize("kept", ["all but a blob", "another commit"])
+def test_a_pack_without_all_that_was_asked_for_is_refused(tmp_path: Path, kept: str) -> None:
+    """The commit must not look as if it were here."""
     home, _ = home_with(tmp_path)
     work = WorkTree(tmp_path / "work")
     head, blob = work.head(), work.git("rev-parse", "HEAD:random")
-    objects = work.git("rev-list", "--objects", "HEAD").split("\n")
-    ids = [line.split()[0] for line in objects if not line.startswith(blob)]
+    sent = "HEAD" if kept == "all but a blob" else "HEAD~"
+    objects = work.git("rev-list", "--objects", sent).split("\n")
+    ids = [line.split()[0] for line in objects if sent != "HEAD" or not line.startswith(blob)]
 
     async def partial(frames: Frames) -> Frames:
         await frames.aclose()
