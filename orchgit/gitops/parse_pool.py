@@ -15,7 +15,13 @@ from collections.abc import Sequence
 import msgspec
 
 from jobspec.files import FileAccess
-from orchgit.errors import JobFileError, OrchgitError, TimedOutError, UnavailableError
+from orchgit.errors import (
+    InvariantError,
+    JobFileError,
+    OrchgitError,
+    TimedOutError,
+    UnavailableError,
+)
 from orchgit.gitops.parse_frames import Answer, Ask, Chunk, Found, Ready, Told, Wrong
 from orchgit.gitops.parse_process import ParseLimits, ParseProcess
 from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile
@@ -94,6 +100,10 @@ class _Run:
     def results(self) -> list[_Result]:
         while self._open:
             self._employ()
+            if not self._open:
+                break
+            if not self._busy:
+                raise InvariantError("cannot go on parsing: files are left and nobody has them")
             self._wait()
             self._check_deadlines()
         for process in list(self._busy.values()):
@@ -118,6 +128,8 @@ class _Run:
             if process.ready:
                 process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
                 self._supply(process)
+                if not process.pending:
+                    self._release(process)
 
     def _rested(self) -> ParseProcess | None:
         while self._idle:

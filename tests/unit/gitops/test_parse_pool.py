@@ -147,6 +147,8 @@ def test_a_file_that_cannot_be_read_is_not_sent(pool: ParsePool) -> None:
     good = job_file("a.hcl")
     results = pool.parse([good, JobFile("l.hcl", unreadable, good.files), good], Inputs())
     assert ids(results) == ["a", "InvalidInputError", "a"]
+    links = [JobFile(f"l{n}.hcl", unreadable, good.files) for n in range(40)]
+    assert ids(pool.parse(links, Inputs())) == ["InvalidInputError"] * 40
 
 
 def test_what_breaks_off_the_work_leaves_no_process_behind(pool: ParsePool) -> None:
