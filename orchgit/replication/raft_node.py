@@ -103,6 +103,7 @@ class RaftNode:
         self._forwarded: dict[int, Proposal] = {}
         self._requests = int.from_bytes(os.urandom(6), "little")
         """Starts at random: a request of an earlier life must not answer one of this."""
+        self._is_woken = False
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller = createPoller("auto")
         self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
@@ -149,7 +150,9 @@ class RaftNode:
 
     def wake(self) -> None:
         """Let the raft thread take a turn now."""
-        os.eventfd_write(self._wake_fd, 1)
+        if not self._is_woken:
+            self._is_woken = True
+            os.eventfd_write(self._wake_fd, 1)
 
     @property
     def is_raft_leader(self) -> bool:
@@ -432,6 +435,8 @@ class RaftNode:
 
     def _woken(self, descriptor: int, events: int) -> None:
         os.eventfd_read(self._wake_fd)
+        # Before the turn takes what came: whatever comes later wakes again.
+        self._is_woken = False
 
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)

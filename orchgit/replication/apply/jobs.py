@@ -157,7 +157,8 @@ def store_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
     txn.put_job(job)
     txn.put_summary(job.namespace, job.id, [group.name for group in job.task_groups])
     txn.touch_job(job.namespace, job.id)
-    _drop_old_versions(txn, job)
+    if known is not None:
+        _drop_old_versions(txn, job)
 
 
 def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
