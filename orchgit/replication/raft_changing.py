@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.errors import RefusedError
+from orchgit.errors import RefusedError, UnavailableError
 from orchgit.replication.membership import Change, PeerProgress
 from orchgit.replication.raft_messages import NotMember
 from orchgit.replication.raft_ports import NO_OP
@@ -14,7 +14,8 @@ class Changing(Replicating):
 
     def change_members(self, change: Change) -> int | None:
         """The index of the entry whose commit makes the change; None if this member does not lead,
-        or is handing over. RefusedError says what has to be waited for, or cannot be."""
+        or is handing over. UnavailableError while another change is under way, RefusedError
+        for what cannot be."""
         if not self.is_leader or self._transfer is not None:
             return None
         after = change.after(self.configuration)
@@ -29,7 +30,7 @@ class Changing(Replicating):
         """Majorities of configurations that are two changes apart need not have a member in common;
         and an earlier leader's last change is in doubt until an entry of this term is committed."""
         if not self._is_settled or self.commit_index < self.no_op_index:
-            raise RefusedError(
+            raise UnavailableError(
                 "cannot change the members: another change, or the leader's election, is not "
                 "committed yet; try again in a moment"
             )

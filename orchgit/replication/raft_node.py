@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
-from orchgit.errors import DiskFullError, RefusedError
+from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.replication.applier import Committed
 from orchgit.replication.disk_space import JOURNAL, RETRY_S, DiskSpace
 from orchgit.replication.journal import Journal
@@ -289,7 +289,7 @@ class RaftNode:
             return
         try:
             index = self.core.change_members(change)
-        except RefusedError as error:
+        except OrchgitError as error:
             proposal.fail(error)
             return
         if index is not None:

@@ -153,7 +153,7 @@ class RealCluster:
     async def start(self) -> None:
         await asyncio.gather(*(one.start() for one in self.servers.values()))
         await asyncio.gather(*(one.answers() for one in self.servers.values()))
-        await self.leader()
+        await self._all_vote()
         await asyncio.gather(*(one.start() for one in self.agents.values()))
         if self.agents:
             await self.nodes_ready()
@@ -199,6 +199,15 @@ class RealCluster:
 
         await until(ready, timeout_s, "the nodes do not get ready")
 
+    async def _all_vote(self, timeout_s: float = 30.0) -> None:
+        """The cluster has been formed."""
+
+        async def voting() -> bool:
+            answer = await (await self.leader()).get("/v1/operator/raft/configuration")
+            return [each["Voter"] for each in answer["Servers"]] == [True] * len(self.servers)
+
+        await until(voting, timeout_s, "the servers form no cluster")
+
     async def settled(self, timeout_s: float = 30.0) -> int:
         """Wait until every server has applied the same entries, and no more come; the index."""
         before: set[int] = set()
@@ -215,53 +224,49 @@ class RealCluster:
     # -- how they are configured -----------------------------------------------------------------
 
     def _server(self, name: str, names: list[str]) -> HostProcess:
-        place, directory = self.place, self._directory / name
-        directory.mkdir(parents=True, exist_ok=True)
-        address, ports, tls = place.address(name), place.ports(name), place.tls(name)
-        settings = {
-            "data_dir": str(directory / "data"),
-            "name": name,
-            "http_bind": f"{address}:{ports.http}",
-            "rpc_bind": f"{address}:{ports.rpc}",
-            "raft_bind": f"{address}:{ports.raft}",
-            "peers": [
-                f"{place.address(other)}:{place.ports(other).raft}"
-                for other in names
-                if other != name
-            ],
+        section = {
+            "enabled": True,
+            "bootstrap_expect": len(names),
             "cluster_key_file": str(self._key),
-            "tls": [str(tls.ca), str(tls.cert), str(tls.key)] if tls else None,
+            "server_join": {
+                "retry_join": [self._rpc(other) for other in names if other != name],
+                "retry_interval": "100ms",
+            },
         }
-        file = directory / "server.json"
-        file.write_text(json.dumps(settings))
-        arguments = ["tests.support.cluster_member", str(file)]
-        return HostProcess(place, name, directory, arguments)
+        ports = self.place.ports(name)
+        numbers = {"http": ports.http, "rpc": ports.rpc, "serf": ports.raft}
+        return self._process(name, {"ports": numbers, "server": section})
 
     def _agent(self, name: str, servers: list[str]) -> HostProcess:
-        place, directory = self.place, self._directory / name
-        directory.mkdir(parents=True, exist_ok=True)
-        tls = place.tls(name)
+        section = {
+            "enabled": True,
+            "servers": [self._rpc(one) for one in servers],
+            "network_interface": self.place.interface,
+        }
         settings = {
-            "name": name,
-            "data_dir": str(directory / "data"),
-            "bind_addr": place.address(name),
-            "ports": {"http": place.ports(name).http},
-            "client": {
-                "enabled": True,
-                "servers": [f"{place.address(one)}:{place.ports(one).rpc}" for one in servers],
-                "network_interface": place.interface,
-            },
+            "ports": {"http": self.place.ports(name).http},
+            "client": section,
             "plugin": {"raw_exec": {"config": {"enabled": True}}},
         }
-        if tls:
-            settings["tls"] = {
-                "ca_file": str(tls.ca),
-                "cert_file": str(tls.cert),
-                "key_file": str(tls.key),
-            }
+        return self._process(name, settings)
+
+    def _rpc(self, name: str) -> str:
+        return f"{self.place.address(name)}:{self.place.ports(name).rpc}"
+
+    def _process(self, name: str, settings: dict[str, Any]) -> HostProcess:
+        directory, tls = self._directory / name, self.place.tls(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        settings |= {
+            "name": name,
+            "data_dir": str(directory / "data"),
+            "bind_addr": self.place.address(name),
+        }
+        if tls is not None:
+            files = {"ca_file": tls.ca, "cert_file": tls.cert, "key_file": tls.key}
+            settings["tls"] = {key: str(file) for key, file in files.items()}
         file = directory / "agent.json"
         file.write_text(json.dumps(settings))
-        return HostProcess(place, name, directory, ["orchgit", "agent", "-config", str(file)])
+        return HostProcess(self.place, name, directory, ["orchgit", "agent", "-config", str(file)])
 
 
 def server_names(count: int) -> list[str]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from orchgit.errors import RefusedError
+from orchgit.errors import RefusedError, UnavailableError
 from orchgit.replication.membership import Change, Configuration, Member, Placed
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Role, Timing
@@ -102,7 +102,7 @@ def test_a_learner_is_not_asked_for_its_vote_and_does_not_stand() -> None:
 def test_one_change_at_a_time() -> None:
     core = lead(make("ab"))
     core.change_members(Change("y", voter=False))
-    with pytest.raises(RefusedError, match="another change"):
+    with pytest.raises(UnavailableError, match="another change"):
         core.change_members(Change("z", voter=False))
     settle(core)
     acknowledge(core, "b")
@@ -116,7 +116,7 @@ def test_no_change_before_the_leader_has_committed_an_entry_of_its_own() -> None
     core.receive("b", PreVoteReply(1, True), 2.0)
     core.receive("b", VoteReply(1, True), 2.0)
     assert core.is_leader
-    with pytest.raises(RefusedError, match="not committed yet"):
+    with pytest.raises(UnavailableError, match="not committed yet"):
         core.change_members(Change("z", voter=False))
 
 
