@@ -13,6 +13,7 @@ from orchgit.errors import OrchgitError
 
 COMMANDS = {
     "agent": ("agent", "agent", "Run a server, a client, or both"),
+    "agent-info": ("agent_info", "agent_info", "What this server or client says of itself"),
     "alloc": ("alloc", "alloc", "Look into allocations: status, logs, exec, stop, restart"),
     "blame": ("blame", "blame", "The commit that an allocation or volume claim came from"),
     "deployment": ("deployment", "deployment", "Follow, promote, pause and fail deployments"),

@@ -138,8 +138,10 @@ class Facts:
             "raft": {
                 "applied_index": index,
                 "commit_index": index,
-                "last_log_index": index,
-                "num_peers": str(len(self._directory.servers()) - 1),
+                "last_log_index": str(self._state.last_log_index),
+                "last_contact": _since(self._state.last_contact_s),
+                "term": str(self._state.term),
+                "num_peers": str(max(0, len(self._state.members) - 1)),
                 "state": "Leader" if self._state.is_leader else "Follower",
             },
             "broker": broker,
@@ -175,3 +177,7 @@ class Facts:
         if self.workers is None:
             raise UnavailableError("cannot look at the schedulers: the server is still starting")
         return self.workers
+
+
+def _since(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds * 1000:.0f}ms"

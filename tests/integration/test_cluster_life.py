@@ -78,6 +78,9 @@ def test_members_are_shown_by_all(servers: list[JoiningServer]) -> None:
     assert "Log Version" in leader.cli("server", "members", "-verbose")
     assert "command_version" in leader.cli("server", "members", "-detailed")
     assert leader.raft in leader.cli("operator", "raft", "list-peers")
+    told = leader.cli("agent-info")
+    assert "  num_peers      = 2" in told
+    assert "  state          = Leader" in told
 
 
 def test_leadership_is_handed_over_by_address_and_by_id(servers: list[JoiningServer]) -> None:

@@ -1,0 +1,23 @@
+"""`orchgit agent-info`: what the agent at the address says of its own work."""
+
+from __future__ import annotations
+
+import click
+
+from orchgit.cli.http_client import ApiClient
+from orchgit.cli.options import connected, formatted
+from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.output import heading, pairs, plain
+
+
+@click.command("agent-info")
+@formatted
+@connected
+def agent_info(client: ApiClient, as_json: bool, template: str | None) -> None:
+    """Counters and states of this one server or client; it needs no leader."""
+    stats = client.get("/v1/agent/self")["stats"]
+    if print_formatted(stats, as_json, template):
+        return
+    for part, values in sorted(stats.items()):
+        heading(part)
+        pairs((f"  {name}", plain(value)) for name, value in sorted(values.items()))
