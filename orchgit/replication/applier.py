@@ -128,7 +128,7 @@ class Applier:
                 outcome = (
                     self._install(batch) if isinstance(batch, Installed) else self._apply(batch)
                 )
-            except sqlite3.OperationalError as error:
+            except (sqlite3.OperationalError, OSError) as error:
                 if not is_full(error):
                     raise
                 self._space.lacks(STATE, self._disk.full(self._store.path.parent))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def is_full(error: sqlite3.Error) -> bool:
+def is_full(error: BaseException) -> bool:
     """Did it fail for want of space? Nothing was changed then, and it may be tried again."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return getattr(error, "sqlite_errorcode", None) in _FULL
 
 

@@ -1,7 +1,6 @@
 """Small durable writes of one server: `python -m tests.benchmarks.replication_alone [--seconds 3]`.
 
 For each number of clients one JSON line: writes per second, p50 and p99 in ms, writes per sync.
-`--kill N` instead kills a writing server N times with SIGKILL and checks what it acknowledged.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
 from orchgit.replication.commands import Command, JobUpsert, RegisterJob, UpsertEvaluations
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from tests.integration import test_replication_kill as kill
 from tests.support.factories import make_evaluation, make_job
 
 
@@ -25,7 +23,6 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--directory", default=None, help="on the disk to measure")
-    parser.add_argument("--kill", type=int, default=0)
     return parser.parse_args()
 
 
@@ -76,18 +73,10 @@ async def _run(directory: Path, seconds: float) -> None:
     await state.stop()
 
 
-def _kill(directory: Path, trials: int) -> None:
-    acknowledged = kill.killed_trials(directory, trials, seed=time.time_ns())
-    print(json.dumps({"benchmark": "kill", "trials": trials, "acknowledged": len(acknowledged)}))
-
-
 def main() -> None:
     arguments = _parse()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-        if arguments.kill:
-            _kill(Path(directory), arguments.kill)
-        else:
-            asyncio.run(_run(Path(directory), arguments.seconds))
+        asyncio.run(_run(Path(directory), arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         """An allocation of a purged job does not count for a new one of the same name."""
         since = {
             key: self._number("SELECT create_index FROM jobs WHERE namespace = ? AND id = ?", key)
-            for key in {(record.namespace, record.job_id) for record in records}
+            for key in dict.fromkeys((record.namespace, record.job_id) for record in records)
         }
         for record in records:
             if record.create_index < since[record.namespace, record.job_id]:
