@@ -43,15 +43,11 @@ class Leading(Protocol):
         ...
 
 
-class KnowsPlaces(Protocol):
-    """What only other parts can say of a request."""
+class KnowsNodes(Protocol):
+    """What only the agents' part can say of a request."""
 
     def has_node(self, scope: Scope) -> bool:
         """Whether this server knows the node of a `/v1/client` request."""
-        ...
-
-    def has_repository(self, scope: Scope) -> bool:
-        """Whether this server has the repository of a clone or fetch as it is now."""
         ...
 
 
@@ -59,7 +55,7 @@ class Consistency:
     """An ASGI app in front of another."""
 
     def __init__(
-        self, app: ASGIApp, leading: Leading, places: KnowsPlaces, forward: Forward, clock: Clock
+        self, app: ASGIApp, leading: Leading, places: KnowsNodes, forward: Forward, clock: Clock
     ) -> None:
         self._app = app
         self._leading = leading
@@ -75,6 +71,10 @@ class Consistency:
         try:
             await self._by_leader(scope, receive, send, place)
         except NotLeaderError:
+            if place is Place.REPOSITORY:
+                # An older clone is better than none, and git shows which commit it has.
+                await self._app(scope, receive, send)
+                return
             await text_response("No cluster leader", 500)(scope, receive, send)
         except OrchgitError as error:
             await text_response(str(error), status_of(error))(scope, receive, send)
@@ -91,8 +91,6 @@ class Consistency:
         place = place_of(scope["method"], scope["path"], scope["query_string"])
         if place is Place.NODE:
             return Place.HERE if self._places.has_node(scope) else Place.LEADER
-        if place is Place.REPOSITORY:
-            return Place.HERE if self._places.has_repository(scope) else Place.LEADER
         return place
 
     async def _by_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
@@ -174,4 +172,4 @@ class _Body:
         return self._bytes <= _MAX_KEPT_BYTES
 
 
-__all__ = ["ELECTION_WAIT_S", "Consistency", "Forward", "KnowsPlaces", "Leading"]
+__all__ = ["ELECTION_WAIT_S", "Consistency", "Forward", "KnowsNodes", "Leading"]

@@ -31,7 +31,7 @@ class Place(Enum):
     NODE = "node"
     """`/v1/client`: any server that knows where the node is."""
     REPOSITORY = "repository"
-    """A clone or fetch: any server that has the repository as it is now."""
+    """A clone or fetch: the leader, whose refs are the newest; without one, any server."""
 
 
 def place_of(method: str, path: str, query: bytes) -> Place:

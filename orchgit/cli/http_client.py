@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import httpx
 
+from orchgit.cli.first_server import FirstServer
 from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
+_ANY_SERVER = "http://server"
 
 
 class ApiError(OrchgitError):
@@ -39,18 +41,26 @@ class ApiClient:
         region: str | None = None,
         token: str | None = None,
     ) -> None:
-        self.address = (address or DEFAULT_ADDRESS).rstrip("/")
+        """`address`: one URL, or several separated by commas."""
+        addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
+        self._servers = FirstServer([one for one in addresses if one])
+        self._addresses = ", ".join(addresses)
         self.namespace = namespace
         self._params = {
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
         headers = {"X-Nomad-Token": token} if token else {}
         self._http = httpx.Client(
-            base_url=self.address,
+            base_url=_ANY_SERVER,
             headers=headers,
             timeout=httpx.Timeout(10.0, read=660.0),
-            trust_env=False,
+            transport=self._servers,
         )
+
+    @property
+    def address(self) -> str:
+        """Of the server that answers."""
+        return self._servers.address
 
     def __enter__(self) -> ApiClient:
         return self
@@ -180,7 +190,7 @@ class ApiClient:
 
     def _unreachable(self, error: httpx.TransportError) -> ApiError:
         return ApiError(
-            f"cannot reach the server at {self.address}: {error}; is one running "
+            f"cannot reach the server at {self._addresses}: {error}; is one running "
             "(`orchgit dev`)? Set -address or ORCHGIT_ADDR if it is elsewhere"
         )
 

@@ -29,7 +29,10 @@ def _environment(*names: str) -> str | None:
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the connection options and passes an `ApiClient` as the argument `client`."""
 
-    @option("address", help="Address of a server [ORCHGIT_ADDR, NOMAD_ADDR].")
+    @option(
+        "address",
+        help="Address of a server, or several separated by commas [ORCHGIT_ADDR, NOMAD_ADDR].",
+    )
     @option("namespace", help="Namespace of the request [ORCHGIT_NAMESPACE, NOMAD_NAMESPACE].")
     @option("region", help="Region to ask [ORCHGIT_REGION, NOMAD_REGION].")
     @option("token", help="Access token [ORCHGIT_TOKEN, NOMAD_TOKEN].")

@@ -27,16 +27,10 @@ class Leading:
 
 
 class Places:
-    """`KnowsPlaces` of `orchgit.api.consistency`."""
+    """`KnowsNodes` of `orchgit.api.consistency`."""
 
-    def __init__(self, knows_node: Callable[[Scope], bool], state: ReplicatedState) -> None:
+    def __init__(self, knows_node: Callable[[Scope], bool]) -> None:
         self._knows_node = knows_node
-        self._state = state
 
     def has_node(self, scope: Scope) -> bool:
         return self._knows_node(scope)
-
-    def has_repository(self, scope: Scope) -> bool:
-        """The leader's is the one that pushes moved; what other servers have may be older. While
-        there is no leader it is all there is, and better than nothing."""
-        return self._state.leader_address is None

@@ -126,7 +126,7 @@ class Server:
         self._front = Consistency(
             self._app,
             Leading(self.state),
-            Places(self._app.knows_node, self.state),
+            Places(self._app.knows_node),
             self._forwarder.forward,
             clock,
         )

@@ -77,9 +77,6 @@ class World:
     def has_node(self, scope: Scope) -> bool:
         return scope["path"].endswith("/known")
 
-    def has_repository(self, scope: Scope) -> bool:
-        return False
-
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.seen.append(("here", await _body(receive)))
         self.app()
