@@ -25,6 +25,7 @@ from orchgit.model.allocation import Allocation, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.job import Job
 from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources
+from orchgit.model.resources import NetworkResource
 from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
@@ -271,6 +272,7 @@ class SimulatedNodes:
                 cpu=NodeCpu(cpu_shares=config.cpu_mhz, total_cpu_cores=2),
                 memory=NodeMemory(memory_mb=config.memory_mb),
                 disk=NodeDisk(disk_mb=config.disk_mb),
+                networks=[NetworkResource(mode="host", device="lo", ip="127.0.0.1")],
             ),
         )
 

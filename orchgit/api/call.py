@@ -103,8 +103,10 @@ class Call:
         return self._response(data, status, sent, "application/json")
 
     def contact_headers(self) -> dict[str, str]:
-        known = "true" if self.context.server.leader_address() else "false"
-        return {"X-Nomad-KnownLeader": known, "X-Nomad-LastContact": "0"}
+        server = self.context.server
+        known = "true" if server.leader_address() else "false"
+        contact = str(server.last_contact_ms())
+        return {"X-Nomad-KnownLeader": known, "X-Nomad-LastContact": contact}
 
     def empty(self, status: int = 200, index: int | None = None) -> Response:
         headers = dict(VARY)

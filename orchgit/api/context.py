@@ -35,6 +35,10 @@ class ServerFacts(Protocol):
         """RPC address of the leader; empty when none is known."""
         ...
 
+    def last_contact_ms(self) -> int:
+        """Since this server heard of the leader; 0 where it leads."""
+        ...
+
     def servers(self) -> Sequence[ServerRecord]:
         """All servers of the cluster, this one among them."""
         ...

@@ -18,6 +18,9 @@ from orchgit.server.addresses import split_host_port
 from orchgit.server.config import ServerConfig
 from orchgit.services.server_directory import ServerDirectory
 
+_NEVER_MS = 2**31 - 1
+"""There never was a leader."""
+
 
 class Facts:
     """`ServerFacts` of the API. `record` has the addresses of HTTP and RPC from when they are
@@ -52,6 +55,12 @@ class Facts:
     def leader_address(self) -> str:
         leader = self._directory.leader()
         return leader.rpc_address if leader else ""
+
+    def last_contact_ms(self) -> int:
+        if self._state.is_leader:
+            return 0
+        since_s = self._state.last_contact_s
+        return round(since_s * 1000) if since_s is not None else _NEVER_MS
 
     def peer_addresses(self) -> Sequence[str]:
         return self._directory.rpc_addresses()

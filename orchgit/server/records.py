@@ -20,6 +20,7 @@ from orchgit.server.config import ServerConfig
 _log = structlog.get_logger("orchgit.server")
 
 _RETRY_S = 0.2
+_JOIN_LOOK_S = 1.0
 _LOOK_AGAIN_S = 300.0
 _CHECK_LABEL = b"orchgit cluster key check"
 
@@ -68,6 +69,9 @@ class RecordKeeper:
             seen = self._stored_at()
             if seen is not None:
                 await self._state.store.watch.wait(("servers",), seen, _LOOK_AGAIN_S)
+                continue
+            if not self._state.has_configuration or self._state.is_removed:
+                await asyncio.sleep(_JOIN_LOOK_S)
                 continue
             try:
                 await self._store()

@@ -54,6 +54,7 @@ from orchgit.services.world import World
 
 _log = structlog.get_logger("orchgit.server")
 _LEADER_NEWS_S = 3600.0
+_OFFICE_RETRY_S = 1.0
 
 _LEAVE_S = 15.0
 
@@ -83,6 +84,7 @@ class Server:
                 advertise=config.raft_address,
                 bootstrap=not config.join.waits,
                 peers=config.peers,
+                advertise=config.raft_address,
                 cluster=config.region,
                 tls=config.tls,
             ),
@@ -269,16 +271,31 @@ class Server:
 
     async def _follow_leadership(self) -> None:
         """Gitops runs where the leader is."""
-        async for leads in self.state.leadership.subscribe():
-            if leads:
+        office: list[asyncio.Task[None]] = []
+        try:
+            async for leads in self.state.leadership.subscribe():
+                await _end(office)
+                if leads:
+                    office = [asyncio.create_task(self._take_office(), name="take office")]
+                    continue
+                if self.rpc is not None:
+                    self.rpc.nodes.end_all()
+                await self.gitops.stop()
+        finally:
+            await _end(office)
+
+    async def _take_office(self) -> None:
+        """What a new leader sees to; tried again while it leads and something is in the way."""
+        while True:
+            try:
                 await self._store_scheduler_config()
                 await self._store_sources()
                 await self.gitops.start()
                 await self._make_first_root_key()
-            else:
-                if self.rpc is not None:
-                    self.rpc.nodes.end_all()
-                await self.gitops.stop()
+                return
+            except OrchgitError as error:
+                _log.warning("not all is ready to lead", error=str(error))
+                await self._clock.sleep(_OFFICE_RETRY_S)
 
     async def _tell_workers(self) -> None:
         """Workers that wait for an answer of a server that does not lead any more, ask the next."""

@@ -37,9 +37,12 @@ class ServerDirectory:
         return self._state.leader_and_term[1]
 
     def servers(self) -> list[ServerRecord]:
-        """All that are known, this one among them; ordered by raft address."""
+        """The members that are known, this one among them; ordered by raft address."""
         own = self._own()
-        return sorted({**self._stored(), own.address: own}.values(), key=lambda one: one.address)
+        members = {one.address for one in self._state.members}
+        known = [one for one in self._stored().values() if one.address in members]
+        others = [one for one in known if one.address != own.address]
+        return sorted([own, *others], key=lambda one: one.address)
 
     def server(self, raft_address: str) -> ServerRecord | None:
         own = self._own()

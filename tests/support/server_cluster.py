@@ -36,7 +36,7 @@ class MemberServer:
         self.rpc = settings["rpc_bind"]
         self.raft = settings["raft_bind"]
         self.http = httpx.Client(base_url=self.url, timeout=30.0, trust_env=False)
-        self.process: subprocess.Popen[bytes]
+        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -54,18 +54,26 @@ class MemberServer:
 
     @property
     def runs(self) -> bool:
-        return self.process.poll() is None
+        return self.process is not None and self.process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
         os.kill(self.process.pid, number)
+
+    def ended(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        assert self.process is not None
+        return self.process.wait(START_S)
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
-        self.process.wait()
+        self.ended()
         self._close_input()
 
     def stop(self) -> None:
         """Properly; also after it was killed or stopped."""
+        if self.process is None:
+            return
         if self.runs:
             self.signal(signal.SIGCONT)
         self._close_input()
@@ -76,6 +84,7 @@ class MemberServer:
             self.process.wait()
 
     def _close_input(self) -> None:
+        assert self.process is not None
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -160,9 +169,10 @@ def free_addresses(count: int) -> list[str]:
 
 @contextlib.contextmanager
 def server_cluster(
-    directory: Path, count: int = 3, *, agents: bool = False, **settings: Any
+    directory: Path, count: int = 3, *, agents: bool = False, late: int = 0, **settings: Any
 ) -> Iterator[ServerCluster]:
-    """All started, with a leader. `agents`: each has one beside it; `settings`: of all servers."""
+    """All started but the `late` last ones, with a leader. `agents`: each has one beside it;
+    `settings`: of all servers."""
     raft = free_addresses(count)
     key = directory / "cluster.key"
     write_key(key)
@@ -186,13 +196,14 @@ def server_cluster(
         members.append(MemberServer(number, home, own))
     cluster = ServerCluster(members)
     try:
-        for member in members:
+        early = members[: count - late]
+        for member in early:
             member.start()
-        for member in members:
+        for member in early:
             until(lambda member=member: _leader_of(member) or None, START_S)
         cluster.leader()
-        for member in members:
-            until(lambda member=member: len(member.get("/v1/status/peers")) == count or None)
+        for member in early:
+            until(lambda member=member: len(member.get("/v1/status/peers")) == len(early) or None)
         yield cluster
     finally:
         for member in members:

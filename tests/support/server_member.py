@@ -37,6 +37,14 @@ async def _beside(server: Server, directory: str) -> Agent:
     return agent
 
 
+async def _input_closed() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    await reader.read()
+
+
 async def main(arguments: dict[str, Any]) -> None:
     directory = arguments.pop("agent", None)
     for name in ("data_dir", "cluster_key_file"):
@@ -51,7 +59,7 @@ async def main(arguments: dict[str, Any]) -> None:
     server = Server(ServerConfig(**arguments))
     await server.start()
     agent = await _beside(server, directory) if directory else None
-    closed = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    closed = asyncio.create_task(_input_closed())
     unfit = asyncio.create_task(server.unfit())
     await asyncio.wait((closed, unfit), return_when=asyncio.FIRST_COMPLETED)
     if agent is not None:
