@@ -84,7 +84,6 @@ class Server:
                 advertise=config.raft_address,
                 bootstrap=not config.join.waits,
                 peers=config.peers,
-                advertise=config.raft_address,
                 cluster=config.region,
                 tls=config.tls,
             ),
