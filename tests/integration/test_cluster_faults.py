@@ -8,9 +8,11 @@ servers hold the same, and the invariants hold.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from tests.support.history import History
 from tests.support.netns import missing
 from tests.support.pushing import Pusher
 from tests.support.real_cluster import HostProcess, RealCluster, until
+from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.workload import at_work, staying_job
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
@@ -246,3 +249,91 @@ async def pushed(pusher: Pusher, history: History, commits: int) -> None:
         return len(history.commits) >= wanted
 
     await until(reached, 30.0, f"{len(history.commits)} commits were taken, not {wanted}")
+
+
+def test_disk_of_a_follower_is_full(tmp_path: Path) -> None:
+    """The others go on; it serves reads, and catches up when there is room."""
+
+    async def scenario() -> None:
+        async with with_small_disk(tmp_path, seed=10) as (cluster, full, disk):
+            await lead(cluster, cluster.servers["s2"])
+            async with at_work(cluster, 10, clients=2) as history:
+                await progress(history)
+                disk.fill()
+                refusal = await filling(cluster.servers["s2"], FILLING)
+                assert refusal is None, "the leader has room"
+                assert (await full.ask("GET", "/v1/jobs?stale")).status == 200
+                assert await full.applied_index() < await cluster.servers["s2"].applied_index()
+                disk.free()
+                await progress(history)
+            await check(cluster, history)
+
+    run(scenario())
+
+
+def test_disk_of_the_leader_is_full(tmp_path: Path) -> None:
+    """Writes are refused with the reason, reads go on; another one that has room can lead."""
+
+    async def scenario() -> None:
+        async with with_small_disk(tmp_path, seed=11) as (cluster, full, disk):
+            scale_s = await healthy_write_s(cluster)
+            await lead(cluster, full)
+            async with at_work(cluster, 11, clients=2) as history:
+                await progress(history)
+                disk.fill()
+                refusal = await filling(full, 10 * FILLING)
+                assert refusal is not None
+                assert "is full (" in refusal
+                assert (await full.ask("GET", "/v1/jobs?stale")).status == 200
+                # It cannot keep a new term, so it may not learn who took over; the others do.
+                await full.ask("PUT", transfer_to(cluster, cluster.servers["s2"]), timeout_s=15.0)
+                await cluster.leader(cluster.followers(full))
+                await writable_again(cluster, time.monotonic(), scale_s)
+                await progress(history)
+                disk.free()
+                await progress(history)
+            await check(cluster, history)
+
+    run(scenario())
+
+
+FILLING = 400
+"""Writes of 60 KB: more than the small disk of a server holds."""
+DISK_MB = 200
+
+
+@asynccontextmanager
+async def with_small_disk(
+    directory: Path, seed: int
+) -> AsyncIterator[tuple[RealCluster, HostProcess, SmallDisk]]:
+    """A cluster whose `s1` has little room."""
+    with small_disk(directory / "s1" / "data", DISK_MB) as disk:
+        async with faulty_cluster(directory, seed=seed) as (cluster, _):
+            yield cluster, cluster.servers["s1"], disk
+
+
+def transfer_to(cluster: RealCluster, wanted: HostProcess) -> str:
+    host, raft = cluster.place.address(wanted.host), cluster.place.ports(wanted.host).raft
+    return f"/v1/operator/raft/transfer-leadership?address={host}:{raft}"
+
+
+async def lead(cluster: RealCluster, wanted: HostProcess) -> None:
+    leader = await cluster.leader()
+    if leader is not wanted:
+        answer = await leader.ask("PUT", transfer_to(cluster, wanted))
+        assert answer.status == 200, answer.text
+
+    async def led() -> bool:
+        return await cluster.leader() is wanted
+
+    await until(led, 10.0, f"{wanted.host} does not take over")
+
+
+async def filling(server: HostProcess, writes: int) -> str | None:
+    """Large writes, until one is refused; what the refusal says."""
+    body = json.dumps({"Items": {"value": "x" * 60_000}}).encode()
+    for number in range(writes):
+        answer = await server.ask("PUT", f"/v1/var/large/{number}", body)
+        if answer.status != 200:
+            return answer.text
+    return None

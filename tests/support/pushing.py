@@ -61,20 +61,28 @@ class Pusher:
     async def check(self, servers: list[HostProcess]) -> None:
         """Each of these servers can soon be cloned from, and has what was acknowledged."""
 
-        async def same() -> str | None:
-            heads = {await self._cloned_head(server) for server in servers}
-            return heads.pop() if len(heads) == 1 else None
+        heads: dict[str, str] = {}
 
-        head = await until(same, 15.0, "the servers' repositories do not become the same")
+        async def same() -> str | None:
+            for server in servers:
+                heads[server.host] = await self._cloned_head(server)
+            found = set(heads.values())
+            return found.pop() if len(found) == 1 else None
+
+        try:
+            head = await until(same, 15.0, "the repositories do not become the same")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; they are {heads}") from None
         for commit in self._history.commits:
             code, _ = await self._run("merge-base", "--is-ancestor", commit, head)
             assert code == 0, f"the acknowledged commit {commit} is not in {head}"
 
-    async def _cloned_head(self, server: HostProcess) -> str | None:
+    async def _cloned_head(self, server: HostProcess) -> str:
+        """Or why it cannot be cloned from."""
         clone = self._directory / f"of-{server.host}"
         try:
-            code, _ = await self._run("clone", "-q", "-b", "main", _url(server), str(clone))
-            return await self._git("rev-parse", "HEAD", cwd=clone) if code == 0 else None
+            code, text = await self._run("clone", "-q", "-b", "main", _url(server), str(clone))
+            return await self._git("rev-parse", "HEAD", cwd=clone) if code == 0 else text
         finally:
             shutil.rmtree(clone, ignore_errors=True)
 
