@@ -30,7 +30,7 @@ class GitLimits:
     list_timeout_s: float = 20.0
     pack_timeout_s: float = 120.0
     mirror_timeout_s: float = 3600.0
-    mirror_silence_s: float = 30.0
+    mirror_silence_s: float = 15.0
     hold_timeout_s: float = 60.0
     catch_up_timeout_s: float = 10.0
     webhook_max_bytes: int = MIB

@@ -34,6 +34,8 @@ from orchgit.wire.messages import PackFrame
 
 _IDLE_WAIT_S = 300.0
 _FETCHES_AT_ONCE = 2
+_HOLDS_AT_ONCE = 4
+"""What the leader waits for does not queue up behind what this server catches up with."""
 _PACKS_AT_ONCE = 4
 
 
@@ -74,6 +76,7 @@ class MirrorKeeper:
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._lacking: dict[str, int] = {}
         self._fetching = asyncio.Semaphore(_FETCHES_AT_ONCE)
+        self._holding = asyncio.Semaphore(_HOLDS_AT_ONCE)
         self._sending = asyncio.Semaphore(_PACKS_AT_ONCE)
         self._counts = MirrorCounts()
 
@@ -117,24 +120,30 @@ class MirrorKeeper:
     async def _follow(self, name: str) -> None:
         """Objects once lost everywhere are asked for again and again, ever more rarely: the server
         that has them may be away."""
-        failures = 0
+        failures, said = 0, ""
         targets = (target("sources", name), target("git_refs", name))
         while True:
             with self._world.snapshot() as snapshot:
                 index = snapshot.index
-            pause_s = _IDLE_WAIT_S
-            try:
-                await self.catch_up(name)
-                failures = 0
-            except OrchgitError as error:
-                LOG.warning("a mirror lacks objects", source=name, error=str(error))
+            error = await self._round(name)
+            if error not in ("", said):
+                LOG.warning("a mirror lacks objects", source=name, error=error)
+            said, pause_s = error, _IDLE_WAIT_S
+            if error:
                 pause_s = backoff_s(failures, self._random.random())
-                failures += 1
-            except Exception:  # noqa: BLE001 - one bad round must not end the following of a mirror
-                LOG.exception("a round of a mirror broke", source=name)
-                pause_s = backoff_s(failures, self._random.random())
-                failures += 1
+            failures = failures + 1 if error else 0
             await self._world.state.store.watch.wait(targets, index, pause_s)
+
+    async def _round(self, name: str) -> str:
+        """What went wrong, or ''. One bad round must not end the following of a mirror."""
+        try:
+            await self.catch_up(name)
+        except OrchgitError as error:
+            return str(error)
+        except Exception:  # noqa: BLE001 - the next round may do better
+            LOG.exception("a round of a mirror broke", source=name)
+            return "it broke"
+        return ""
 
     async def current(self, name: str) -> None:
         """Returns at once where the mirror shows what the state says; else waits for that within
@@ -210,7 +219,8 @@ class MirrorKeeper:
         peers = [peer for peer in self._peers.others() if peer.address]
         for peer in peers:
             try:
-                await self._fetch(mirror, peer, missing)
+                async with self._fetching:
+                    await self._fetch(mirror, peer, missing)
             except NotFoundError:
                 continue
             except OrchgitError as error:
@@ -221,15 +231,14 @@ class MirrorKeeper:
         raise _still_lacking(mirror.name, missing, peers, unasked, self._peers.own_name)
 
     async def _fetch(self, mirror: Mirror, peer: Peer, missing: frozenset[str]) -> None:
-        async with self._fetching:
-            self._counts.fetches += 1
-            try:
-                haves = await asyncio.to_thread(known_to, mirror)
-                frames = self._calls.fetch_pack(peer.address, mirror.name, sorted(missing), haves)
-                await take_pack(self._git, mirror, str(peer), missing, frames)
-            except OrchgitError:
-                self._counts.failed_fetches += 1
-                raise
+        self._counts.fetches += 1
+        try:
+            haves = await asyncio.to_thread(known_to, mirror)
+            frames = self._calls.fetch_pack(peer.address, mirror.name, sorted(missing), haves)
+            await take_pack(self._git, mirror, str(peer), missing, frames)
+        except OrchgitError:
+            self._counts.failed_fetches += 1
+            raise
         self._maintenance.after_write(mirror)
         LOG.info("fetched from a server", source=mirror.name, server=str(peer))
 
@@ -242,7 +251,8 @@ class MirrorKeeper:
         async with mirror.fetching:
             missing = await lacking(self._git, mirror, wants)
             if missing:
-                await self._fetch(mirror, Peer(address), missing)
+                async with self._holding:
+                    await self._fetch(mirror, Peer(address), missing)
             missing = await lacking(self._git, mirror, wants)
         if missing:
             raise UnavailableError(f"cannot hold {len(missing)} objects: {address} lacks them too")
