@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchgit.errors import NotLeaderError, RefusedError, TimedOutError
+from orchgit.errors import NotLeaderError, RefusedError, TimedOutError, UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import DeleteServer, PutServer
 from orchgit.replication.versions import common_version
 from orchgit.services.world import World
 
 HAND_OVER_S = 8.0
+_RETRY_S = 0.1
 _ATTEMPT_S = 1.5
 """Longer than an election: after that the member has not taken over."""
 
@@ -58,9 +59,23 @@ def _check_name(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
 
 async def take_out(world: World, address: str) -> None:
     """The member of this raft address; it may be this server, which then hands over."""
-    await world.state.remove_member(address)
+    await _one_at_a_time(world, address)
     if world.state.is_leader:
         await world.propose(DeleteServer(address=address))
+
+
+async def _one_at_a_time(world: World, address: str) -> None:
+    """Autopilot may be changing the members at this moment: wait for that."""
+    deadline_s = world.clock.monotonic_s() + _ATTEMPT_S
+    while True:
+        try:
+            return await world.state.remove_member(address)
+        except (NotLeaderError, TimedOutError):
+            raise
+        except UnavailableError:
+            if world.clock.monotonic_s() >= deadline_s:
+                raise
+        await world.clock.sleep(_RETRY_S)
 
 
 async def hand_over(world: World, address: str) -> None:

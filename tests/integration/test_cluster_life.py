@@ -190,6 +190,17 @@ def test_a_snapshot_is_restored_by_a_follower_onto_all(
         assert len(one.http.get("/v1/agent/members").json()["Members"]) == 3
 
 
+def test_all_stopped_and_started_they_are_the_same_cluster(servers: list[JoiningServer]) -> None:
+    leader_of(servers).cli("namespace", "apply", "stays")
+    for one in servers[:3]:
+        one.end(signal.SIGKILL)
+    for one in servers[:3]:
+        one.start()
+    leader = leader_of(servers)
+    assert "stays" in leader.cli("namespace", "list")
+    assert sum(one.log.count("forming a cluster of 3") for one in servers[:3]) == 1
+
+
 def test_another_cluster_s_server_and_another_key_are_refused(
     servers: list[JoiningServer], tmp_path: Path
 ) -> None:

@@ -1,0 +1,108 @@
+"""What a lone server answers to the questions and orders that are about clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.server_rig import ServerRig, server_rig
+
+RAFT = "/v1/operator/raft"
+AUTOPILOT = "/v1/operator/autopilot/configuration"
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    directory = tmp_path_factory.mktemp("operator")
+    with server_rig(directory, with_agent=False, num_schedulers=0) as rig:
+        _with_record(rig)
+        yield rig.http
+
+
+def _with_record(rig: ServerRig) -> None:
+    """It writes its own record soon after its start."""
+    rig.wait_for(f"{RAFT}/configuration", lambda found: found["Servers"][0]["Node"] != "(unknown)")
+
+
+def own(http: httpx.Client) -> dict[str, object]:
+    (server,) = http.get(f"{RAFT}/configuration").json()["Servers"]
+    return dict(server)
+
+
+def test_the_only_member_leads_and_votes(http: httpx.Client) -> None:
+    server = own(http)
+    assert (server["Leader"], server["Voter"]) == (True, True)
+    health = http.get("/v1/operator/autopilot/health")
+    assert health.status_code == 200
+    assert health.json()["FailureTolerance"] == 0
+    assert health.json()["Leader"] == server["ID"]
+
+
+def test_it_cannot_be_removed_and_leads_already(http: httpx.Client) -> None:
+    server = own(http)
+    refused = http.delete(f"{RAFT}/peer", params={"id": server["ID"]})
+    assert refused.status_code == 500
+    assert "the only member with a vote" in refused.text
+    moved = http.put(f"{RAFT}/transfer-leadership", params={"id": server["ID"]}).json()
+    assert (moved["Noop"], moved["From"]["ID"]) == (True, server["ID"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("DELETE", f"{RAFT}/peer"), ("PUT", f"{RAFT}/transfer-leadership")],
+)
+def test_a_server_has_to_be_named_by_one_thing(http: httpx.Client, method: str, path: str) -> None:
+    for query in ("", "?id=a&address=b"):
+        answer = http.request(method, path + query)
+        assert answer.status_code == 400
+        assert "Must specify either ?id" in answer.text
+    unknown = http.request(method, f"{path}?address=10.0.0.1:4648")
+    assert unknown.status_code == 500
+    assert "cannot find server 10.0.0.1:4648" in unknown.text
+
+
+def test_joining_and_leaving_name_somebody(http: httpx.Client) -> None:
+    assert http.put("/v1/agent/join").status_code == 400
+    assert http.put("/v1/agent/join?address=provider=aws").status_code == 400
+    silent = http.put("/v1/agent/join?address=127.0.0.1:1").json()
+    assert silent == {"num_joined": 0, "error": "no answer from 127.0.0.1:1", "warning": ""}
+    assert http.put("/v1/agent/force-leave").status_code == 400
+    unknown = http.put("/v1/agent/force-leave?node=nobody")
+    assert "no server has that name" in unknown.text
+
+
+def test_autopilot_keeps_what_it_is_told(http: httpx.Client) -> None:
+    changed = {
+        "LastContactThreshold": "1.5s",
+        "servERstabilizationTIME": "20s",
+        "MinQuorum": 3,
+        "EnableRedundancyZones": True,
+    }
+    assert http.put(AUTOPILOT, json=changed).json() is True
+    found = http.get(AUTOPILOT).json()
+    assert found["LastContactThreshold"] == "1.5s"
+    assert found["ServerStabilizationTime"] == "20s"
+    assert (found["MinQuorum"], found["EnableRedundancyZones"]) == (3, True)
+    index = found["ModifyIndex"]
+    assert http.put(f"{AUTOPILOT}?cas={index - 1}", json={}).json() is False
+    assert http.put(f"{AUTOPILOT}?cas={index}", json={"MinQuorum": 5}).json() is True
+    assert http.get(AUTOPILOT).json()["CreateIndex"] == found["CreateIndex"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"MinQuorum": -1}, {"LastContactThreshold": "often"}, {"MaxTrailingLogs": "many"}],
+)
+def test_what_autopilot_cannot_use_is_refused(
+    http: httpx.Client, config: dict[str, object]
+) -> None:
+    assert http.put(AUTOPILOT, json=config).status_code == 400
+
+
+def test_the_agent_tells_of_the_log(http: httpx.Client) -> None:
+    raft = http.get("/v1/agent/self").json()["stats"]["raft"]
+    assert raft["state"] == "Leader"
+    assert raft["num_peers"] == "0"
+    assert int(raft["last_log_index"]) >= int(raft["applied_index"])
