@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job
+from tests.support.joining_servers import joining_servers
 from tests.support.server_cluster import MemberServer, server_cluster, until
 
 
@@ -79,3 +80,20 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
         rollout = newest(other)
         assert (rollout["Commit"]["ID"], rollout["Status"]) == (third, "healthy")
         assert other.get("/v1/job/c")["Status"] == "dead"
+
+
+def test_a_server_that_joins_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
+    with joining_servers(tmp_path, 3, bootstrap_expect=2) as servers:
+        first, second, joined = servers
+        first.start()
+        second.start()
+        first.wait_for_peers(**{first.name: True, second.name: True})
+        first.cli("source", "add", "demo")
+        work = WorkTree(tmp_path / "work")
+        commit = work.commit({"a.hcl": batch_job("a")}, "One")
+        address = str(first.http.base_url).rstrip("/")
+        answer = asyncio.run(work.push(f"{address}/git/demo.git"))
+        assert answer.returncode == 0, answer.output
+        joined.start()
+        branch = joined.directory / "data" / "git" / "demo.git" / "refs" / "heads" / "main"
+        assert until(lambda: branch.exists() and branch.read_text().strip()) == commit
