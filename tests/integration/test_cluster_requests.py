@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.server_cluster import ServerCluster, server_cluster, until
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +173,33 @@ def test_a_push_and_a_clone_by_a_follower(cluster: ServerCluster, tmp_path: Path
         )
         assert clone.returncode == 0, clone.output
         assert WorkTree(work.path / f"clone-{member.number}").git("rev-parse", "HEAD") == commit
+
+
+def test_handing_over_the_lead_fails_no_request(cluster: ServerCluster) -> None:
+    """Writes by every server, one after the other, while the lead changes."""
+    leader = cluster.leader()
+    over = threading.Event()
+    failures: list[str] = []
+    written: list[int] = []
+
+    def write(member: MemberServer) -> None:
+        while not over.is_set():
+            path = f"/v1/var/handed/{member.number}/{len(written)}"
+            answer = member.http.put(path, json={"Items": {"a": "b"}})
+            written.append(answer.status_code)
+            if answer.status_code != 200:
+                failures.append(answer.text)
+
+    writers = [threading.Thread(target=write, args=[member]) for member in cluster.members]
+    for writer in writers:
+        writer.start()
+    until(lambda: len(written) > 30 or None)
+    heir = next(one for one in cluster.members if one is not leader)
+    heir.put("/v1/operator/raft/transfer-leadership", address=heir.raft)
+    until(lambda: cluster.leader() is heir or None)
+    seen = len(written)
+    until(lambda: len(written) > seen + 30 or None)
+    over.set()
+    for writer in writers:
+        writer.join()
+    assert failures == []
