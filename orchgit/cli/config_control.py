@@ -35,6 +35,7 @@ class SchedulerSection(Section):
     memory_oversubscription_enabled: bool = False
     reject_job_registration: bool = False
     pause_eval_broker: bool = False
+    numa_enabled: bool = False
     preemption_config: PreemptionSection = msgspec.field(default_factory=PreemptionSection)
 
 
@@ -109,6 +110,7 @@ def scheduler_config(section: ControlSection) -> SchedulerConfig | None:
         memory_oversubscription_enabled=wanted.memory_oversubscription_enabled,
         reject_job_registration=wanted.reject_job_registration,
         pause_eval_broker=wanted.pause_eval_broker,
+        numa_enabled=wanted.numa_enabled,
     )
 
 

@@ -21,6 +21,8 @@ class SchedulerConfig(Model):
     reject_job_registration: bool = False
     pause_eval_broker: bool = False
     node_limit_for_feasibility_checks: int = 0
+    numa_enabled: bool = False
+    """Whether `numa` blocks are heeded; Nomad's Community Edition ignores them."""
     create_index: int = 0
     modify_index: int = 0
 

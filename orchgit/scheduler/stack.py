@@ -100,7 +100,11 @@ class Stacks:
         if stack is None:
             group = job.group(group.name) or group
             checks = job_checks(self.columns, job) + group_checks(self.columns, group)
-            ask = Ask(group, oversubscription=self.oversubscription(job))
+            ask = Ask(
+                group,
+                oversubscription=self.oversubscription(job),
+                numa=self._config.numa_enabled,
+            )
             stack = self._stacks[key] = GroupStack(job, group, ask, checks)
             if escapes(job.constraints or []):
                 self.eligibility.escape(JOB)

@@ -45,6 +45,7 @@ def get_config(client: ApiClient, as_json: bool, template: str | None) -> None:
             ("Memory Oversubscription", config["MemoryOversubscriptionEnabled"]),
             ("Reject Job Registration", config["RejectJobRegistration"]),
             ("Pause Eval Broker", config["PauseEvalBroker"]),
+            ("NUMA", config["NUMAEnabled"]),
             *((f"Preemption {name}", value) for name, value in sorted(preemption.items())),
         )
     )
@@ -55,6 +56,7 @@ def get_config(client: ApiClient, as_json: bool, template: str | None) -> None:
 @option("memory-oversubscription", type=bool, help="Whether memory_max is honoured.")
 @option("pause-eval-broker", type=bool, help="Hand no evaluations out.")
 @option("reject-job-registration", type=bool, help="Accept no jobs.")
+@option("numa", type=bool, help="Whether numa blocks of tasks with cores are heeded.")
 @connected
 def set_config(
     client: ApiClient,
@@ -62,6 +64,7 @@ def set_config(
     memory_oversubscription: bool | None,
     pause_eval_broker: bool | None,
     reject_job_registration: bool | None,
+    numa: bool | None,
 ) -> None:
     """Change what is given of the scheduler configuration."""
     config = client.get("/v1/operator/scheduler/configuration")["SchedulerConfig"]
@@ -70,6 +73,7 @@ def set_config(
         "MemoryOversubscriptionEnabled": memory_oversubscription,
         "PauseEvalBroker": pause_eval_broker,
         "RejectJobRegistration": reject_job_registration,
+        "NUMAEnabled": numa,
     }
     config |= {name: value for name, value in wanted.items() if value is not None}
     client.put(

@@ -21,8 +21,14 @@ class Ask:
     """`resources` is what every allocation of the group is given; ports, cores and devices are
     added node by node."""
 
-    def __init__(self, group: TaskGroup, *, oversubscription: bool) -> None:
+    def __init__(self, group: TaskGroup, *, oversubscription: bool, numa: bool = False) -> None:
+        """`numa`: whether the cluster heeds what tasks say about NUMA nodes."""
         self.group = group
+        self.numa: dict[str, str] = {
+            task.name: task.resources.numa.affinity
+            for task in group.tasks
+            if numa and task.resources.numa is not None
+        }
         self.network: NetworkResource | None = group.networks[0] if group.networks else None
         self.cores = {task.name: task.resources.cores for task in group.tasks if _cores(task)}
         self.task_networks = {

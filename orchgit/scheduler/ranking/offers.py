@@ -13,6 +13,7 @@ from orchgit.scheduler.feasibility.devices import DeviceOffer, DevicePool
 from orchgit.scheduler.feasibility.targets import resolve
 from orchgit.scheduler.networks import PortUnavailableError
 from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.cores import give_cores
 from orchgit.scheduler.ranking.proposed import Proposed
 
 
@@ -68,7 +69,12 @@ def _special_offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -
     devices = DevicePool(node, in_use).offer(ask.devices) if ask.devices else None
     if ask.devices and devices is None:
         raise NotOfferedError("devices: no devices match request")
-    resources = ask.with_cores(_cores(node, in_use, ask.cores)) if ask.cores else ask.resources
+    resources = ask.resources
+    if ask.cores:
+        given = give_cores(node, in_use, ask.cores, ask.numa)
+        if given is None:
+            raise NotOfferedError("numa" if "require" in ask.numa.values() else "cores")
+        resources = ask.with_cores(given)
     resources = _with_extras(resources, networks, devices)
     score = devices.score if devices is not None and devices.has_score else None
     return Offer(resources.total().cpu_shares, ports, resources, score)
@@ -102,37 +108,3 @@ def _with_extras(
     for name, given in (devices.by_task if devices else {}).items():
         tasks[name] = replace(tasks[name], devices=given)
     return replace(resources, tasks=tasks)
-
-
-def core_speeds(node: Node) -> dict[int, int]:
-    """MHz of every core, by core id."""
-    topology = (node.node_resources.processors or {}).get("Topology")
-    cores = topology.get("Cores") if isinstance(topology, dict) else None
-    if cores:
-        return {
-            int(c["ID"]): int(c.get("BaseSpeed") or c.get("GuessSpeed") or c.get("MaxSpeed") or 0)
-            for c in cores
-        }
-    cpu = node.node_resources.cpu
-    each = cpu.cpu_shares // max(cpu.total_cpu_cores, 1)
-    return dict.fromkeys(cpu.reservable_cpu_cores or range(cpu.total_cpu_cores), each)
-
-
-def _cores(
-    node: Node, in_use: list[AllocatedResources], wanted: dict[str, int]
-) -> dict[str, tuple[list[int], int]]:
-    """Lowest free ids first."""
-    speeds = core_speeds(node)
-    reservable = node.node_resources.cpu.reservable_cpu_cores
-    taken = set(node.reserved_resources.cpu.reserved_cpu_cores or ())
-    for resources in in_use:
-        for given_task in resources.tasks.values():
-            taken.update(given_task.cpu.reserved_cores or ())
-    free = sorted(set(speeds if reservable is None else reservable) - taken)
-    given = {}
-    for task, count in wanted.items():
-        if len(free) < count:
-            raise NotOfferedError("cores")
-        ids, free = free[:count], free[count:]
-        given[task] = (ids, sum(speeds.get(core, 0) for core in ids))
-    return given
