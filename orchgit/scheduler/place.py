@@ -210,9 +210,7 @@ class Placer:
         best: tuple[float, int] | None = None
         found: tuple[Choice, Eviction] | None = None
         for row in selector.rows.tolist():
-            if any(check.refused(row, request.name) for check in selector.ranking.row_checks):
-                continue
-            eviction = self._preemptor.evict_on(row, selector.ask)
+            eviction = self.evict_on(selector, row, request)
             if eviction is None:
                 continue
             score = (self._score_with(selector, row, request, eviction), -self._stacks.ties[row])
@@ -220,9 +218,13 @@ class Placer:
                 best, found = score, (eviction.choice(row), eviction)
         return found or (None, None)
 
-    def evict_on(self, selector: Selector, row: int) -> Eviction | None:
-        """For schedulers that look at nodes one by one."""
-        return self._preemptor.evict_on(row, selector.ask) if self._preempts else None
+    def evict_on(self, selector: Selector, row: int, request: Request) -> Eviction | None:
+        """What would have to go on this node; None: nothing that goes would help."""
+        if not self._preempts:
+            return None
+        if any(check.refused(row, request.name) for check in selector.ranking.row_checks):
+            return None
+        return self._preemptor.evict_on(row, selector.ask)
 
     def _score_with(
         self, selector: Selector, row: int, request: Request, eviction: Eviction

@@ -237,7 +237,7 @@ class _SystemRun:
         choice = selector.choose_row(row, request)
         eviction = None
         if choice is None:
-            eviction = placer.evict_on(selector, row)
+            eviction = placer.evict_on(selector, row, request)
             choice = eviction.choice(row) if eviction is not None else None
         if choice is not None:
             return placer.commit(

@@ -169,18 +169,28 @@ class Proposed:
         node = self.columns.nodes[row]
         assert node is not None, "only rows with a node are ranked"
         index = PortIndex(self.networks(row, node))
+        stopped = self.stopped.get(row, {}).values()
+        if any(allocation.is_server_terminal for allocation in stopped):
+            # It was to end already: somebody else may have been given its ports since.
+            for resources in self.resources_on(row):
+                index.take_resources(resources)
+        else:
+            self._take_columns(index, row, stopped)
+        for placed in self._placed_ports.get(row, ()):
+            index.take(placed.host_ip, placed.value)
+        return index
+
+    def _take_columns(self, index: PortIndex, row: int, stopped: Iterable[Allocation]) -> None:
+        """What the columns say, less what the plan stops, and what it places."""
         for address, ports in self.columns.used_ports(row).items():
             index.used[address] = set(ports)
-        for allocation in self.stopped.get(row, {}).values():
+        for allocation in stopped:
             if allocation.allocated_resources is not None:
                 for address, port in ports_of(allocation.allocated_resources):
                     index.used.get(address, set()).discard(port)
         for allocation in self._records.get(row, ()):
             if allocation.allocated_resources is not None:
                 index.take_resources(allocation.allocated_resources)
-        for placed in self._placed_ports.get(row, ()):
-            index.take(placed.host_ip, placed.value)
-        return index
 
     def bandwidth_index(self, row: int) -> PortIndex:
         """A port index that also knows the bandwidth in use (deprecated task networks)."""

@@ -16,10 +16,19 @@ from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S
 from orchgit.model.constraint import Affinity, Constraint, Spread, SpreadTarget
 from orchgit.model.evaluation import EvalStatus, Evaluation
-from orchgit.model.group import DisconnectStrategy, ReschedulePolicy, UpdateStrategy
+from orchgit.model.group import DisconnectStrategy, ReschedulePolicy, TaskGroup, UpdateStrategy
 from orchgit.model.job import Job
-from orchgit.model.node import DrainStrategy, Node
-from orchgit.model.resources import NetworkResource, Port, Resources
+from orchgit.model.node import (
+    ClientHostVolume,
+    DrainStrategy,
+    Node,
+    NodeDevice,
+    NodeDeviceInstance,
+)
+from orchgit.model.operator import PreemptionConfig
+from orchgit.model.resources import NetworkResource, Port, RequestedDevice, Resources
+from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
+from orchgit.scheduler.fit import SINGLE_WRITER
 from orchgit.scheduler.networks import ports_of
 from orchgit.scheduler.outcome import Outcome
 from orchgit.scheduler.schedule import schedule
@@ -52,9 +61,9 @@ class World:
         )
         outcome = schedule(evaluation, self.cluster, self.cluster.now_ns, self.seed, self.ids)
         if outcome.plan is not None:
-            checked = examine_plan(outcome.plan, self.cluster).result
-            assert checked.rejected_nodes == [], "a lone scheduler's plan is always committed"
-            self.cluster.apply(checked)
+            checked = examine_plan(outcome.plan, self.cluster)
+            assert not checked.reasons, "a lone scheduler's plan is always committed"
+            self.cluster.apply(checked.result)
         return outcome
 
 
@@ -67,7 +76,38 @@ def _node(draw: st.DrawFn, number: int) -> Node:
     node.datacenter = draw(st.sampled_from(["dc1", "dc2"]))
     node.meta = {"rack": draw(st.sampled_from(_RACKS))}
     node.computed_class = f"class-{node.meta['rack']}"
+    node.node_resources.cpu.total_cpu_cores = 4
+    node.node_resources.cpu.reservable_cpu_cores = [0, 1, 2, 3]
+    instances = [NodeDeviceInstance(id=f"{node.id}-{slot}") for slot in range(2)]
+    node.node_resources.devices = [NodeDevice("acme", "gpu", "one", instances)]
     return node
+
+
+def _give_volume(cluster: ListCluster, node: Node) -> None:
+    """A dynamic host volume that one allocation at a time may write to."""
+    modes = [VolumeCapability(access_mode=SINGLE_WRITER, attachment_mode="file-system")]
+    volume = HostVolume(
+        id=f"v-{node.id}", name="data", node_id=node.id, state="ready", requested_capabilities=modes
+    )
+    cluster.volumes[volume.id] = volume
+    node.host_volumes = {"data": ClientHostVolume(name="data", id=volume.id)}
+
+
+def _ask_for_more(draw: st.DrawFn, group: TaskGroup) -> None:
+    """Now and then something of which there are few."""
+    resources = group.tasks[0].resources
+    match draw(st.sampled_from([None, None, None, "cores", "gpu", "volume"])):
+        case "cores":
+            resources.cores = draw(st.integers(1, 2))
+            resources.cpu = 0
+        case "gpu":
+            resources.devices = [RequestedDevice(name="gpu", count=draw(st.integers(1, 2)))]
+        case "volume":
+            request = VolumeRequest(
+                name="d", type="host", source="data", access_mode=SINGLE_WRITER,
+                attachment_mode="file-system",
+            )  # fmt: skip
+            group.volumes = {"d": request}
 
 
 def _job(draw: st.DrawFn, number: int) -> Job:
@@ -88,6 +128,7 @@ def _job(draw: st.DrawFn, number: int) -> Job:
         group.networks = [
             NetworkResource(mode="host", dynamic_ports=[Port(label="d")], reserved_ports=static)
         ]
+    _ask_for_more(draw, group)
     limit = draw(st.sampled_from(["none", "hosts", "racks"]))
     if limit == "hosts":
         group.constraints = [Constraint(operand="distinct_hosts", r_target="true")]
@@ -109,9 +150,18 @@ def _job(draw: st.DrawFn, number: int) -> Job:
             max_parallel=draw(st.integers(1, 3)), canary=draw(st.integers(0, 2))
         )
     if kind == "service" and draw(st.booleans()):
-        group.disconnect = DisconnectStrategy(lost_after_ns=3600 * NS_PER_S)
+        group.disconnect = DisconnectStrategy(
+            lost_after_ns=3600 * NS_PER_S,
+            replace=draw(st.booleans()),
+            reconcile=draw(
+                st.sampled_from(
+                    ["best_score", "keep_original", "keep_replacement", "longest_running"]
+                )
+            ),
+        )
     group.reschedule_policy = ReschedulePolicy(delay_ns=draw(st.sampled_from([0, 30])) * NS_PER_S)
-    job = plain_job(id=f"job-{number}", type=kind, task_groups=[group], priority=50)
+    priority = draw(st.sampled_from([30, 50, 70]))
+    job = plain_job(id=f"job-{number}", type=kind, task_groups=[group], priority=priority)
     return replace(job, create_index=1, modify_index=1, job_modify_index=number + 1)
 
 
@@ -120,7 +170,11 @@ def worlds(draw: st.DrawFn) -> tuple[World, list[Job]]:
     cluster = ListCluster(NOW_NS)
     for number in range(draw(st.integers(1, 6))):
         node = _node(draw, number)
+        if draw(st.booleans()):
+            _give_volume(cluster, node)
         cluster.nodes[node.id] = node
+    if draw(st.booleans()):
+        cluster.config.preemption_config = PreemptionConfig(True, True, True, True)
     jobs = [_job(draw, number) for number in range(draw(st.integers(1, 3)))]
     for job in jobs:
         cluster.jobs[job.namespace, job.id, job.version] = job
@@ -220,6 +274,36 @@ def _check_nodes(cluster: ListCluster) -> None:
             for port in ports_of(a.allocated_resources)
         )
         assert all(count == 1 for count in ports.values()), ports
+        _check_few(cluster, node, allocations)
+
+
+def _check_few(cluster: ListCluster, node: Node, allocations: list[Allocation]) -> None:
+    """No core, device instance or volume of one writer is given twice."""
+    tasks = [
+        task
+        for a in allocations
+        if a.allocated_resources
+        for task in a.allocated_resources.tasks.values()
+    ]
+    cores = Counter(core for task in tasks for core in task.cpu.reserved_cores or ())
+    assert max(cores.values(), default=0) <= 1, cores
+    assert set(cores) <= {0, 1, 2, 3}
+    instances = Counter(
+        instance
+        for task in tasks
+        for device in task.devices or ()
+        for instance in device.device_ids
+    )
+    assert max(instances.values(), default=0) <= 1, instances
+    assert all(instance.startswith(node.id) for instance in instances)
+    writers = [
+        a
+        for a in allocations
+        if (job := cluster.job_version(a.namespace, a.job_id, a.job_version)) is not None
+        and job.task_groups[0].volumes
+    ]
+    assert len(writers) <= 1, [a.name for a in writers]
+    assert not writers or node.host_volumes, "its volume is there"
 
 
 def _check_distinct(cluster: ListCluster, jobs: list[Job]) -> None:
