@@ -22,7 +22,9 @@ class _Attribute:
         self, columns: NodeColumns, spread: Spread, group_count: int, weight_share: float
     ) -> None:
         self.codes, self.values = values_of(columns, spread.attribute)
-        self.counts = [0] * len(self.values)
+        self._counts = [0] * len(self.values)
+        self._in_use: set[int] = set()
+        """Codes of values that have been counted, also those that the plan brought back to 0."""
         self._share = weight_share
         self._desired = {
             target.value: target.percent / 100.0 * group_count
@@ -50,14 +52,14 @@ class _Attribute:
     def _count_without_target(self) -> int:
         return sum(
             count
-            for value, count in zip(self.values, self.counts, strict=True)
+            for value, count in zip(self.values, self._counts, strict=True)
             if value not in self._desired
         )
 
     def _boost(self, value: str | None, code: int, implicit: int) -> float | None:
         if value is None:
             return -1.0
-        used = self.counts[code] + 1
+        used = self._counts[code] + 1
         desired = self._desired.get(value)
         if desired is None:
             desired = self._desired.get(_IMPLICIT)
@@ -69,26 +71,30 @@ class _Attribute:
         return (desired - used) / desired * self._share
 
     def _even_boosts(self) -> Scores:
-        in_use = [
-            count
-            for value, count in zip(self.values, self.counts, strict=True)
-            if count > 0 and value is not None
-        ]
+        in_use = [self._counts[code] for code in self._in_use]
         if not in_use:
             return np.array([-1.0 if value is None else 0.0 for value in self.values])
         low, high = min(in_use), max(in_use)
         return np.array(
             [
                 -1.0 if value is None else _even_boost(count, low, high)
-                for value, count in zip(self.values, self.counts, strict=True)
+                for value, count in zip(self.values, self._counts, strict=True)
             ]
         )
+
+    def add(self, code: int, change: int) -> None:
+        """So many more allocations have this value."""
+        self._counts[code] += change
+        if self.values[code] is not None:
+            self._in_use.add(code)
 
 
 def _even_boost(count: int, low: int, high: int) -> float:
     if count != low:
-        return (low - count) / low
-    return -1.0 if low == high else (high - low) / low
+        return (low - count) / low if low else -1.0
+    if low == high:
+        return -1.0
+    return (high - low) / low if low else 1.0
 
 
 class SpreadScore:
@@ -110,7 +116,7 @@ class SpreadScore:
 
     def add(self, row: int, change: int = 1) -> None:
         for attribute in self._attributes:
-            attribute.counts[attribute.codes[row]] += change
+            attribute.add(int(attribute.codes[row]), change)
 
     def add_all(self, rows: Iterable[int]) -> None:
         for row in rows:
