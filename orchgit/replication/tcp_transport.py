@@ -52,6 +52,8 @@ class TcpTransport:
         self._client_tls = client_context(tls) if tls else None
         self._links: dict[str, TcpLink] = {}
         self._inbound: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, None] = {}
+        """Those that have not greeted yet, in the order in which they came."""
         self._readers: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._closing = False
@@ -122,12 +124,23 @@ class TcpTransport:
                 target=self._serve, args=(connection,), name="raft-read", daemon=True
             )
             with self._lock:
-                if len(self._inbound) >= _MAX_INBOUND:
+                if len(self._inbound) >= _MAX_INBOUND and not self._drop_oldest_stranger():
                     connection.close()
                     continue
                 self._inbound.add(connection)
+                self._strangers[connection] = None
                 self._readers.add(reader)
             reader.start()
+
+    def _drop_oldest_stranger(self) -> bool:
+        """Who connects and says nothing, or says it very slowly, keeps no member out."""
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return False
+        del self._strangers[oldest]
+        self._inbound.discard(oldest)
+        shut(oldest)
+        return True
 
     def _serve(self, connection: socket.socket) -> None:
         """One connection; whatever is wrong with it ends it, and nothing else."""
@@ -135,16 +148,17 @@ class TcpTransport:
         try:
             connection.settimeout(_GREETING_S)
             if self._server_tls is not None:
-                channel = self._server_tls.wrap_socket(connection, server_side=True)
-                with self._lock:
-                    self._inbound.add(channel)
+                channel = secured = self._secured(self._server_tls, connection)
+                secured.do_handshake()
             frames = FrameReader(channel)
             sender = self._greeted(channel, frames.message(MAX_GREETING_BYTES))
+            with self._lock:
+                self._strangers.pop(channel, None)
             without_delay(channel)
             channel.settimeout(SILENCE_S)
             while not self._closing:
                 self._receive(sender, raft_messages.decode(frames.message()))
-        except (OSError, msgspec.MsgspecError, ValueError, OrchgitError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError, ValueError, OrchgitError) as error:
             if not self._closing:
                 _LOG.info("a raft connection to %s ended: %s", self._name, error)
         finally:
@@ -152,7 +166,19 @@ class TcpTransport:
             connection.close()
             with self._lock:
                 self._inbound -= {connection, channel}
+                self._strangers.pop(channel, None)
                 self._readers.discard(threading.current_thread())
+
+    def _secured(self, context: ssl.SSLContext, connection: socket.socket) -> ssl.SSLSocket:
+        """Known before its handshake, so that one that takes too long can be ended."""
+        channel = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with self._lock:
+            self._inbound.discard(connection)
+            self._inbound.add(channel)
+            if connection in self._strangers:
+                del self._strangers[connection]
+                self._strangers[channel] = None
+        return channel
 
     def _greeted(self, channel: socket.socket, data: bytes) -> str:
         greeting = msgspec.msgpack.decode(data, type=Greeting)
