@@ -356,7 +356,7 @@ class RaftNode:
 
     def _on_forwarded(self, sender: str, message: Forwarded) -> None:
         is_member = sender in self.core.configuration.addresses
-        well_formed = message.payload[:1] == _FORWARDED
+        well_formed = _is_forwarded(message.payload)
         refusal = self._space.refusal if self.core.is_leader else None
         taken = is_member and well_formed and refusal is None
         if not taken or self.core.propose(message.payload) is None:
@@ -441,6 +441,14 @@ class RaftNode:
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)
         os.close(self._wake_fd)
+
+
+def _is_forwarded(payload: bytes) -> bool:
+    """What is in the log is read by every member: it has to be readable."""
+    try:
+        return payload[:1] == _FORWARDED and bool(_origin(payload))
+    except (msgspec.MsgspecError, RecursionError):
+        return False
 
 
 def _origin(payload: bytes) -> tuple[tuple[str, int], int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchgit.errors import DiskFullError
+from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.journal import Journal
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.snapshotting import snapshot_index, write_snapshot
@@ -33,7 +34,9 @@ class RaftThread:
         snapshot_path: Path,
         snapshot_log_bytes: int,
         on_failure: Callable[[BaseException], None],
+        disk: Disk = DISK,
     ) -> None:
+        self._disk = disk
         self._node = node
         self._journal = journal
         self._store = store
@@ -86,7 +89,7 @@ class RaftThread:
 
     def _snapshot(self) -> None:
         try:
-            self._snapshot_index = write_snapshot(self._store, self._snapshot_path)
+            self._snapshot_index = write_snapshot(self._store, self._snapshot_path, self._disk)
         except DiskFullError as error:
             self._not_before_s = time.monotonic() + _PUT_OFF_S
             _LOG.warning("the snapshot is put off, the log stays uncut: %s", error)

@@ -148,6 +148,7 @@ class ReplicatedState(ClusterCalls):
             self._files.snapshot,
             config.snapshot_log_bytes,
             self._failed,
+            config.disk,
         )
 
     def _first_members(self, origin: Origin) -> Placed:
