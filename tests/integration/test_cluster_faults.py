@@ -38,7 +38,7 @@ from tests.support.workload import at_work, staying_job
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
 
-PROGRESS = 60
+PROGRESS = 40
 """Acknowledged writes to wait for between two events."""
 SLOW_S = 0.05
 """What a slow write takes on a machine that does other work beside."""
