@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 
 import uvicorn
@@ -12,6 +13,17 @@ from starlette.types import ASGIApp
 from orchgit.errors import InvalidInputError
 
 _BACKLOG = 1024
+
+
+class _NoBrokenAnswers(logging.Filter):
+    """An answer whose other side is gone before its end is nobody's fault here."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, ConnectionError)
+
+
+_NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
@@ -58,6 +70,7 @@ class HttpServer:
             timeout_keep_alive=75,
         )
         config.load()
+        logging.getLogger("uvicorn.error").addFilter(_NO_BROKEN_ANSWERS)
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
         assert self._socket is not None

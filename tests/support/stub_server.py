@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 
+from orchgit.errors import NotLeaderError
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from orchgit.model.node import Node
@@ -19,11 +20,13 @@ from orchgit.wire.messages import (
     AllocReport,
     AllocSet,
     HeartbeatAck,
+    LeaderReply,
+    LeaderRequest,
     ReportsAck,
     ServerFrame,
     Welcome,
 )
-from orchgit.wire.methods import CONNECT_NODE
+from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.serve import GrpcServer
 
 WAIT_S = 20.0
@@ -38,6 +41,9 @@ class StubServer:
         self.answer_heartbeats = True
         self.answer_reports = True
         self.servers: list[str] = []
+        self.leader = ""
+        """Who is said to lead; empty: this server itself."""
+        self.term = 1
         self.allocs: dict[str, AllocDelivery] = {}
         self.nodes: list[Node] = []
         self.frames: list[AgentFrame] = []
@@ -55,12 +61,22 @@ class StubServer:
     async def start(self) -> None:
         self._grpc = GrpcServer(self._bind)
         self._grpc.add_stream(CONNECT_NODE, self._connect)
+        self._grpc.add_unary(LEADER, self._leader)
         await self._grpc.start()
         self._bind = self._grpc.address
 
     async def stop(self) -> None:
         self._outgoing.put_nowait(None)
         await self._grpc.stop(0.0)
+
+    def elect(self, leader: str) -> None:
+        """Another server leads from now on, in the next term."""
+        self.leader, self.term = leader, self.term + 1
+        self._changed.set()
+
+    async def _leader(self, request: LeaderRequest) -> LeaderReply:
+        await self.until(lambda: self.term > request.term)
+        return LeaderReply(self.leader or self.address, self.term, self.servers)
 
     def deliver(self, *pairs: tuple[Allocation, Job]) -> None:
         index = next(self._indexes)
@@ -95,6 +111,9 @@ class StubServer:
 
     async def _connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
         self.sessions += 1
+        self._changed.set()
+        if self.leader:
+            raise NotLeaderError("cannot serve: another server leads", self.leader)
         self._outgoing = outgoing = asyncio.Queue()
         listening = asyncio.create_task(self._listen(frames, outgoing))
         try:
@@ -119,7 +138,8 @@ class StubServer:
                 self.nodes.append(frame.node)
                 index = next(self._indexes)
                 everything = AllocSet(index, list(self.allocs.values()), list(self.allocs))
-                return [Welcome("stub", self.ttl_s), everything]
+                welcome = Welcome("stub", self.ttl_s, self.address, self.term, self.servers)
+                return [welcome, everything]
             case AgentNodeUpdate():
                 self.nodes.append(frame.node)
                 return []

@@ -1,0 +1,105 @@
+"""An agent among several servers: whom it asks, whom it follows, whom it leaves. Real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from agent.link import ServerLink
+from orchgit.clock import SystemClock
+from orchgit.wire.channel import Channel
+from orchgit.wire.messages import LeaderReply, LeaderRequest
+from orchgit.wire.methods import LEADER
+from tests.integration.test_agent_link import Side, _open
+from tests.support.stub_server import StubServer
+
+GONE = "127.0.0.1:1"
+
+Scenario = Callable[[StubServer, StubServer, StubServer], Awaitable[None]]
+
+
+async def _ask(address: str, request: LeaderRequest) -> LeaderReply:
+    channel = Channel(address)
+    try:
+        return await channel.call(LEADER, request, 30.0)
+    finally:
+        await channel.close()
+
+
+def run(scenario: Scenario) -> None:
+    async def whole() -> None:
+        servers = StubServer(), StubServer(), StubServer()
+        for server in servers:
+            await server.start()
+        try:
+            await asyncio.wait_for(scenario(*servers), 20.0)
+        finally:
+            for server in servers:
+                await server.stop()
+
+    asyncio.run(whole())
+
+
+def link_to(*addresses: str) -> tuple[ServerLink, Side]:
+    side = Side()
+    return ServerLink(list(addresses), side, SystemClock(), _open, "seed", _ask), side
+
+
+def test_a_silent_leader_is_left_as_soon_as_another_server_tells_of_the_next() -> None:
+    async def scenario(leader: StubServer, other: StubServer, heir: StubServer) -> None:
+        link, side = link_to(leader.address, other.address)
+        link.start()
+        await link.connected.wait()
+        heir.term = 2
+        other.elect(heir.address)
+        await heir.until(lambda: bool(heir.reports) or bool(heir.nodes))
+        assert side.contacts[:2] == [True, False]
+        await link.stop()
+
+    run(scenario)
+
+
+def test_the_leader_that_stays_is_kept_when_its_term_is_another() -> None:
+    async def scenario(leader: StubServer, other: StubServer, third: StubServer) -> None:
+        link, side = link_to(leader.address, other.address, third.address)
+        link.start()
+        await link.connected.wait()
+        other.elect(leader.address)
+        other.elect(leader.address)
+        third.elect(leader.address)
+        await asyncio.sleep(0)
+        assert link.connected.is_set()
+        assert side.contacts == [True]
+        await link.stop()
+
+    run(scenario)
+
+
+def test_a_hint_is_followed_but_not_again_to_where_nobody_is() -> None:
+    async def scenario(first: StubServer, second: StubServer, heir: StubServer) -> None:
+        first.leader = second.leader = GONE
+        link, _ = link_to(first.address, second.address)
+        link.start()
+        await second.until(lambda: second.sessions > 0)
+        first.leader = heir.address
+        await heir.until(lambda: bool(heir.nodes))
+        await link.connected.wait()
+        await link.stop()
+
+    run(scenario)
+
+
+def test_servers_that_were_told_of_are_kept_beside_those_of_the_config() -> None:
+    async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
+        first.servers = [third.address]
+        link, side = link_to(first.address)
+        link.start()
+        await link.connected.wait()
+        assert side.servers == [third.address]
+        link.use_servers(side.servers)
+        await first.stop()
+        await third.until(lambda: bool(third.nodes))
+        await link.stop()
+        await first.start()
+
+    run(scenario)
