@@ -11,11 +11,12 @@ from orchgit.control.autopilot_rules import (
     ServerView,
     Standing,
     failure_tolerance,
+    is_healthy,
     promotions,
     removals,
     standings,
 )
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, RefusedError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord, ServerState
@@ -90,7 +91,7 @@ class Autopilot:
         return servers
 
     def health(self) -> ClusterHealth:
-        servers = self.look()
+        servers, config = self.look(), self._config()
         with self._state.store.snapshot() as snapshot:
             records = {record.address: record for record in snapshot.servers()}
         last_index = self._state.last_log_index
@@ -98,7 +99,7 @@ class Autopilot:
             ServerHealth(
                 record=records.get(view.address) or ServerRecord(view.address),
                 view=view,
-                healthy=self._standing[view.address].healthy,
+                healthy=is_healthy(view, config),
                 alive=view.silent_s < self._limits.failed_after_s,
                 stable_since_ns=self._stable_since_ns(view.address),
                 last_index=last_index - view.behind,
@@ -157,7 +158,14 @@ class Autopilot:
             if status and known.get(server.address, status) != status:
                 log = logger.warning if silent else logger.info
                 log("server %s is %s", server.address, status)
-                await self._state.propose(SetServerStatus(address=server.address, status=status))
+                await self._tell(SetServerStatus(address=server.address, status=status))
+
+    async def _tell(self, command: SetServerStatus) -> None:
+        """In the middle of an upgrade there may be a server that does not understand it."""
+        try:
+            await self._state.propose(command)
+        except RefusedError as error:
+            logger.debug("autopilot: %s", error)
 
     async def _forget_strays(self, servers: list[ServerView], now_s: float) -> None:
         """Records of servers that were taken out and wrote themselves down once more, or that left

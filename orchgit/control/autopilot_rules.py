@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from orchgit.model.base import NS_PER_S
 from orchgit.model.operator import AutopilotConfig
 
+HICCUP_S = 1.0
 SAFE_VOTERS = 3
 """Fewer cannot lose one: a dead server out of three stays a member until there is another one."""
 
@@ -31,18 +32,27 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether a server is healthy, since when, and since when it is looked at (monotonic)."""
+    """Whether a server is steady, since when, and since when it is looked at (monotonic)."""
 
-    healthy: bool
+    steady: bool
     since_s: float
     known_since_s: float
 
 
 def is_healthy(server: ServerView, config: AutopilotConfig) -> bool:
+    """At this moment."""
+    return _keeps_up(server, config, config.last_contact_threshold_ns / NS_PER_S)
+
+
+def is_steady(server: ServerView, config: AutopilotConfig) -> bool:
+    """Healthy but for a hiccup: a busy machine is late for once, and that proves nothing."""
+    return _keeps_up(server, config, max(HICCUP_S, config.last_contact_threshold_ns / NS_PER_S))
+
+
+def _keeps_up(server: ServerView, config: AutopilotConfig, silent_s: float) -> bool:
     if server.leads:
         return True
-    heard = server.silent_s * NS_PER_S <= config.last_contact_threshold_ns
-    return heard and server.behind <= config.max_trailing_logs
+    return server.silent_s <= silent_s and server.behind <= config.max_trailing_logs
 
 
 def standings(
@@ -55,13 +65,13 @@ def standings(
     found = {}
     for server in servers:
         before = known.get(server.address)
-        healthy = is_healthy(server, config)
+        steady = is_steady(server, config)
         if before is None:
-            found[server.address] = Standing(healthy, now_s, now_s)
-        elif before.healthy == healthy:
+            found[server.address] = Standing(steady, now_s, now_s)
+        elif before.steady == steady:
             found[server.address] = before
         else:
-            found[server.address] = Standing(healthy, now_s, before.known_since_s)
+            found[server.address] = Standing(steady, now_s, before.known_since_s)
     return found
 
 
@@ -79,7 +89,7 @@ def promotions(
         server.address
         for server in servers
         if not server.voter
-        and standing[server.address].healthy
+        and standing[server.address].steady
         and now_s - standing[server.address].since_s >= wanted_s
     ]
 
@@ -110,7 +120,7 @@ def removals(
 
 
 def failure_tolerance(servers: Sequence[ServerView], standing: Mapping[str, Standing]) -> int:
-    """How many healthy voters may fail before the cluster cannot write."""
+    """How many steady voters may fail before the cluster cannot write."""
     voters = [server for server in servers if server.voter]
-    healthy = sum(standing[server.address].healthy for server in voters)
-    return max(0, healthy - (len(voters) // 2 + 1))
+    steady = sum(standing[server.address].steady for server in voters)
+    return max(0, steady - (len(voters) // 2 + 1))

@@ -229,5 +229,8 @@ def test_a_start_that_has_to_join_somebody_fails_without(tmp_path: Path) -> None
         assert one.process is not None
         assert one.process.wait(20) == 1
         assert "none of start_join answers (127.0.0.1:1)" in one.log
-        one.start("-retry-join", "127.0.0.1:1")
-        one.wait_for_log("waiting for a member of the cluster; know: nobody yet")
+        one.server["retry_join"] = ["127.0.0.1:1"]
+        one.server |= {"retry_max": 2, "retry_interval": "100ms"}
+        one.start()
+        assert one.process.wait(20) == 1
+        assert "2 attempts (retry_max) have failed; waiting for a member" in one.log

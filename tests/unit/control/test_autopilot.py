@@ -148,6 +148,23 @@ def test_a_silent_server_is_failed_for_all_to_see_and_alive_again(tmp_path: Path
     run(tmp_path, 3, work)
 
 
+def test_an_older_server_s_ignorance_stops_nothing_else(tmp_path: Path) -> None:
+    """A state cannot be told to all, so nobody is told; votes are given all the same."""
+
+    async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
+        async def refuse(command: Command) -> None:
+            raise RefusedError("cannot do this yet: a server would not understand it")
+
+        cluster.propose = refuse  # type: ignore[method-assign]
+        cluster.silent_since["b:1"] = 0.0
+        cluster.voters["new:1"] = False
+        await clock.advance(20)
+        assert cluster.changes == [("promote", "new:1")]
+        assert cluster.records()["b:1"] == "alive"
+
+    run(tmp_path, 3, work)
+
+
 def test_a_dead_server_is_taken_out_when_its_replacement_has_a_vote(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         cluster.silent_since["b:1"] = 0.0

@@ -158,7 +158,7 @@ class World:
             self.act(name)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(count=st.integers(2, 5), seed=st.integers(0, 2**32), steps=st.integers(0, 400))
 def test_never_two_clusters_and_in_the_end_one(count: int, seed: int, steps: int) -> None:
     world = World(count, random.Random(seed))
