@@ -116,6 +116,18 @@ def test_a_new_cluster_goes_on_with_the_restored_state(
         assert later["ModifyIndex"] > int(saved.headers["x-nomad-index"])
 
 
+def test_work_that_waits_in_the_snapshot_is_done(tmp_path: Path, key_file: Path) -> None:
+    """The leader's queues are filled anew: nothing else tells them of restored evaluations."""
+    settings = {"num_schedulers": 0, "cluster_key_file": key_file}
+    with server_rig(tmp_path / "old", with_agent=False, **settings) as old:
+        old.register(sleeping_job("waiting"))
+        waiting = old.http.get(PATH).content
+    with server_rig(tmp_path / "new", cluster_key_file=key_file) as rig:
+        rig.wait_ready_node()
+        assert rig.http.put(PATH, content=waiting).status_code == 200
+        rig.wait_for("/v1/job/waiting/allocations", _runs)
+
+
 def test_the_restored_state_is_there_after_a_restart(
     tmp_path: Path, key_file: Path, saved: httpx.Response
 ) -> None:
