@@ -117,7 +117,10 @@ class RaftCore(Changing):
             self._become_follower(None)
 
     def _without_tail(self, message: Message, last: int) -> Message:
-        """Where entries were to be confirmed, the leader is told what this member really has."""
+        """Where entries were to be confirmed, the leader is told what this member really has. A
+        snapshot for which the log seemed to be long enough is asked for again."""
+        if isinstance(message, SnapshotReply) and message.installed and message.index > last:
+            return SnapshotReply(self.term, message.index, 0, False)
         if not isinstance(message, AppendReply) or not message.accepted or message.index <= last:
             return message
         hint_term = self._term_at(last)

@@ -15,6 +15,8 @@ from orchgit.replication.raft_messages import (
     PreVote,
     PreVoteReply,
     RequestVote,
+    SnapshotChunk,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
 )
@@ -205,3 +207,16 @@ def test_a_leader_whose_first_entry_does_not_fit_leads_no_more() -> None:
     core.log.take_back()
     core.tail_lost()
     assert core.role is Role.FOLLOWER
+
+
+def test_a_snapshot_is_not_passed_over_for_entries_that_did_not_fit() -> None:
+    """The log seemed to reach behind it, until it was to be written."""
+    core = make()
+    core.receive("c", Append(1, 1, 0, [Entry(1, b"x"), Entry(1, b"y")], 1, 0), 0.1)
+    core.receive("c", SnapshotChunk(1, 3, 1, 10, 0, b"0123456789"), 0.1)
+    assert SnapshotReply(1, 3, 0, True) in [message for _, message in core.outbox]
+    core.log.take_back()
+    core.tail_lost()
+    assert SnapshotReply(1, 3, 0, False) in [message for _, message in core.outbox]
+    assert not any(getattr(message, "installed", False) for _, message in core.outbox)
+    assert core.commit_index == 1
