@@ -172,6 +172,21 @@ def test_a_leader_that_leaves_hands_over_first(servers: list[JoiningServer]) -> 
     leader.settings["leave_on_terminate"] = False
 
 
+def test_a_follower_leaves_when_it_is_interrupted(servers: list[JoiningServer]) -> None:
+    leader = leader_of(servers)
+    follower = others(servers, leader)[0]
+    follower.settings["leave_on_interrupt"] = True
+    follower.end(signal.SIGKILL)
+    follower.start()
+    until(lambda: follower.peers() or None)
+    until(lambda: follower.http.get("/v1/status/leader").json() == leader.rpc or None)
+    assert follower.end(signal.SIGINT) == 0
+    assert "left the cluster" in follower.log
+    assert follower.name not in leader.peers()
+    assert follower.name not in leader.cli("server", "members")
+    follower.settings["leave_on_interrupt"] = False
+
+
 def test_a_snapshot_is_restored_by_a_follower_onto_all(
     servers: list[JoiningServer], tmp_path: Path
 ) -> None:
