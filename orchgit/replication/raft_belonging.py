@@ -69,6 +69,11 @@ class Belonging:
         return 0 < self._removed_index >= self._configurations.newest.index
 
     @property
+    def _may_vote(self) -> bool:
+        """For whoever asks, member or not; but not before it has any of the cluster's log."""
+        return bool(self.configuration.members)
+
+    @property
     def _may_stand(self) -> bool:
         """Also while its own removal is not committed: nobody else may have that entry."""
         if self._is_told_removed:

@@ -159,6 +159,7 @@ class Electing(Belonging):
     def _on_pre_vote(self, sender: str, message: PreVote) -> None:
         granted = (
             message.term > self.term
+            and self._may_vote
             and not self._has_leader()
             and self._is_up_to_date(message.last_index, message.last_term)
         )
@@ -183,6 +184,7 @@ class Electing(Belonging):
         voted_for = vote.voted_for if vote.term == self.term else None
         granted = (
             message.term == self.term
+            and self._may_vote
             and voted_for in (None, sender)
             and self._is_up_to_date(message.last_index, message.last_term)
         )

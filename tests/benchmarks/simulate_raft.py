@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     options = parser.parse_args()
     started_s = time.perf_counter()
-    elections = operations = events = 0
+    elections = operations = changes = events = 0
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         simulation = Simulation(seed)
         try:
@@ -30,12 +30,14 @@ def main() -> None:
             raise SystemExit(1) from None
         elections += simulation.elections
         operations += len(simulation.history)
+        changes += simulation.changes
         events += simulation.events
     report = {
         "benchmark": "simulate_raft",
         "seeds": options.seeds,
         "elections": elections,
         "operations": operations,
+        "member_changes": changes,
         "events": events,
         "seeds_per_s": round(options.seeds / (time.perf_counter() - started_s), 1),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 
+from orchgit.replication.membership import Configuration
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Role
 from orchgit.replication.raft_messages import (
@@ -122,3 +123,49 @@ class SnapshotTakesEntriesBack(RaftCore):
 
     def _agrees(self, index: int, term: int) -> bool:
         return not getattr(self, "_late", False) and super()._agrees(index, term)
+
+
+class CountsLearners(RaftCore):
+    """A member without a vote helps to commit."""
+
+    def _count(self) -> None:
+        held = [peer.match for peer in self.progress.values()] + [self.log.synced_index]
+        index = sorted(held, reverse=True)[len(self.configuration.voters) // 2]
+        if index > self.commit_index and self.log.term(index) == self.term:
+            self._commit(index)
+
+
+class ChangesTwoAtOnce(RaftCore):
+    """Majorities before and after two changes need not have a member in common."""
+
+    def _refuse_two_at_once(self) -> None:
+        """Whatever is not committed yet."""
+
+    def _refuse_one_behind(self, address: str) -> None:
+        if address != self.name:  # a leader may even have removed itself, and taken itself in again
+            super()._refuse_one_behind(address)
+
+
+class ChangesBeforeItsOwnEntry(RaftCore):
+    """The fault of the dissertation's first printing: an earlier leader's change may come back."""
+
+    def _refuse_two_at_once(self) -> None:
+        if not self._is_settled:
+            super()._refuse_two_at_once()
+
+
+class BelongsWhenCommitted(RaftCore):
+    """A configuration is in force when it is committed, instead of when it is in the log."""
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._configurations.oldest.configuration
+
+    def _commit(self, index: int) -> None:
+        super()._commit(index)
+        self._members_changed()
+
+
+class KeepsConfigurationsThatWereCut(RaftCore):
+    def _cut_after(self, index: int) -> None:
+        self.log.cut_after(index)

@@ -3,9 +3,10 @@
 `Simulation(seed).run()` raises `Violation` with what went wrong. The members run the very core that
 servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
 crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
-last snapshot; disks that are full for a while; clocks that jump; leaders told to hand over. Checked
-all along: one leader a term, leaders have what was committed, logs match, every member applies the
-same; at the end that clients saw one register, and that a healed cluster works again.
+last snapshot; disks that are full for a while; clocks that jump; leaders told to hand over; members
+taken in, given a vote, removed (the leader too) and taken in again. Checked all along: one leader a
+term, leaders have what was committed, logs match, every member applies the same; at the end that
+clients saw one register, and that a healed cluster works again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchgit.errors import DiskFullError, InvariantError
+from orchgit.errors import DiskFullError, InvariantError, RefusedError
 from orchgit.replication import raft_messages
 from orchgit.replication.membership import (
     CONFIGURATION,
+    Change,
     Configuration,
     Placed,
     decode_configuration,
@@ -55,6 +57,10 @@ class Member:
         self.reads: list[tuple[int, Operation]] = []
         self.syncing = False
         self._simulation = simulation
+        founds = name in simulation.names
+        first = Configuration.of(simulation.names if founds else ())
+        self._first = Placed(0, first, logged=False)
+        """Who is taken in later waits without any configuration."""
 
     @property
     def alive(self) -> RaftCore:
@@ -69,7 +75,7 @@ class Member:
         self.core = simulation.core_class(
             *(
                 self.name,
-                self.state.placed or simulation.first,
+                self.state.placed or self._first,
                 self.log,
                 self.snapshots,
                 simulation.rng,
@@ -152,12 +158,13 @@ class Simulation:
         self.timing = Timing()
         self.now_s = 0.0
         self.names = [f"m{i}" for i in range(self.rng.choice((3, 3, 3, 5)))]
-        self.first = Placed(0, Configuration.of(self.names), logged=False)
-        self.members = {name: Member(self, name) for name in self.names}
+        self.everyone = [*self.names, "s0", "s1"]
+        self.members = {name: Member(self, name) for name in self.everyone}
         self.history: list[Operation] = []
         self.events = 0
         self.installations = 0
         self.refusals = 0
+        self.changes = 0
         self._duration_s = duration_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -171,6 +178,8 @@ class Simulation:
         self._slow = self.rng.choice((0.0, 0.05, 0.2))
         self._disk_s = self.rng.choice((0.0005, 0.005, 0.03))
         self._faults_per_s = self.rng.choice((1.0, 3.0, 6.0))
+        self._changes_per_s = self.rng.choice((0.0, 0.7, 4.0))
+        self._calm_term = 0
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -181,11 +190,15 @@ class Simulation:
         self._after(self.rng.uniform(0.5, 1.5), self._fault)
         for _ in range(4):
             self._after(self.rng.uniform(0.5, 1.5), self._client)
+        if self._changes_per_s:
+            self._after(self.rng.uniform(0.5, 1.5), self._change)
         try:
             self._run_until(self._duration_s)
             self._heal()
+            self._run_until(self._duration_s + _HEAL_S * 2 / 3)
+            self._calm_term = max(one.alive.term for one in self.members.values())
             self._run_until(self._duration_s + _HEAL_S)
-        except (InvariantError, IndexError) as error:
+        except (InvariantError, IndexError, KeyError) as error:
             raise Violation(f"a member stopped: {error}") from error
         self._check_recovered()
         self._check_logs_match()
@@ -293,6 +306,48 @@ class Simulation:
         self.history.append(operation)
         self._turn(member)
 
+    # -- members that come and go ----------------------------------------------------------------
+
+    def _change(self) -> None:
+        """An operator asks whoever believes to lead; most of it is refused."""
+        if not self._faulty:
+            return
+        self._after(self.rng.expovariate(self._changes_per_s), self._change)
+        leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
+        if leaders:
+            self._change_by(self.rng.choice(leaders))
+
+    def _change_by(self, member: Member) -> None:
+        """Often it is cut off just then, so that the change is in doubt."""
+        if not self._faulty or member.core is None or not member.core.is_leader:
+            return
+        if self.rng.random() < 0.4:
+            self._blocked |= {(member.name, other) for other in self.everyone}
+            self._after(self.rng.uniform(0.7, 2.0), lambda: self._lead_again(member))
+        with contextlib.suppress(RefusedError):
+            member.core.change_members(self._some_change(member))
+        self._turn(member)
+
+    def _lead_again(self, member: Member) -> None:
+        """Its change was taken back meanwhile, or comes into force now; then the next."""
+        if self._faulty:
+            self._blocked.clear()
+            self._after(self.rng.uniform(0.2, 0.6), lambda: self._transfer_to(member.name))
+            self._after(self.rng.uniform(0.6, 1.2), lambda: self._change_by(member))
+
+    def _some_change(self, leader: Member) -> Change:
+        configuration = leader.alive.configuration
+        learners = sorted(configuration.addresses - configuration.voters)
+        strangers = [name for name in self.everyone if name not in configuration.addresses]
+        kind = self.rng.random()
+        if kind < 0.35 and learners:
+            return Change(self.rng.choice(learners), voter=True)
+        if kind < 0.5 and strangers:
+            return Change(self.rng.choice(strangers), voter=False)
+        if kind < 0.6:
+            return Change(leader.name, voter=None)
+        return Change(self.rng.choice(sorted(configuration.addresses)), voter=None)
+
     # -- faults ----------------------------------------------------------------------------------
 
     def _fault(self) -> None:
@@ -322,14 +377,14 @@ class Simulation:
 
     def _partition(self, member: Member) -> None:
         """Some on one side, the others on the other."""
-        side = set(self.rng.sample(self.names, self.rng.randint(1, len(self.names) // 2)))
+        side = set(self.rng.sample(self.everyone, self.rng.randint(1, len(self.everyone) // 2)))
         self._blocked = {
-            (a, b) for a in self.names for b in self.names if (a in side) != (b in side)
+            (a, b) for a in self.everyone for b in self.everyone if (a in side) != (b in side)
         }
 
     def _one_way(self, member: Member) -> None:
         """It is heard by nobody, or hears nobody, or only of one."""
-        others = [name for name in self.names if name != member.name]
+        others = [name for name in self.everyone if name != member.name]
         some = self.rng.sample(others, self.rng.randint(1, len(others)))
         forth = self.rng.random() < 0.5
         self._blocked |= {(member.name, n) if forth else (n, member.name) for n in some}
@@ -344,9 +399,12 @@ class Simulation:
         member.maybe_snapshot()
 
     def _transfer(self, member: Member) -> None:
+        self._transfer_to(self.rng.choice(self.everyone))
+
+    def _transfer_to(self, name: str) -> None:
         for one in self.members.values():
-            if one.core is not None and one.core.is_leader:
-                one.core.transfer(self.rng.choice(self.names))
+            if self._faulty and one.core is not None and one.core.is_leader:
+                one.core.transfer(name)
 
     def _fill_disk(self, member: Member) -> None:
         member.log.is_full = True
@@ -360,6 +418,9 @@ class Simulation:
         for member in self.members.values():
             member.log.is_full = False
             self._restart(member)
+            # A clock that went back stands still for its member until it is where it was.
+            stands_still_s = member.alive._now_s - member.now_s()
+            member.clock_offset_s += max(0.0, stands_still_s)
 
     # -- what must hold --------------------------------------------------------------------------
 
@@ -385,6 +446,7 @@ class Simulation:
 
     def applied(self, member: Member, term: int, payload: bytes) -> None:
         index = member.state.index
+        self.changes += index not in self._committed and payload[:1] == CONFIGURATION
         known = self._committed.setdefault(index, (term, payload, member.alive.term))
         if known[:2] != (term, payload):
             raise Violation(f"{member.name} applied another entry {index} than was committed")
@@ -404,11 +466,15 @@ class Simulation:
         leaders = [one for one in self.members.values() if one.alive.is_leader]
         if not leaders:
             raise Violation("no leader after everything was mended")
-        indexes = [one.state.index for one in self.members.values()]
+        leader = max(leaders, key=lambda one: one.alive.term)
+        if leader.alive.term != self._calm_term or len(leaders) > 1:
+            raise Violation("a leader is overthrown although nothing is wrong")
+        members = leader.alive.configuration.addresses
+        indexes = [self.members[name].state.index for name in sorted(members)]
         if min(indexes) + 20 < max(indexes):
             raise Violation(f"a member does not catch up: they are at {indexes}")
         chains = {(one.state.index, one.state.chain) for one in self.members.values()}
-        if len(chains) > len(set(indexes)):
+        if len(chains) > len({index for index, _ in chains}):
             raise Violation("members at the same index have different states")
         late = [one for one in self.history if one.began > self.now_s - 2.0]
         if not any(one.ended is not None for one in late):

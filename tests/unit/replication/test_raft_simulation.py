@@ -23,7 +23,7 @@ BATCH = 100
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_clusters_keep_their_promises(first: int) -> None:
-    elected, answered, installed, refused = 0, 0, 0, 0
+    elected, answered, installed, refused, changed = 0, 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
         try:
@@ -34,11 +34,13 @@ def test_clusters_keep_their_promises(first: int) -> None:
         answered += sum(one.ended is not None for one in simulation.history)
         installed += simulation.installations
         refused += simulation.refusals
+        changed += simulation.changes
     # The faults bite: more than one leader each, and yet most operations are answered.
     assert elected > 2 * BATCH
     assert answered > 100 * BATCH
     assert installed > BATCH // 10
     assert refused > BATCH
+    assert changed > BATCH
 
 
 @pytest.mark.long
@@ -70,6 +72,10 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.SnapshotTakesEntriesBack,
         raft_mutants.ConfirmsWhatItTookBack,
         raft_mutants.AppliesWhatItTookBack,
+        raft_mutants.CountsLearners,
+        raft_mutants.ChangesTwoAtOnce,
+        raft_mutants.BelongsWhenCommitted,
+        raft_mutants.KeepsConfigurationsThatWereCut,
     ],
 )
 def test_a_broken_rule_is_found(mutant: type[RaftCore]) -> None:
