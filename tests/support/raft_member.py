@@ -1,14 +1,17 @@
 """One member of a real cluster, to be killed: `python -m tests.support.raft_member DIR BIND PEERS`.
+PEERS: addresses of the others, or `alone`, or `waiting` until it is taken in.
 
 Reads lines from standard input and answers each with one line of JSON: `write NAME` registers a
 job (on a follower through the leader), `status`, `jobs`, `read` (a current read), `transfer ADDR`,
-`load CLIENTS` (small writes for some seconds: their number a second, and latencies).
+`load CLIENTS` (small writes for some seconds: their number a second, and latencies), `fill COUNT`
+(as many small writes), `add`, `promote` and `remove ADDR`, `members`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -27,6 +30,19 @@ LOAD_S = 3.0
 def _jobs(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
         return sorted(job.id for job in snapshot.jobs())
+
+
+async def _fill(state: ReplicatedState, count: int) -> int:
+    left = count
+
+    async def client() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await state.propose(Noop(), forward=True)
+
+    await asyncio.gather(*(client() for _ in range(256)))
+    return state.last_log_index
 
 
 async def _load(state: ReplicatedState, clients: int) -> dict[str, float]:
@@ -53,6 +69,16 @@ async def _answer(state: ReplicatedState, word: str, argument: str) -> object:
         return (await state.propose(command, timeout_s=3.0, forward=True)).index
     if word == "load":
         return await _load(state, int(argument))
+    if word == "fill":
+        return await _fill(state, int(argument))
+    if word == "add":
+        return await state.add_member(argument)
+    if word == "promote":
+        return await state.promote_member(argument)
+    if word == "remove":
+        return await state.remove_member(argument)
+    if word == "members":
+        return {one.address: one.voter for one in state.members}
     if word == "transfer":
         return await state.transfer_leadership(argument)
     if word == "read":
@@ -64,6 +90,7 @@ async def _answer(state: ReplicatedState, word: str, argument: str) -> object:
         "leads": state.is_leader,
         "leader": state.leader_address,
         "term": state.term,
+        "removed": state.is_removed,
         "applied": state.store.watch.applied_index,
         "threads_failed": state.failure is not None,
     }
@@ -79,12 +106,15 @@ async def _handle(state: ReplicatedState, line: str) -> None:
     sys.stdout.flush()
 
 
-async def _run(directory: Path, bind: str, peers: tuple[str, ...], tls: TlsFiles | None) -> None:
+async def _run(directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> None:
+    others = () if peers in ("alone", "waiting") else tuple(peers.split(","))
+    small = os.environ.get("SNAPSHOT_LOG_BYTES", str(256 << 10))
     config = ReplicationConfig(
-        *(directory, bind, bind, peers),
-        snapshot_log_bytes=256 << 10,
-        segment_bytes=64 << 10,
+        *(directory, bind, bind, others),
+        snapshot_log_bytes=int(small),
+        segment_bytes=int(small) // 4,
         tls=tls,
+        bootstrap=peers != "waiting",
     )
     state = ReplicatedState(config, SystemClock(), RandomIds())
     await state.start()
@@ -103,4 +133,4 @@ async def _run(directory: Path, bind: str, peers: tuple[str, ...], tls: TlsFiles
 if __name__ == "__main__":
     _directory, _bind, _peers, *_tls = sys.argv[1:]
     _files = TlsFiles(*(Path(one) for one in _tls)) if _tls else None
-    asyncio.run(_run(Path(_directory), _bind, tuple(_peers.split(",")), _files))
+    asyncio.run(_run(Path(_directory), _bind, _peers, _files))

@@ -25,9 +25,9 @@ class RefusedByMember(Exception):
 
 
 class MemberProcess:
-    def __init__(self, directory: Path, bind: str, peers: list[str], tls: TlsFiles | None) -> None:
+    def __init__(self, directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> None:
         self.bind = bind
-        self._arguments = [str(directory), bind, ",".join(peers)]
+        self._arguments = [str(directory), bind, peers]
         self._arguments += [str(one) for one in (tls.ca, tls.cert, tls.key)] if tls else []
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
@@ -124,9 +124,26 @@ async def process_cluster(
 ) -> AsyncIterator[ProcessCluster]:
     addresses = free_addresses(3)
     members = [
-        MemberProcess(directory / f"m{i}", one, [p for p in addresses if p != one], tls)
+        MemberProcess(directory / f"m{i}", one, ",".join(p for p in addresses if p != one), tls)
         for i, one in enumerate(addresses)
     ]
+    async with _running(members) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def growing_cluster(directory: Path, count: int) -> AsyncIterator[ProcessCluster]:
+    """The first is a cluster of its own, the others wait to be taken in."""
+    members = [
+        MemberProcess(directory / f"m{i}", one, "waiting" if i else "alone", None)
+        for i, one in enumerate(free_addresses(count))
+    ]
+    async with _running(members) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def _running(members: list[MemberProcess]) -> AsyncIterator[ProcessCluster]:
     await asyncio.gather(*(one.start() for one in members))
     try:
         yield ProcessCluster(members)

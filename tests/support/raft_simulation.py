@@ -97,6 +97,10 @@ class Member:
         if rng.random() < 0.5 or overtaken:
             self.state = msgspec.msgpack.decode(taken[1], type=State) if taken else State()
 
+    def forget_waiting_after(self, index: int) -> None:
+        """Their entries were taken back; others may come in their places."""
+        self.waiting = {at: one for at, one in self.waiting.items() if at <= index}
+
     def apply(self) -> None:
         core = self.alive
         if core.installed is not None:
@@ -253,6 +257,7 @@ class Simulation:
             member.log.sync()
         except DiskFullError:
             member.log.take_back()
+            member.forget_waiting_after(member.log.last_index)
             core.tail_lost()
             self.refusals += 1
         core.durable()

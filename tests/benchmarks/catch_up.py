@@ -1,0 +1,104 @@
+"""A follower that is far behind catches up by a snapshot, while clients go on writing.
+
+`python -m tests.benchmarks.catch_up --entries 1000000`: three members as processes on loop-back,
+durable. One is killed, that many small entries are written, it is started again. JSON lines: the
+latency of commits with the follower away, while it catches up, and how long that took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.raft_processes import MemberProcess, process_cluster
+
+CLIENTS = 4
+CALM_S = 5.0
+
+
+def _say(kind: str, **figures: object) -> None:
+    print(json.dumps({"benchmark": "catch_up", "kind": kind, **figures}), flush=True)
+
+
+def _latencies(latencies_s: list[float]) -> dict[str, float]:
+    ordered = sorted(latencies_s)
+    return {
+        "writes": len(ordered),
+        "p50_ms": round(ordered[len(ordered) // 2] * 1e3, 2),
+        "p99_ms": round(ordered[len(ordered) * 99 // 100] * 1e3, 2),
+        "max_ms": round(ordered[-1] * 1e3, 2),
+    }
+
+
+class Writers:
+    """A few clients that write one after the other, a pause between, so that latency shows."""
+
+    def __init__(self, leader: MemberProcess) -> None:
+        self.latencies_s: list[float] = []
+        self._writing = True
+        self._tasks = [asyncio.create_task(self._client(leader)) for _ in range(CLIENTS)]
+
+    async def _client(self, leader: MemberProcess) -> None:
+        while self._writing:
+            began_s = time.perf_counter()
+            await leader.ask("fill", "1")
+            self.latencies_s.append(time.perf_counter() - began_s)
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> dict[str, float]:
+        self._writing = False
+        await asyncio.gather(*self._tasks)
+        return _latencies(self.latencies_s)
+
+
+async def measure(directory: Path, entries: int, jobs: int) -> dict[str, Any]:
+    """How the commits were while the follower caught up, and how long that took."""
+    async with process_cluster(directory) as cluster:
+        leader = await cluster.leader()
+        late = next(one for one in cluster.members.values() if one is not leader)
+        await late.kill()
+        leader = await cluster.leader({one for one in cluster.members if one != late.bind})
+        for first in range(0, jobs, 100):
+            await asyncio.gather(*(leader.ask("write", f"job-{first + n}") for n in range(100)))
+        began_s = time.perf_counter()
+        await leader.ask("fill", str(entries))
+        _say("filled", entries=entries, jobs=jobs, seconds=round(time.perf_counter() - began_s, 1))
+        calm = Writers(leader)
+        await asyncio.sleep(CALM_S)
+        _say("away", **await calm.stop())
+        reached = (await leader.ask("status"))["applied"]
+        writers = Writers(leader)
+        began_s = time.perf_counter()
+        await late.start()
+        while (await late.ask("status"))["applied"] < reached:
+            await asyncio.sleep(0.05)
+        seconds = round(time.perf_counter() - began_s, 2)
+        found = {
+            "seconds": seconds,
+            "by_snapshot": (Path(late._arguments[0]) / "raft" / "base").exists(),
+            "term_changed": (await cluster.leader()).bind != leader.bind,
+            **await writers.stop(),
+        }
+        _say("catching-up", **found)
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--jobs", type=int, default=2_000, help="so that the state has a size")
+    parser.add_argument("--snapshot-log-mb", type=float, default=16.0)
+    options = parser.parse_args()
+    os.environ["SNAPSHOT_LOG_BYTES"] = str(int(options.snapshot_log_mb * (1 << 20)))
+    with tempfile.TemporaryDirectory() as name:
+        asyncio.run(measure(Path(name), options.entries, options.jobs))
+
+
+if __name__ == "__main__":
+    main()
