@@ -66,7 +66,7 @@ class Belonging:
     @property
     def _is_told_removed(self) -> bool:
         """Later than anything that the own log has about members."""
-        return 0 < self._removed_index >= self._configurations.newest.index
+        return self._removed_index > self._configurations.newest.index
 
     @property
     def _may_vote(self) -> bool:

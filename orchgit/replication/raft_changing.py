@@ -50,6 +50,8 @@ class Changing(Replicating):
         super()._members_changed()
         for name in sorted(before - set(self.progress)):
             self._parted[name] = self._configurations.newest.index
+        for name in self.progress:
+            self._parted.pop(name, None)  # its removal was given up, or it is back
 
     def _commit(self, index: int) -> None:
         super()._commit(index)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchgit.errors import DiskFullError, InvariantError, RefusedError
+from orchgit.errors import DiskFullError, InvariantError, RefusedError, UnavailableError
 from orchgit.replication import raft_messages
 from orchgit.replication.membership import (
     CONFIGURATION,
@@ -200,7 +200,8 @@ class Simulation:
             self._run_until(self._duration_s)
             self._heal()
             self._run_until(self._duration_s + _HEAL_S * 2 / 3)
-            self._calm_term = max(one.alive.term for one in self.members.values())
+            leaders = [one.alive for one in self.members.values() if one.alive.is_leader]
+            self._calm_term = max((one.term for one in leaders), default=0)
             self._run_until(self._duration_s + _HEAL_S)
         except (InvariantError, IndexError, KeyError) as error:
             raise Violation(f"a member stopped: {error}") from error
@@ -322,15 +323,15 @@ class Simulation:
         if leaders:
             self._change_by(self.rng.choice(leaders))
 
-    def _change_by(self, member: Member) -> None:
+    def _change_by(self, member: Member, again: bool = False) -> None:
         """Often it is cut off just then, so that the change is in doubt."""
         if not self._faulty or member.core is None or not member.core.is_leader:
             return
-        if self.rng.random() < 0.4:
+        if again or self.rng.random() < 0.4:
             self._blocked |= {(member.name, other) for other in self.everyone}
             self._after(self.rng.uniform(0.7, 2.0), lambda: self._lead_again(member))
-        with contextlib.suppress(RefusedError):
-            member.core.change_members(self._some_change(member))
+        with contextlib.suppress(RefusedError, UnavailableError):
+            member.core.change_members(self._some_change(member, removes=again))
         self._turn(member)
 
     def _lead_again(self, member: Member) -> None:
@@ -338,20 +339,21 @@ class Simulation:
         if self._faulty:
             self._blocked.clear()
             self._after(self.rng.uniform(0.2, 0.6), lambda: self._transfer_to(member.name))
-            self._after(self.rng.uniform(0.6, 1.2), lambda: self._change_by(member))
+            self._after(self.rng.uniform(0.6, 1.2), lambda: self._change_by(member, again=True))
 
-    def _some_change(self, leader: Member) -> Change:
+    def _some_change(self, leader: Member, removes: bool) -> Change:
         configuration = leader.alive.configuration
         learners = sorted(configuration.addresses - configuration.voters)
         strangers = [name for name in self.everyone if name not in configuration.addresses]
-        kind = self.rng.random()
+        kind = 0.7 if removes else self.rng.random()
         if kind < 0.35 and learners:
             return Change(self.rng.choice(learners), voter=True)
         if kind < 0.5 and strangers:
             return Change(self.rng.choice(strangers), voter=False)
         if kind < 0.6:
             return Change(leader.name, voter=None)
-        return Change(self.rng.choice(sorted(configuration.addresses)), voter=None)
+        candidates = configuration.voters if removes else configuration.addresses
+        return Change(self.rng.choice(sorted(candidates)), voter=None)
 
     # -- faults ----------------------------------------------------------------------------------
 

@@ -218,6 +218,19 @@ def test_who_is_removed_is_told_and_does_not_stand() -> None:
     assert removed.is_removed
 
 
+def test_who_was_to_be_removed_and_was_not_is_told_nothing() -> None:
+    """The disk was full: the removal is given up, and another change comes in its place."""
+    core = lead(make("abc"))
+    core.change_members(Change("c", voter=None))
+    core.log.cut_after(core.log.last_index - 1)
+    core.tail_lost()
+    assert members(core) == dict.fromkeys("abc", True)
+    core.change_members(Change("z", voter=False))
+    settle(core)
+    sent = acknowledge(core, "b", "c")
+    assert not any(isinstance(message, NotMember) for _, message in sent)
+
+
 def test_who_is_taken_in_again_stands_again() -> None:
     core = make("abc")
     core.receive("b", NotMember(1, 5), 0.1)
