@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import structlog
 from starlette.routing import BaseRoute
@@ -37,25 +37,24 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer
+from orchgit.server.identity import cluster_key, kept_id
 from orchgit.server.joining import Joining
 from orchgit.server.leading import Leading, Places
+from orchgit.server.metrics import server_metrics
+from orchgit.server.office import Office
 from orchgit.server.peers import ClusterPeers
 from orchgit.server.records import RecordKeeper, own_record
-from orchgit.services.cluster_key import read_or_make_cluster_key
+from orchgit.server.tasks import end_tasks, log_failure, within
 from orchgit.services.cluster_snapshots import remove_leftovers
 from orchgit.services.dry_run import DryRun
 from orchgit.services.keyring import Keyring
 from orchgit.services.membership import take_in, take_out
-from orchgit.services.scheduler_config import set_scheduler_config
 from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import Services
-from orchgit.services.sources import put_source
 from orchgit.services.world import World
 
 _log = structlog.get_logger("orchgit.server")
 _LEADER_NEWS_S = 3600.0
-_OFFICE_RETRY_S = 1.0
-
 _LEAVE_S = 15.0
 
 
@@ -74,8 +73,8 @@ class Server:
     ) -> None:
         self.config = config
         clock, ids = clock or SystemClock(), ids or RandomIds()
-        server_id = _kept_id(config, ids)
-        key = _cluster_key(config)
+        server_id = kept_id(config, ids)
+        key = cluster_key(config)
         self.state = ReplicatedState(
             ReplicationConfig(
                 data_dir=config.server_dir,
@@ -132,6 +131,7 @@ class Server:
             clock,
         )
         self.http = HttpServer(self._front, config.http_bind)
+        self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
         self._workers: WorkerPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
@@ -166,14 +166,14 @@ class Server:
         await self.control.start()
         loops = (
             self._feed_events(),
-            self._follow_leadership(),
+            self._office.run(),
             self._tell_workers(),
             self._keep_fit(keeper.run),
             self._keep_fit(self.joining.run),
         )
         self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
         for task in self._tasks:
-            task.add_done_callback(_log_failure)
+            task.add_done_callback(log_failure)
         await self.http.start()
         _log.info("server started", http=self.http_address, rpc=self.rpc_address)
 
@@ -185,13 +185,13 @@ class Server:
         await self._app.close()
         await self._forwarder.close()
         await self.joining.close()
-        await _end(self._tasks)
-        await _within(deadline_s / 4, self.gitops.close(), "gitops")
+        await end_tasks(self._tasks)
+        await within(deadline_s / 4, self.gitops.close(), "gitops")
         if self._workers is not None:
-            await _within(deadline_s / 2, self._workers.stop(), "workers")
-        await _within(deadline_s / 4, self.control.stop(), "control")
+            await within(deadline_s / 2, self._workers.stop(), "workers")
+        await within(deadline_s / 4, self.control.stop(), "control")
         if self.rpc is not None:
-            await _within(deadline_s / 4, self.rpc.stop(), "rpc")
+            await within(deadline_s / 4, self.rpc.stop(), "rpc")
         await self.state.stop()
         _log.info("server stopped")
 
@@ -268,33 +268,9 @@ class Server:
             if batch.effects.notes:
                 self.events.add(batch)
 
-    async def _follow_leadership(self) -> None:
-        """Gitops runs where the leader is."""
-        office: list[asyncio.Task[None]] = []
-        try:
-            async for leads in self.state.leadership.subscribe():
-                await _end(office)
-                if leads:
-                    office = [asyncio.create_task(self._take_office(), name="take office")]
-                    continue
-                if self.rpc is not None:
-                    self.rpc.nodes.end_all()
-                await self.gitops.stop()
-        finally:
-            await _end(office)
-
-    async def _take_office(self) -> None:
-        """What a new leader sees to; tried again while it leads and something is in the way."""
-        while True:
-            try:
-                await self._store_scheduler_config()
-                await self._store_sources()
-                await self.gitops.start()
-                await self._make_first_root_key()
-                return
-            except OrchgitError as error:
-                _log.warning("not all is ready to lead", error=str(error))
-                await self._clock.sleep(_OFFICE_RETRY_S)
+    def _end_streams(self) -> None:
+        if self.rpc is not None:
+            self.rpc.nodes.end_all()
 
     async def _tell_workers(self) -> None:
         """Workers that wait for an answer of a server that does not lead any more, ask the next."""
@@ -305,91 +281,12 @@ class Server:
                 term = term_now
                 await self.workers.follow(leader)
 
-    async def _make_first_root_key(self) -> None:
-        """Clients look for a signing key soon after a cluster's first start."""
-        try:
-            await self.services.keyring.active_key()
-        except OrchgitError as error:
-            _log.warning("no root key yet; the first variable asks again", error=str(error))
-
-    async def _store_scheduler_config(self) -> None:
-        """What the config says a new cluster begins with; never over what is stored."""
-        if self.config.scheduler_config is not None:
-            config = self.config.scheduler_config
-            await set_scheduler_config(self.services.world, config, expected_modify_index=0)
-
-    async def _store_sources(self) -> None:
-        """Sources of the config are stored once; what was changed over the API since stays."""
-        with self.services.world.snapshot() as snapshot:
-            known = {source.name for source in snapshot.sources()}
-        for source in self.config.sources:
-            if source.name not in known:
-                await put_source(self.services.world, source)
-
     def _metrics(self) -> Sequence[Gauge | Counter]:
-        broker = self.control.broker_stats()
-        return [
-            *(Gauge(f"nomad.nomad.broker.{name}", value) for name, value in broker.items()),
-            Gauge(
-                "nomad.rpc.forwarded_in_flight",
-                float(self.rpc.forwarded_in_flight if self.rpc is not None else 0),
-            ),
-            *self._mirror_gauges(),
-            Gauge("nomad.raft.is_leader", float(self.state.is_leader)),
-            Gauge("orchgit.disk.full", float(self.state.lacks_room)),
-            Counter("nomad.raft.log_syncs", self.state.log_syncs),
-            Counter("nomad.raft.log_synced_bytes", self.state.log_synced_bytes),
-        ]
-
-    def _mirror_gauges(self) -> Sequence[Gauge]:
-        counts = self.gitops.keeper.counts
-        return [
-            Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
-            for one in fields(counts)
-        ]
+        in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
+        return list(server_metrics(self.state, self.control, self.gitops, in_flight))
 
 
 def _control(config: ServerConfig) -> ControlConfig:
     """Autopilot has to know how many servers form the cluster."""
     expected = replace(config.control.autopilot, bootstrap_expect=config.join.bootstrap_expect or 0)
     return replace(config.control, autopilot=expected)
-
-
-def _kept_id(config: ServerConfig, ids: IdSource) -> str:
-    """A server keeps its id as long as its data directory."""
-    file = config.server_dir / "server_id"
-    if file.exists():
-        return file.read_text().strip()
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    server_id = ids.new()
-    file.write_text(server_id + "\n")
-    return server_id
-
-
-def _cluster_key(config: ServerConfig) -> bytes:
-    """A file that was named has to be there: one made up here would differ on each server."""
-    given = config.cluster_key_file
-    return read_or_make_cluster_key(given or config.own_cluster_key_file, may_make=given is None)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a loop of the server ended", task=task.get_name(), exc_info=error)
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    tasks.clear()
-
-
-async def _within(deadline_s: float, work: Awaitable[None], part: str) -> None:
-    """A part that does not stop in time must not keep the others from stopping."""
-    try:
-        async with asyncio.timeout(deadline_s):
-            await work
-    except TimeoutError:
-        _log.warning("a part did not stop in time", part=part)
-    except OrchgitError as error:
-        _log.warning("a part did not stop cleanly", part=part, error=str(error))

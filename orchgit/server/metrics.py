@@ -1,0 +1,26 @@
+"""Figures of this server for `/v1/metrics`, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from orchgit.api.context import Counter, Gauge
+from orchgit.control.leader import Control
+from orchgit.gitops.gitops import Gitops
+from orchgit.replication.replicated import ReplicatedState
+
+
+def server_metrics(
+    state: ReplicatedState, control: Control, gitops: Gitops, forwarded_in_flight: int
+) -> Iterator[Gauge | Counter]:
+    for name, value in control.broker_stats().items():
+        yield Gauge(f"nomad.nomad.broker.{name}", value)
+    yield Gauge("nomad.rpc.forwarded_in_flight", float(forwarded_in_flight))
+    counts = gitops.keeper.counts
+    for one in fields(counts):
+        yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
+    yield Gauge("nomad.raft.is_leader", float(state.is_leader))
+    yield Gauge("orchgit.disk.full", float(state.lacks_room))
+    yield Counter("nomad.raft.log_syncs", state.log_syncs)
+    yield Counter("nomad.raft.log_synced_bytes", state.log_synced_bytes)
