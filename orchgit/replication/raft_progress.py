@@ -44,6 +44,8 @@ class Progress:
     acked_round: int = 0
     sent_commit: int = 0
     streaming: Streaming | None = None
+    large_until_s: float = 0.0
+    """Until then a large entry is on its way: nothing that would be refused without it is sent."""
     lap_end: int = 0
     lap_began_s: float = 0.0
     lap_s: float | None = None
@@ -79,6 +81,8 @@ class Progress:
         self.probing = self.waiting = False
         while self.in_flight and self.in_flight[0][0] <= self.match:
             self.in_flight_bytes -= self.in_flight.popleft()[1]
+        if self.match + 1 >= self.next:
+            self.large_until_s = 0.0
 
     def refused(self, at_index: int, agree_index: int) -> bool:
         """Go back to where the logs may agree; False if the refusal is an old one."""

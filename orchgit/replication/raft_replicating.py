@@ -21,6 +21,8 @@ from orchgit.replication.raft_progress import Progress, Streaming
 
 _BATCH_BYTES = 256 << 10
 _BATCH_ENTRIES = 1024
+_LARGE_BYTES = 1 << 20
+_LARGE_BYTES_PER_S = 8 << 20
 _RESEND_S = 1.0
 
 
@@ -153,6 +155,9 @@ class Replicating(Electing):
             self._start_streaming(peer)
         if peer.streaming is not None:
             self._stream(name, peer, force)
+        elif self._now_s < peer.large_until_s:
+            if force:
+                self._let_hear(name)
         elif peer.probing:
             if force or not peer.waiting:
                 self._append_to(name, peer)
@@ -170,6 +175,8 @@ class Replicating(Electing):
         if not empty:
             size = sum(len(entry.payload) for entry in entries)
             peer.sent(prev_index + len(entries), size)
+            if size > _LARGE_BYTES:
+                peer.large_until_s = self._now_s + size / _LARGE_BYTES_PER_S
         peer.sent_commit = self.commit_index
         prev_term = self._term_at(prev_index)
         message = Append(self.term, prev_index, prev_term, entries, self.commit_index, self._round)
@@ -273,8 +280,11 @@ class Replicating(Electing):
             chunk = SnapshotChunk(self.term, ref.index, ref.term, ref.size, streaming.offset, data)
             self._send(name, chunk)
         elif force:
-            # Agrees with any log: the follower hears that there is a leader, and no more.
-            self._send(name, Append(self.term, 0, 0, [], 0, self._round))
+            self._let_hear(name)
+
+    def _let_hear(self, name: str) -> None:
+        """That there is a leader, and no more: it agrees with any log, and passes large ones."""
+        self._send(name, Append(self.term, 0, 0, [], 0, self._round))
 
     def _on_snapshot_reply(self, sender: str, message: SnapshotReply) -> None:
         if not self.is_leader:

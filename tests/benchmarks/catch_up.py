@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.raft_processes import MemberProcess, process_cluster
+from tests.support.raft_processes import MemberProcess, RefusedByMember, process_cluster
 
 CLIENTS = 4
 CALM_S = 5.0
@@ -41,20 +41,26 @@ class Writers:
 
     def __init__(self, leader: MemberProcess) -> None:
         self.latencies_s: list[float] = []
+        self.refused = 0
         self._writing = True
         self._tasks = [asyncio.create_task(self._client(leader)) for _ in range(CLIENTS)]
 
     async def _client(self, leader: MemberProcess) -> None:
         while self._writing:
             began_s = time.perf_counter()
-            await leader.ask("fill", "1")
+            try:
+                await leader.ask("fill", "1")
+            except RefusedByMember:
+                self.refused += 1
+                await asyncio.sleep(0.1)
+                continue
             self.latencies_s.append(time.perf_counter() - began_s)
             await asyncio.sleep(0.01)
 
     async def stop(self) -> dict[str, float]:
         self._writing = False
         await asyncio.gather(*self._tasks)
-        return _latencies(self.latencies_s)
+        return {"refused": self.refused, **_latencies(self.latencies_s)}
 
 
 async def measure(directory: Path, entries: int, jobs: int) -> dict[str, Any]:

@@ -170,6 +170,23 @@ def test_the_leadership_is_handed_over(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_large_entry_does_not_cost_the_leadership(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with process_cluster(tmp_path) as cluster:
+            leader, others = await followers(cluster)
+            term = (await leader.ask("status"))["term"]
+            await leader.ask("large", "16")
+            for one in others:
+                await until(lambda one=one: _has_large(one))
+            assert (await leader.ask("status"))["term"] == term
+
+    run(scenario())
+
+
+async def _has_large(member: MemberProcess) -> bool:
+    return "large" in await member.ask("jobs")
+
+
 def test_a_member_that_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
     """Its log was compacted away on the others, which go on writing meanwhile."""
 

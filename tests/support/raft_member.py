@@ -4,7 +4,8 @@ PEERS: addresses of the others, or `alone`, or `waiting` until it is taken in.
 Reads lines from standard input and answers each with one line of JSON: `write NAME` registers a
 job (on a follower through the leader), `status`, `jobs`, `read` (a current read), `transfer ADDR`,
 `load CLIENTS` (small writes for some seconds: their number a second, and latencies), `fill COUNT`
-(as many small writes), `add`, `promote` and `remove ADDR`, `members`.
+(as many small writes), `large MB` (one large entry: its seconds), `add`, `promote` and
+`remove ADDR`, `members`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,11 @@ async def _answer(state: ReplicatedState, word: str, argument: str) -> object:
         return (await state.propose(command, timeout_s=3.0, forward=True)).index
     if word == "load":
         return await _load(state, int(argument))
+    if word == "large":
+        began_s = time.perf_counter()
+        job = make_job(id="large", meta={"large": "x" * (int(argument) << 20)})
+        await state.propose(RegisterJob(upsert=JobUpsert(job=job)), timeout_s=60.0)
+        return round(time.perf_counter() - began_s, 2)
     if word == "fill":
         return await _fill(state, int(argument))
     if word == "add":

@@ -137,6 +137,23 @@ def test_a_current_read_waits_for_answers_that_were_asked_for_after_it() -> None
     assert core.reads_done == [("mine", 2)]
 
 
+def test_a_large_entry_is_sent_once_while_heartbeats_pass_it() -> None:
+    core = make()
+    elect(core, 2.0)
+    for name in "bc":
+        core.receive(name, AppendReply(1, True, 2, 0), 2.1)
+    settle(core)
+    core.propose(bytes(4 << 20))
+    assert sum(bool(m.entries) for _, m in settle(core) if isinstance(m, Append)) == 2
+    core.tick(2.3)
+    beats = [m for _, m in settle(core) if isinstance(m, Append)]
+    assert [(m.prev_index, m.entries) for m in beats] == [(0, [])] * 2
+    core.receive("b", AppendReply(1, True, 3, 0), 2.4)
+    core.tick(2.45)
+    after = {name: m.prev_index for name, m in settle(core) if isinstance(m, Append)}
+    assert after == {"b": 3, "c": 0}, "it has the entry; c may still be receiving it"
+
+
 def test_a_read_of_a_leader_that_is_overthrown_is_refused() -> None:
     core = make()
     elect(core, 2.0)
