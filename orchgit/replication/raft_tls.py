@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 
 from orchgit.errors import InvalidInputError
-from orchgit.wire.tls import TlsFiles
+from orchgit.wire.tls import TlsFiles, names_server
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -38,6 +38,13 @@ def names_host(certificate: Mapping[str, object], host: str) -> bool:
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
     return any(_same_host(str(value), host) for _, value in names)
+
+
+def server_of(certificate: Mapping[str, object], region: str) -> bool:
+    """Whether a checked certificate is a server's, not an agent's."""
+    names = certificate.get("subjectAltName", ())
+    assert isinstance(names, tuple)
+    return names_server((str(value) for kind, value in names if kind == "DNS"), region)
 
 
 def _same_host(one: str, other: str) -> bool:

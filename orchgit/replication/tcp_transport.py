@@ -25,6 +25,7 @@ from orchgit.replication.raft_tls import (
     is_loopback,
     names_host,
     server_context,
+    server_of,
     split_address,
 )
 from orchgit.replication.tcp_frames import FrameReader
@@ -188,8 +189,11 @@ class TcpTransport:
             raise ValueError(f"{greeting.sender!r} to {greeting.receiver!r}: not this server")
         host, _ = split_address(greeting.sender)
         if isinstance(channel, ssl.SSLSocket):
-            if not names_host(channel.getpeercert() or {}, host):
+            certificate = channel.getpeercert() or {}
+            if not names_host(certificate, host):
                 raise ValueError(f"its certificate does not name {host!r}")
+            if not server_of(certificate, self._cluster):
+                raise ValueError(f"its certificate names no server of region {self._cluster!r}")
         elif not is_loopback(greeting.sender):
             raise ValueError(f"{host!r} is another machine, which needs a certificate")
         return greeting.sender

@@ -42,9 +42,10 @@ class RpcServer:
         translate: Translate = lambda error: error,
         mirrors: MirrorPort | None = None,
         membership: MembershipServicer | None = None,
+        region: str = "global",
     ) -> None:
         """`http` answers the requests that other servers hand on to the leader."""
-        self._server = GrpcServer(bind, tls, translate)
+        self._server = GrpcServer(bind, tls, translate, region)
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)

@@ -215,6 +215,7 @@ class Server:
             self.directory.translated,
             self.gitops.keeper,
             MembershipServicer(self.joining, self._take_in, self._take_out),
+            config.region,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))

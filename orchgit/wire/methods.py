@@ -1,7 +1,8 @@
 """Every method of the internal RPC, with the structs that are its request and reply.
 
 A method's name is a stable part of the protocol; the structs are its schema. Unary methods answer
-one reply to one request; a stream method exchanges frames both ways until either side ends it.
+one reply to one request; a stream method exchanges frames both ways until either side ends it. What
+is not `for_agents` takes the certificate of a server (or its worker's, which is the same).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Unary(Generic[Request, Reply]):
-    """One request, one reply."""
+    """One request, one reply. `for_agents`: any certificate may; else a server's is needed."""
 
     service: str
     name: str
     request: Any
     reply: Any
+    for_agents: bool = False
 
     @property
     def path(self) -> str:
@@ -37,6 +39,7 @@ class Stream(Generic[Request, Reply]):
     name: str
     request: Any
     reply: Any
+    for_agents: bool = False
 
     @property
     def path(self) -> str:
@@ -64,7 +67,7 @@ SUBMIT_PLAN: Unary[messages.SubmitPlanRequest, messages.SubmitPlanReply] = Unary
 )
 
 CONNECT_NODE: Stream[messages.AgentFrame, messages.ServerFrame] = Stream(
-    NODES, "Connect", messages.AgentFrame, messages.ServerFrame
+    NODES, "Connect", messages.AgentFrame, messages.ServerFrame, for_agents=True
 )
 
 HTTP: Stream[messages.HttpUp, messages.HttpDown] = Stream(
@@ -78,7 +81,7 @@ HOLD_OBJECTS: Unary[messages.HoldObjectsRequest, messages.Empty] = Unary(
     SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty
 )
 LEADER: Unary[messages.LeaderRequest, messages.LeaderReply] = Unary(
-    SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply
+    SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply, for_agents=True
 )
 
 SERVER_STATUS: Unary[messages.StatusRequest, messages.StatusReply] = Unary(

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
 from orchgit.wire import codec, failures
 from orchgit.wire.methods import Stream, Unary
-from orchgit.wire.tls import TlsFiles, check_plain, server_credentials
+from orchgit.wire.tls import TlsFiles, check_plain, names_server, server_credentials
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +56,15 @@ async def _fail(
     await context.abort(failures.status_of(error), str(error)[:1000], metadata)
 
 
-def _unary(method: Unary[Any, Any], impl: UnaryImpl, translate: Translate) -> grpc.RpcMethodHandler:
+Admit = Callable[[Unary[Any, Any] | Stream[Any, Any], grpc.aio.ServicerContext], None]
+
+
+def _unary(
+    method: Unary[Any, Any], impl: UnaryImpl, admit: Admit, translate: Translate
+) -> grpc.RpcMethodHandler:
     async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
+            admit(method, context)
             return codec.encode(await impl(codec.decode(method.request, data)))
         except Exception as exc:  # mapped to a status, and logged where it is a bug
             await _fail(context, exc, method.path, translate)
@@ -68,7 +74,7 @@ def _unary(method: Unary[Any, Any], impl: UnaryImpl, translate: Translate) -> gr
 
 
 def _stream(
-    method: Stream[Any, Any], impl: StreamImpl, translate: Translate
+    method: Stream[Any, Any], impl: StreamImpl, admit: Admit, translate: Translate
 ) -> grpc.RpcMethodHandler:
     async def handle(
         frames: AsyncIterator[bytes], context: grpc.aio.ServicerContext
@@ -78,6 +84,7 @@ def _stream(
                 yield codec.decode(method.request, data)
 
         try:
+            admit(method, context)
             async for frame in impl(decoded()):
                 yield codec.encode(frame)
         except Exception as exc:  # noqa: BLE001 - mapped to a status, logged where it is a bug
@@ -89,7 +96,8 @@ def _stream(
 class GrpcServer:
     """Serves the methods given to `add_...` before `start`. `address` is known after `start`.
 
-    `translate` makes of an error what the peer is told.
+    `translate` makes of an error what the peer is told. With TLS, methods that are not for agents
+    take the certificate of a server of this region.
     """
 
     def __init__(
@@ -97,12 +105,14 @@ class GrpcServer:
         bind: str,
         tls: TlsFiles | None = None,
         translate: Translate = lambda error: error,
+        region: str = "global",
     ) -> None:
         if tls is None:
             check_plain(bind)
         self._translate = translate
         self._bind = bind
         self._tls = tls
+        self._region = region
         self._handlers: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         self._server: grpc.aio.Server | None = None
         self.address = ""
@@ -111,7 +121,7 @@ class GrpcServer:
         self, method: Unary[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _unary(
-            method, impl, self._translate
+            method, impl, self._admit, self._translate
         )
 
     def add_stream(
@@ -120,8 +130,21 @@ class GrpcServer:
         impl: Callable[[AsyncIterator[Request]], AsyncIterator[Reply]],
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _stream(
-            method, impl, self._translate
+            method, impl, self._admit, self._translate
         )
+
+    def _admit(
+        self, method: Unary[Any, Any] | Stream[Any, Any], context: grpc.aio.ServicerContext
+    ) -> None:
+        """Raises NotAllowedError where the peer's certificate does not make it a server."""
+        if self._tls is None or method.for_agents:
+            return
+        found = context.auth_context().get("x509_subject_alternative_name", ())
+        if not names_server((name.decode(errors="replace") for name in found), self._region):
+            raise NotAllowedError(
+                f"cannot call {method.path} with this certificate: it names no server of region "
+                f"{self._region}; make one with `orchgit tls cert create -server`"
+            )
 
     async def start(self) -> None:
         server = grpc.aio.server(options=_SERVER_OPTIONS)

@@ -7,6 +7,7 @@ port is never an accident.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
         private_key=files.key.read_bytes(),
         certificate_chain=files.cert.read_bytes(),
     )
+
+
+def names_server(names: Iterable[str], region: str) -> bool:
+    """Whether a certificate's names make it that of a server: `server.REGION.` and any domain.
+
+    Agents' certificates are of the same authority, and must not do what servers may.
+    """
+    return any(name.startswith(f"server.{region}.") for name in names)
 
 
 def check_plain(address: str) -> None:

@@ -23,7 +23,7 @@ from orchgit.replication.raft_tls import client_context, names_host
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.tcp_transport import PROTOCOL, Greeting, TcpTransport
 from orchgit.wire.tls import TlsFiles
-from tests.support.certificates import make_tls_files
+from tests.support.certificates import Authority, make_tls_files
 from tests.support.raft_processes import free_addresses
 
 WAIT_S = 10.0
@@ -35,8 +35,8 @@ class Pair:
     def __init__(self, tls: tuple[TlsFiles | None, TlsFiles | None]) -> None:
         self.names = free_addresses(2)
         self.inbox: queue.Queue[tuple[str, Message]] = queue.Queue()
-        self.one = TcpTransport(self.names[0], "c", tls[0])
-        self.two = TcpTransport(self.names[1], "c", tls[1])
+        self.one = TcpTransport(self.names[0], "global", tls[0])
+        self.two = TcpTransport(self.names[1], "global", tls[1])
         self.one.start(lambda sender, message: None)
         self.two.start(lambda sender, message: self.inbox.put((sender, message)))
 
@@ -101,15 +101,29 @@ def test_a_certificate_of_another_authority_does_not_get_in(tmp_path: Path) -> N
             with context.wrap_socket(plain) as channel:
                 assert is_closed(channel)
         with socket.create_connection((host, int(port)), WAIT_S) as plain:
-            plain.sendall(frame(msgspec.msgpack.encode(Greeting(PROTOCOL, "c", *both.names))))
+            plain.sendall(frame(msgspec.msgpack.encode(Greeting(PROTOCOL, "global", *both.names))))
             assert is_closed(plain)
+        assert both.inbox.empty()
+
+
+def test_an_agent_s_certificate_makes_nobody_a_member(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    ours = authority.issue(tmp_path / "server", "127.0.0.1")
+    agent = authority.issue(tmp_path / "agent", "127.0.0.1", role="client")
+    with pair(ours, ours) as both:
+        host, port = both.names[1].split(":")
+        greeting = msgspec.msgpack.encode(Greeting(PROTOCOL, "global", *both.names))
+        with socket.create_connection((host, int(port)), WAIT_S) as plain:
+            with client_context(agent).wrap_socket(plain, server_hostname=host) as channel:
+                channel.sendall(frame(greeting) + frame(raft_messages.encode(TimeoutNow(1))))
+                assert is_closed(channel)
         assert both.inbox.empty()
 
 
 @pytest.mark.parametrize("wrong", ["protocol", "cluster", "sender", "receiver"])
 def test_a_wrong_greeting_ends_the_connection(wrong: str) -> None:
     with pair() as both:
-        right = Greeting(PROTOCOL, "c", *both.names)
+        right = Greeting(PROTOCOL, "global", *both.names)
         others: dict[str, object] = {"protocol": PROTOCOL + 1, "sender": "10.0.0.9:9"}
         greeting = msgspec.structs.replace(right, **{wrong: others.get(wrong, "127.0.0.1:9")})
         host, port = both.names[1].split(":")
@@ -122,7 +136,7 @@ def test_a_wrong_greeting_ends_the_connection(wrong: str) -> None:
 
 def test_garbage_ends_its_own_connection_only() -> None:
     chance = random.Random(5)
-    greeted = Greeting(PROTOCOL, "c", "", "")
+    greeted = Greeting(PROTOCOL, "global", "", "")
     with pair() as both:
         hello = frame(
             msgspec.msgpack.encode(

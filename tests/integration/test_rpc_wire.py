@@ -22,7 +22,7 @@ from orchgit.wire.messages import (
 )
 from orchgit.wire.serve import GrpcServer
 from orchgit.wire.tls import TlsFiles
-from tests.support.certificates import make_tls_files
+from tests.support.certificates import Authority, make_tls_files
 
 Impl = Callable[[DequeueRequest], Any]
 
@@ -177,6 +177,27 @@ def test_with_tls_only_certificates_of_the_authority_are_served(tmp_path: Path) 
             with pytest.raises(errors.UnavailableError):
                 await channel.call(methods.DEQUEUE, DequeueRequest(), 1.0)
         for channel in (good, bad, plain):
+            await channel.close()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_an_agent_s_certificate_calls_what_agents_call_and_no_more(tmp_path: Path) -> None:
+    async def beats() -> AsyncIterator[AgentFrame]:
+        yield AgentHeartbeat(status="ready")
+
+    async def run() -> None:
+        authority = Authority(tmp_path)
+        server = await serve(answer, authority.issue(tmp_path / "server", "127.0.0.1"))
+        agent = authority.issue(tmp_path / "agent", "127.0.0.1", role="client")
+        elsewhere = authority.issue(tmp_path / "far", "127.0.0.1", role="server.far")
+        for files in (agent, elsewhere):
+            channel = Channel(server.address, files)
+            said = [frame async for frame in channel.stream(methods.CONNECT_NODE, beats())]
+            assert said == [HeartbeatAck(servers=["ready"])]
+            with pytest.raises(errors.NotAllowedError, match="cert create -server"):
+                await channel.call(methods.DEQUEUE, DequeueRequest(), 5.0)
             await channel.close()
         await server.stop()
 

@@ -31,11 +31,12 @@ class Authority:
         )
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, directory: Path, *addresses: str) -> TlsFiles:
-        """A new key, and a certificate that names these addresses."""
+    def issue(self, directory: Path, *addresses: str, role: str = "server") -> TlsFiles:
+        """A new key, and a certificate that names these addresses and the role in `global`."""
         directory.mkdir(parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        names: list[x509.GeneralName] = [x509.DNSName(f"{role}.global.orchgit")]
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         certificate = (
             _builder(_name("server"), self._name, key.public_key())
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
