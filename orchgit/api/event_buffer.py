@@ -33,11 +33,19 @@ class EventBuffer:
         self._batches: list[EventBatch] = []
         self._changed = asyncio.Event()
         self.closed = False
+        self.gaps = 0
+        """How often events were missed. Who reads across a gap must be told: its stream ends."""
 
     def add(self, batch: EventBatch) -> None:
         self._batches.append(batch)
         if len(self._batches) > MAX_BATCHES:
             del self._batches[: len(self._batches) - MAX_BATCHES]
+        self._wake()
+
+    def miss(self) -> None:
+        """What happened is not known: the state was replaced whole."""
+        self._batches.clear()
+        self.gaps += 1
         self._wake()
 
     def close(self) -> None:

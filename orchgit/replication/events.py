@@ -81,6 +81,9 @@ class AppliedBatch:
     changes: Changes
     effects: Effects
     open_snapshot: Callable[[], Snapshot]
+    replaced: bool = False
+    """The state was replaced whole, by a snapshot of the leader or one that was restored: anything
+    may have changed, though `changed` names no keys, and what happened before is not told."""
 
     @property
     def evaluations(self) -> list[Evaluation]:
@@ -101,6 +104,7 @@ class AppliedBatch:
     def absorb(self, later: AppliedBatch) -> None:
         """Become one batch with the one that follows."""
         self.index = later.index
+        self.replaced = self.replaced or later.replaced
         self.changes.merge(later.changes)
         self.effects.merge(later.effects)
         self.__dict__.pop("events", None)
@@ -110,7 +114,7 @@ class AppliedBatch:
         changes, effects = Changes(), Effects()
         changes.merge(self.changes)
         effects.merge(self.effects)
-        return AppliedBatch(self.index, changes, effects, self.open_snapshot)
+        return AppliedBatch(self.index, changes, effects, self.open_snapshot, self.replaced)
 
 
 def _events(note: EventNote | AllocNotes, snapshot: Snapshot) -> list[Event]:

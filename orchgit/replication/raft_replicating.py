@@ -23,6 +23,9 @@ _BATCH_BYTES = 256 << 10
 _BATCH_ENTRIES = 1024
 _LARGE_BYTES = 1 << 20
 _LARGE_BYTES_PER_S = 8 << 20
+_BURST = 2
+"""Messages to a follower at a time: reading entries for one far behind takes long, and the others
+would hear nothing meanwhile. Its answers bring the next."""
 _RESEND_S = 1.0
 
 
@@ -163,7 +166,9 @@ class Replicating(Electing):
                 self._append_to(name, peer)
         else:
             sent = False
-            while peer.next <= self.log.synced_index and peer.has_room:
+            for _ in range(_BURST):
+                if peer.next > self.log.synced_index or not peer.has_room:
+                    break
                 self._append_to(name, peer)
                 sent = True
             if not sent and (force or peer.sent_commit < self.commit_index):

@@ -343,7 +343,11 @@ class ReplicatedState(ClusterCalls):
         else:
             self.store.publish(outcome.changes, outcome.index)
         self._feeds.push(
-            AppliedBatch(outcome.index, outcome.changes, outcome.effects, self.store.snapshot)
+            AppliedBatch(
+                *(outcome.index, outcome.changes, outcome.effects),
+                open_snapshot=self.store.snapshot,
+                replaced=outcome.replaced,
+            )
         )
         if outcome.elects and self._node.is_raft_leader:
             self.leadership.set(True)

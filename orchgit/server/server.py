@@ -266,6 +266,8 @@ class Server:
 
     async def _feed_events(self) -> None:
         async for batch in self.state.subscribe():
+            if batch.replaced:
+                self.events.miss()
             if batch.effects.notes:
                 self.events.add(batch)
 

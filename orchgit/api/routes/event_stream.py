@@ -43,15 +43,17 @@ async def stream(call: Call) -> Response:
     buffer = call.context.events
     start = int(index_text) or buffer.last_index + 1
     return StreamingResponse(
-        _lines(buffer, wanted, start - 1),
+        lines(buffer, wanted, start - 1),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )
 
 
-async def _lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIterator[bytes]:
+async def lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIterator[bytes]:
+    """Ends when the server stops, or when events were missed."""
     yield b"{}\n"
-    while not buffer.closed:
+    gaps = buffer.gaps
+    while not buffer.closed and buffer.gaps == gaps:
         for batch in buffer.after(after):
             after = batch.index
             events = [event for event in batch.events if wanted.wants(event)]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from orchgit.api.event_buffer import MAX_BATCHES, EventBuffer
-from orchgit.api.routes.event_stream import TopicFilter
+from orchgit.api.routes.event_stream import TopicFilter, lines
 from orchgit.model.event import Event
 
 EVENT = Event("Allocation", "x", "a1", "default", ["web", "n1"], 5)
@@ -59,5 +59,23 @@ def test_the_buffer_keeps_the_newest_and_wakes_readers() -> None:
         assert not await buffer.wait(0)
         buffer.close()
         assert buffer.closed
+
+    asyncio.run(run())
+
+
+def test_a_stream_ends_where_events_were_missed() -> None:
+    """A snapshot replaced the state: the subscriber looks at the state, and subscribes again."""
+
+    async def run() -> None:
+        buffer = EventBuffer()
+        buffer.add(Batch(5, [EVENT]))
+        stream = lines(buffer, TopicFilter([], "default"), 4)
+        assert await anext(stream) == b"{}\n"
+        assert b'"Index":5' in await anext(stream)
+        following = asyncio.ensure_future(anext(stream, b"ended"))
+        await asyncio.sleep(0)
+        buffer.miss()
+        assert await following == b"ended"
+        assert not buffer.after(0)
 
     asyncio.run(run())
