@@ -60,6 +60,7 @@ def complete(
     deployment_id: str,
     now_ns: int,
     ids: IdSource,
+    quota_reached: str = "",
 ) -> Outcome:
     """The evaluation is done; what could not be placed goes on in a blocked evaluation."""
     ended = replace(
@@ -77,7 +78,7 @@ def complete(
     if evaluation.annotate_plan or _changes_something(plan, view):
         outcome.plan = plan
     if failed and evaluation.type in ("service", "batch"):
-        _block(outcome, evaluation, missing_resources, ids)
+        _block(outcome, evaluation, missing_resources, quota_reached, ids)
     return outcome
 
 
@@ -94,12 +95,14 @@ def _block(
     outcome: Outcome,
     evaluation: Evaluation,
     missing_resources: list[str],
+    quota_reached: str,
     ids: IdSource,
 ) -> None:
     was_blocked = evaluation.status == EvalStatus.BLOCKED
     blocked = outcome.evaluation if was_blocked else blocked_evaluation(evaluation, ids.new())
     blocked.status = EvalStatus.BLOCKED
     blocked.snapshot_index = outcome.evaluation.snapshot_index
+    blocked.quota_limit_reached = quota_reached
     blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
     blocked.failed_tg_allocs = outcome.evaluation.failed_tg_allocs
     if outcome.learn_classes is not None:

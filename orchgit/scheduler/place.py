@@ -51,6 +51,8 @@ class Placer:
         self.failed: dict[str, AllocMetric] = {}
         self.queued: Counter[str] = Counter()
         self.missing_resources: list[str] = []
+        self.quota_reached = ""
+        """The quota that left no room."""
         self._stacks = stacks
         self._builder = builder
         self._plan = builder.plan
@@ -98,6 +100,12 @@ class Placer:
         selector = self._stacks.selector(stack)
         request = self._request(placement, job)
         held_claim = self._stop_previous(placement)
+        over_quota = self.over_quota(stack)
+        if over_quota is not None:
+            self._restart_previous(placement, held_claim)
+            self.failed[name] = over_quota
+            self._not_placed(placement)
+            return
         choice = selector.select(request)
         eviction = None
         if choice is None and self._preempts:
@@ -116,6 +124,15 @@ class Placer:
             self._not_placed(placement)
             return
         self.commit(placement, job, stack, selector, choice, request, deployment_id, eviction)
+
+    def over_quota(self, stack: GroupStack) -> AllocMetric | None:
+        """The explanation when the namespace's quota does not allow one more."""
+        quota = self._stacks.quota
+        exceeded = quota.exceeded_by(stack.ask) if quota is not None else []
+        if quota is None or not exceeded:
+            return None
+        self.quota_reached = quota.name
+        return replace(self._stacks.candidates.metric(), quota_exhausted=exceeded)
 
     def _request(self, placement: Placement, job: Job) -> Request:
         request = Request(alloc_name(job.id, placement.group.name, placement.name_index))
@@ -318,6 +335,8 @@ class Placer:
                 ),
             )
         self._stacks.placed(choice.row, group.name)
+        if self._stacks.quota is not None:
+            self._stacks.quota.take(ask)
         if stack.is_sticky:
             self._claim(stack, choice.row, alloc_id, name)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +76,15 @@ class NodeColumns(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaRoom:
+    """`left_...` is the limit less what the namespace's live allocations take; None: no limit."""
+
+    name: str
+    left_cpu: int | None = None
+    left_memory_mb: int | None = None
+
+
 class ClusterView(Protocol):
     """One consistent state of the cluster. Whatever it returns must not be changed."""
 
@@ -114,6 +124,10 @@ class ClusterView(Protocol):
 
     def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
         """The volume in the shape of Nomad's API, with `Schedulable` computed."""
+        ...
+
+    def quota(self, namespace: str) -> QuotaRoom | None:
+        """None: the namespace has no quota."""
         ...
 
     def scheduler_config(self) -> SchedulerConfig: ...

@@ -146,11 +146,13 @@ def schedule_service(
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
     missing: list[str] = []
+    quota_reached = ""
     if stacks is not None and job is not None:
         placer = _place(
             evaluation, changes, deployments, stacks, plan, versions, allocations, ids, now_ns
         )
         failed, missing = placer.failed, placer.missing_resources
+        quota_reached = placer.quota_reached
         queued = dict(placer.queued) or queued
     annotate(plan, changes.desired, preempting_groups(plan))
     deployment = deployments.created or latest
@@ -163,6 +165,7 @@ def schedule_service(
         queued=queued,
         learn_classes=stacks.learn_classes if stacks is not None else None,
         missing_resources=missing,
+        quota_reached=quota_reached,
         deployment_id=deployment.id if deployment is not None else "",
         now_ns=now_ns,
         ids=ids,

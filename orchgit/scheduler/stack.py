@@ -40,6 +40,7 @@ from orchgit.scheduler.feasibility.volumes import (
 )
 from orchgit.scheduler.outcome import ClassLesson
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
+from orchgit.scheduler.quota import QuotaUse
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.selector import Ranking, Scores, Selector
@@ -86,6 +87,8 @@ class Stacks:
         self.candidate_mask = candidate_mask(self.columns, job)
         self.candidates = Candidates.of(self.columns, job, self.candidate_mask)
         self.claims = _claim_book(view, job, allocations)
+        room = view.quota(job.namespace)
+        self.quota = QuotaUse(room) if room is not None else None
         self._allocations = list(allocations)
         self._config = view.scheduler_config()
         self._stacks: dict[tuple[int, str], GroupStack] = {}
@@ -204,11 +207,15 @@ class Stacks:
 
     def stop(self, allocation: Allocation) -> None:
         self.proposed.stop(allocation)
+        if self.quota is not None:
+            self.quota.give_back(allocation)
         self.claims.held_by.discard(allocation.id)
         self._tell(allocation, -1)
 
     def unstop(self, allocation: Allocation, *, held_claim: bool) -> None:
         self.proposed.unstop(allocation)
+        if self.quota is not None:
+            self.quota.give_back(allocation, -1)
         if held_claim:
             self.claims.held_by.add(allocation.id)
         self._tell(allocation, 1)

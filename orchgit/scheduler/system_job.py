@@ -91,6 +91,7 @@ class _SystemRun:
         self._failed: dict[str, AllocMetric] = {}
         self._candidates: dict[str, Node] = {}
         self._blocked_node: tuple[Node, TaskGroup] | None = None
+        self._quota_reached = ""
 
     def _latest(self) -> Deployment | None:
         if self._is_sysbatch:
@@ -234,9 +235,10 @@ class _SystemRun:
         request = Request(alloc_name(job.id, group.name, placement.name_index))
         if placement.stops_previous and placement.previous is not None:
             stacks.stop(placement.previous)
-        choice = selector.choose_row(row, request)
+        over_quota = placer.over_quota(stack)
+        choice = selector.choose_row(row, request) if over_quota is None else None
         eviction = None
-        if choice is None:
+        if choice is None and over_quota is None:
             eviction = placer.evict_on(selector, row, request)
             choice = eviction.choice(row) if eviction is not None else None
         if choice is not None:
@@ -267,7 +269,8 @@ class _SystemRun:
             request,
         )
         metric.nodes_in_pool = len(stacks.candidates.rows)
-        self._failed[group.name] = metric
+        self._failed[group.name] = over_quota or metric
+        self._quota_reached = placer.quota_reached
         if self._blocked_node is None:
             self._blocked_node = (node, group)
         return ""
@@ -291,6 +294,7 @@ class _SystemRun:
         """Woken when the first full node changes."""
         blocked = blocked_evaluation(self._evaluation, self._ids.new())
         blocked.node_id = node.id
+        blocked.quota_limit_reached = self._quota_reached
         stack = stacks.of(stacks.job, group)
         eligibility = stacks.eligibility
         row = stacks.columns.rows[node.id]

@@ -19,7 +19,7 @@ from orchgit.model.plan import Placements, Plan
 from orchgit.model.resources import AllocatedResources
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.networks import ports_of
-from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
+from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom
 
 
 class ImaginedColumns:
@@ -163,6 +163,9 @@ class ImaginedView:
 
     def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
         return self._base.csi_volume(namespace, volume_id)
+
+    def quota(self, namespace: str) -> QuotaRoom | None:
+        return self._base.quota(namespace)
 
     def scheduler_config(self) -> SchedulerConfig:
         return self._base.scheduler_config()

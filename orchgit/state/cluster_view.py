@@ -82,5 +82,9 @@ class SnapshotView:
         """There are no CSI volumes in the state."""
         return None
 
+    def quota(self, namespace: str) -> None:
+        """There are no quotas in the state."""
+        return
+
     def scheduler_config(self) -> SchedulerConfig:
         return self._snapshot.scheduler_config()

@@ -20,6 +20,7 @@ from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.scheduler.ports import QuotaRoom
 from orchgit.state.columns import ClusterColumns
 
 
@@ -38,6 +39,7 @@ class ListCluster:
         self.csi: dict[tuple[str, str], dict[str, Any]] = {}
         self.claims: dict[str, TaskGroupVolumeClaim] = {}
         self.pools: dict[str, NodePool] = {}
+        self.quotas: dict[str, QuotaRoom] = {}
         self.config = SchedulerConfig()
         self._columns: ClusterColumns | None = None
 
@@ -106,6 +108,9 @@ class ListCluster:
 
     def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
         return self.csi.get((namespace, volume_id))
+
+    def quota(self, namespace: str) -> QuotaRoom | None:
+        return self.quotas.get(namespace)
 
     def scheduler_config(self) -> SchedulerConfig:
         return self.config
