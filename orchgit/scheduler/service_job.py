@@ -35,6 +35,7 @@ class JobVersions:
     def __init__(self, view: ClusterView, current: Job | None) -> None:
         self._view = view
         self._known: dict[tuple[str, str, int], Job | None] = {}
+        self._groups: dict[tuple[int, str], TaskGroup | None] = {}
         if current is not None:
             self._known[current.namespace, current.id, current.version] = current
 
@@ -48,8 +49,11 @@ class JobVersions:
         return self._known[key]
 
     def group_of(self, allocation: Allocation) -> TaskGroup | None:
-        job = self.of(allocation)
-        return job.group(allocation.task_group) if job is not None else None
+        key = (allocation.job_version, allocation.task_group)
+        if key not in self._groups:
+            job = self.of(allocation)
+            self._groups[key] = job.group(allocation.task_group) if job is not None else None
+        return self._groups[key]
 
 
 class UpdateDecision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.group import DisconnectStrategy, TaskGroup
 from orchgit.model.node import Node, NodeStatus
@@ -56,11 +56,24 @@ def classify(allocs: Allocs, tainted: Tainted, group_of: GroupOf, now_ns: int) -
     """Every allocation falls into exactly one class."""
     classes = Classes()
     for alloc_id, allocation in allocs.items():
+        if allocation.node_id not in tainted and _is_undisturbed(allocation):
+            classes.untainted[alloc_id] = allocation
+            continue
         group = group_of(allocation)
         disconnect = group.disconnect if group is not None else None
         name = _class_of(allocation, tainted, disconnect, now_ns)
         getattr(classes, name)[alloc_id] = allocation
     return classes
+
+
+def _is_undisturbed(allocation: Allocation) -> bool:
+    """It runs as it should, and was never out of touch: what nearly all of them do."""
+    return (
+        allocation.client_status in (ClientStatus.RUNNING, ClientStatus.PENDING)
+        and allocation.desired_status == DesiredStatus.RUN
+        and not allocation.alloc_states
+        and not allocation.desired_transition.migrate
+    )
 
 
 def _class_of(

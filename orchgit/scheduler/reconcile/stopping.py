@@ -53,6 +53,8 @@ def _superseded(live: Allocs) -> Allocs:
 
     A canary is no successor before its promotion, and what is out of touch waits for its agent.
     """
+    if len({allocation.job_version for allocation in live.values()}) < 2:
+        return {}
     newest: dict[int, int] = {}
     for allocation in live.values():
         if not _is_canary(allocation):
