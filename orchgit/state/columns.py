@@ -31,6 +31,7 @@ _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM alloc
 # The index is named: for DISTINCT the planner would read the whole table in the order of nodes.
 _CHANGED_NODES = """SELECT DISTINCT node_id FROM allocations INDEXED BY allocations_by_usage
     WHERE usage_index > ? AND create_index <= ?"""
+_FREED_NODES = "SELECT node_id FROM freed_nodes WHERE freed_index > ?"
 _NODE_USAGE = """SELECT sum(cpu_shares), sum(memory_mb), sum(disk_mb), count(ports) FROM allocations
     WHERE node_id = ? AND client_status NOT IN ('complete', 'failed', 'lost')"""
 _NODE_PORTS = """SELECT ports FROM allocations WHERE node_id = ? AND ports IS NOT NULL
@@ -212,12 +213,13 @@ class ClusterColumns:
             self._recount(snapshot, fresh)
 
     def _refresh_usage(self, snapshot: StateReads, known: int) -> None:
-        """New rows are added; a node where a row takes more or less than before is counted anew."""
-        touched = {
-            cast(str, row[0]) for row in snapshot.connection.execute(_CHANGED_NODES, (known, known))
-        }
+        """New rows are added; a node where a row takes more or less than before, or where rows were
+        deleted, is counted anew."""
+        execute = snapshot.connection.execute
+        touched = {cast(str, row[0]) for row in execute(_CHANGED_NODES, (known, known))}
+        touched |= {cast(str, row[0]) for row in execute(_FREED_NODES, (known,))}
         self._recount(snapshot, touched)
-        for node_id, *usage in snapshot.connection.execute(_NEW_USAGE, (known, known)):
+        for node_id, *usage in execute(_NEW_USAGE, (known, known)):
             if node_id not in touched:
                 self._add_row(node_id, *usage)
 

@@ -168,8 +168,14 @@ CREATE TABLE autopilot_config (
     body BLOB NOT NULL);
 """
 
+_FREED_NODES = """
+-- Where allocations were deleted, and when: what no row tells any more of a node's usage.
+CREATE TABLE freed_nodes (node_id TEXT PRIMARY KEY, freed_index INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
+    _FREED_NODES,
 )
 
 TABLES = (

@@ -296,6 +296,10 @@ class AllocationWrites(AllocationReads, SummaryWrites):
                 self.uncount_live((record.namespace, record.job_id, record.task_group), 1)
         keys = {(record.namespace, record.job_id, record.task_group) for record in records}
         nodes = {record.node_id for record in records}
+        self.connection.executemany(
+            "INSERT OR REPLACE INTO freed_nodes VALUES (?, ?)",
+            [(node_id, self.index) for node_id in sorted(nodes)],
+        )
         self._note([record.id for record in records], nodes, keys, ())
         return records
 

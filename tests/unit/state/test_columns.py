@@ -15,6 +15,7 @@ from orchgit.model.resources import AllocatedPort
 from orchgit.replication.commands import (
     AllocClientUpdate,
     ApplyPlan,
+    DeleteEvaluations,
     DeleteNodes,
     JobUpsert,
     RegisterJob,
@@ -30,8 +31,11 @@ from tests.support.state import apply, open_store
 
 _STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["place", "stop", "end", "run", "resize", "node", "ineligible", "gone"]),
+        st.sampled_from(
+            ["place", "stop", "end", "run", "resize", "node", "ineligible", "gone", "collect"]
+        ),
         st.integers(0, 5),
+        st.booleans(),
     ),
     min_size=1,
     max_size=12,
@@ -71,8 +75,16 @@ class _World:
             apply(self.store, RegisterNode(node=new))
         elif kind == "ineligible" and known:
             apply(self.store, UpdateNodeEligibility(node_id=node.id, eligibility="ineligible"))
+        elif kind == "collect":
+            self._collect()
         elif kind == "gone" and known and not any(a.node_id == node.id for a in running):
             apply(self.store, DeleteNodes(node_ids=[node.id]))
+
+    def _collect(self) -> None:
+        """Forget what has ended."""
+        with self.store.snapshot() as snapshot:
+            ended = [a.id for a in snapshot.allocations() if a.is_client_terminal]
+        apply(self.store, DeleteEvaluations(eval_ids=[], alloc_ids=ended))
 
     def _placements(self, node, number):  # type: ignore[no-untyped-def]
         placements = make_placements(self.job, [node], count=number % 2 + 1)
@@ -124,24 +136,47 @@ def _facts(columns: ClusterColumns) -> dict[str, tuple[object, ...]]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=_STEPS)
 def test_refreshed_columns_equal_fresh_ones(
-    tmp_path_factory: object, steps: list[tuple[str, int]]
+    tmp_path_factory: object, steps: list[tuple[str, int, bool]]
 ) -> None:
+    """However long ago the last refresh was."""
     directory: Path = tmp_path_factory.mktemp("columns")  # type: ignore[attr-defined]
     store = open_store(directory)
     try:
         world = _World(store)
         columns = ClusterColumns()
-        for kind, number in steps:
+        for kind, number, is_looked_at in steps:
             world.step(kind, number)
+            if not is_looked_at:
+                continue
             with store.snapshot() as snapshot:
                 columns.refresh(snapshot)
                 fresh = ClusterColumns()
                 fresh.refresh(snapshot)
             assert _facts(columns) == _facts(fresh)
+    finally:
+        store.close()
+
+
+def test_what_ended_and_was_forgotten_between_two_refreshes_takes_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    try:
+        world, columns = _World(store), ClusterColumns()
+        world.step("place", 1)
+        with store.snapshot() as snapshot:
+            columns.refresh(snapshot)
+        assert columns.cpu_used.any()
+        for _ in range(2):
+            world.step("end", 0)
+        world.step("collect", 0)
+        with store.snapshot() as snapshot:
+            assert not snapshot.allocations()
+            columns.refresh(snapshot)
+        assert not columns.cpu_used.any()
+        assert not any(columns.used_ports(row) for row in columns.rows.values())
     finally:
         store.close()
 
