@@ -11,10 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from orchgit.errors import DiskFullError, InvariantError
+from orchgit.replication.checked_file import CheckedFile
 from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.segment import Ending, Record, Segment
-from orchgit.replication.vote import Base, CheckedFile, Vote
+from orchgit.replication.vote import Vote, VoteFile
 
 SEGMENT_BYTES = 16 << 20
 _TAIL_BYTES = 4 << 20
@@ -23,6 +26,13 @@ _SUFFIX = ".segment"
 _WAY_OUT = (
     "restore the data directory from a backup, or let this server join the cluster as a new one"
 )
+
+
+class Base(msgspec.Struct, frozen=True):
+    """The entry of the newest snapshot that was received: the log begins with it, at the least."""
+
+    index: int = 0
+    term: int = 0
 
 
 class Journal:
@@ -42,7 +52,7 @@ class Journal:
         self._disk = disk
         self._failure: BaseException | None = None
         disk.make_dir(directory)
-        self._votes = CheckedFile(disk, directory / "vote", Vote)
+        self._votes = VoteFile(disk, directory / "vote")
         self._base = CheckedFile(disk, directory / "base", Base)
         # The process before this one may have died of just that.
         disk.sync_dir(directory)
@@ -56,6 +66,7 @@ class Journal:
         self.synced_bytes = 0
         self._finish_reset()
         self._check_vote()
+        self._votes.reserve()
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -197,7 +208,7 @@ class Journal:
         return batch
 
     def has_room(self) -> bool:
-        """Would there be space to write now, for the vote too? Keeps it where there is."""
+        """Would there be space to write now? Keeps it where there is."""
         if not self._disk.has_spare(self._directory, _PROBE_BYTES):
             return False
         try:

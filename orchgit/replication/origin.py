@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from orchgit.errors import InvalidInputError, OrchgitError
+from orchgit.replication.checked_file import CheckedFile
 from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.journal import Journal
 from orchgit.replication.membership import (
@@ -26,7 +27,6 @@ from orchgit.replication.membership import (
     decode_configuration,
 )
 from orchgit.replication.raft_tls import split_address
-from orchgit.replication.vote import CheckedFile
 
 _LOG = logging.getLogger(__name__)
 

@@ -65,8 +65,14 @@ class Electing(Belonging):
         self._votes: set[str] = set()
         self._now_s = now_s
         self.heard_leader_s: float | None = None
+        self.has_room = True
+        """Told by the owner: a member whose disk is full votes, but could not lead."""
         self._wait_for_leader()
         self._stand_at_once_if_alone()
+
+    @property
+    def _may_stand(self) -> bool:
+        return self.has_room and super()._may_stand
 
     def bootstrap(self) -> bool:
         """Form a cluster of this member alone; False if it belongs to one."""

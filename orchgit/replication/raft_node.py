@@ -225,6 +225,7 @@ class RaftNode:
             self._look_for_room_s = self._now_s() + RETRY_S
             if self._journal.has_room():
                 self._space.suffices(JOURNAL)
+        self.core.has_room = not self._space.is_lacked_by(JOURNAL)
 
     def _tick(self) -> None:
         try:

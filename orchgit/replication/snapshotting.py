@@ -15,9 +15,9 @@ import msgspec
 from crc32c import crc32c
 
 from orchgit.errors import InvariantError
+from orchgit.replication.checked_file import CheckedFile
 from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.membership import Configuration, Member, Placed
-from orchgit.replication.vote import CheckedFile
 from orchgit.state.connection import is_full
 from orchgit.state.store import Store
 from orchgit.state.transaction import WriteTxn

@@ -12,7 +12,7 @@ from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.raft_messages import RequestVote, VoteReply
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.vote import CheckedFile, Vote
+from orchgit.replication.vote import Vote, VoteFile
 from tests.support.factories import make_job
 from tests.support.raft_hub import Hub
 
@@ -85,10 +85,10 @@ def test_a_vote_is_on_disk_before_anybody_hears_of_it(tmp_path: Path) -> None:
         ) -> bool:
             gives = isinstance(message, VoteReply) and message.granted
             if gives or isinstance(message, RequestVote):
-                kept = CheckedFile(DISK, tmp_path / server.name / "vote", Vote).value
+                kept = VoteFile(DISK, tmp_path / server.name / "vote").value
                 assert kept == Vote(message.term, receiver if gives else server.name)
-                steps = [("sync", "vote.new"), ("replace", "vote"), ("sync_dir", server.name)]
-                assert disk.done[-3:] == steps
+                steps = [("sync", "vote"), ("sync", "vote")]
+                assert disk.done[-2:] == steps
                 spoken.append(type(message).__name__)
             return bool(send(receiver, message))
 

@@ -17,11 +17,14 @@ from orchgit.clock import SystemClock
 from orchgit.errors import DiskFullError, UnavailableError
 from orchgit.ids import RandomIds
 from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.disk import DISK
 from orchgit.replication.disk_space import JOURNAL
 from orchgit.replication.proposal import Applied, Proposal
+from orchgit.replication.raft_election import Role
 from orchgit.replication.raft_messages import Append
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_index, write_snapshot
+from orchgit.replication.vote import Vote, VoteFile
 from tests.support.factories import make_job
 from tests.support.fillable_disk import FillableDisk
 from tests.support.raft_hub import Hub
@@ -298,10 +301,56 @@ def test_a_leader_without_room_refuses_and_its_followers_stay(hub: Hub) -> None:
     run(scenario())
 
 
-def test_a_member_that_cannot_keep_its_vote_gives_none(hub: Hub) -> None:
+def test_a_member_without_room_votes_all_the_same(hub: Hub) -> None:
+    """Its vote has a place of its own on the disk, and decides here."""
+
     async def scenario() -> None:
         fill(hub, "two")
-        fill(hub, "three")
+        hub.cut_off.add("three")
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        assert hub.leader().name == "one"
+        kept = VoteFile(DISK, hub.servers["two"].journal._votes._path).value
+        assert kept == Vote(hub.leader().node.term, "one")
+
+    run(scenario())
+
+
+def test_a_leader_without_room_hands_over_and_follows(hub: Hub) -> None:
+    """It learns of the next leader at once, and does not stand when that one is gone."""
+
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        fill(hub, "one")
+        refused = await submitted(hub, "one", b"refused")
+        hub.settle()
+        begun: list[bool] = []
+        hub.servers["one"].node.transfer("two", begun.append)
+        hub.settle()
+        await asyncio.sleep(0)
+        assert begun == [True]
+        assert isinstance(refused.exception(), DiskFullError)
+        assert hub.leader().name == "two"
+        assert hub.servers["one"].node.leader_address == "two"
+        hub.cut_off.add("two")
+        hub.pass_time(1.0)
+        hub.servers["one"].node.core._election_s = hub.now_s
+        hub.settle()
+        assert hub.servers["one"].node.core.role is Role.FOLLOWER, "it could not lead"
+        hub.servers["three"].stand_for_election()
+        hub.settle()
+        assert hub.leader().name == "three"
+
+    run(scenario())
+
+
+def test_a_member_that_cannot_keep_its_vote_gives_none(hub: Hub) -> None:
+    """On file systems where nothing is written in place."""
+
+    async def scenario() -> None:
+        for name in ("two", "three"):
+            fill(hub, name).copies_on_write = True
         hub.servers["one"].stand_for_election()
         hub.settle()
         assert not any(one.node.is_raft_leader for one in hub.servers.values())

@@ -11,11 +11,12 @@ from orchgit.replication.disk import Disk
 
 class FillableDisk(Disk):
     """While `is_full` nothing new gets room; what was reserved before stays usable, as on a real
-    one. `is_broken`: syncs fail."""
+    one; not if it `copies_on_write`. `is_broken`: syncs fail."""
 
     def __init__(self) -> None:
         self.is_full = False
         self.is_broken = False
+        self.copies_on_write = False
 
     def _check(self) -> None:
         if self.is_full:
@@ -29,6 +30,11 @@ class FillableDisk(Disk):
     def allocate(self, fd: int, size: int) -> None:
         self._check()
         super().allocate(fd, size)
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        if self.copies_on_write:
+            self._check()
+        super().write(fd, data, offset)
 
     def sync(self, fd: int) -> None:
         if self.is_broken:

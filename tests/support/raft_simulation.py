@@ -238,6 +238,7 @@ class Simulation:
 
     def _tick(self, member: Member) -> None:
         if member.core is not None:
+            member.core.has_room |= not member.log.is_full
             with contextlib.suppress(DiskFullError):
                 member.core.tick(member.now_s())
             self._turn(member)
@@ -260,6 +261,7 @@ class Simulation:
             member.log.take_back()
             member.forget_waiting_after(member.log.last_index)
             core.tail_lost()
+            core.has_room = False
             self.refusals += 1
         core.durable()
         if core.role is Role.LEADER:
@@ -415,6 +417,7 @@ class Simulation:
 
     def _fill_disk(self, member: Member) -> None:
         member.log.is_full = True
+        member.log.votes_in_place = self.rng.random() < 0.5
         self._after(self.rng.uniform(0.01, 2.0), lambda: self._clear_disk(member))
 
     def _clear_disk(self, member: Member) -> None:

@@ -175,7 +175,8 @@ def test_the_vote_is_durable_and_checked(tmp_path: Path) -> None:
     journal.store_vote(Vote(4, "server-2"))
     journal.close()
     assert Journal(tmp_path).vote == Vote(4, "server-2")
-    (tmp_path / "vote").write_bytes(b"xxxx" + (tmp_path / "vote").read_bytes()[4:])
+    half = (tmp_path / "vote").read_bytes()[:4096]
+    (tmp_path / "vote").write_bytes((half[:2] + b"xxxx" + half[6:]) * 2)
     with pytest.raises(InvariantError, match="may have voted"):
         Journal(tmp_path)
 
