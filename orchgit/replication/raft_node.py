@@ -1,7 +1,8 @@
-"""One member: the core, its journal, its transport, and the commands that wait to be applied.
+"""One member: the core, its journal, its transport, and the commands that come in.
 
 A turn takes in what has come, syncs the journal once for all of it, and only then lets messages go
-and entries be counted. Waiting for work is pysyncobj's poller.
+and entries be counted. `raft_forwarding.py` has the commands of followers, `raft_committing.py`
+what is committed and who waits for it. Waiting for work is pysyncobj's poller.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
 from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
 from orchgit.errors import DiskFullError, OrchgitError
@@ -21,27 +21,23 @@ from orchgit.replication.applier import Committed
 from orchgit.replication.disk_space import JOURNAL, RETRY_S, DiskSpace
 from orchgit.replication.journal import Journal
 from orchgit.replication.membership import (
-    CONFIGURATION,
     Change,
     Member,
     PeerProgress,
     Placed,
-    decode_configuration,
 )
-from orchgit.replication.proposal import Proposal, not_leader, queue_full, unknown_outcome
+from orchgit.replication.proposal import Proposal, not_leader, queue_full
+from orchgit.replication.raft_committing import REGULAR, Committing
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Timing
+from orchgit.replication.raft_forwarding import Forwarding
 from orchgit.replication.raft_inbox import Inbox
 from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
-from orchgit.replication.raft_ports import NO_OP, Snapshots
+from orchgit.replication.raft_ports import Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.segment import Record
 from orchgit.replication.transport import Transport
 
-_REGULAR = b"\x00"
-_FORWARDED = b"\x04"
-"""Followed by the msgpack of [member, request], whose length is in the next two bytes."""
-_HAND_OVER = 256
 _QUEUE = 65536
 
 
@@ -75,18 +71,19 @@ class RaftNode:
         self._look_for_room_s = 0.0
         self._journal = journal
         self._transport = transport
-        self._hand_over = hand_over
-        self._has_room = has_room
         self._on_role = on_role
-        self._on_installed = on_installed
         self._now_s = now_s
         self._timing = timing or Timing()
         self.core = RaftCore(
             *(name, first, journal, snapshots, random.SystemRandom()),
             *(self._timing, applied_index, now_s()),
         )
+        self._forwarding = Forwarding(self.core, transport, self._space)
+        self._committing = Committing(
+            *(self.core, journal, self._forwarding, applied_index),
+            *(hand_over, has_room, on_installed),
+        )
         self._last_log_index = journal.last_index
-        self._handed_index = applied_index
         self._led = False
         self._led_term: int | None = None
         self._leader: tuple[str | None, int] = (None, 0)
@@ -96,13 +93,6 @@ class RaftNode:
         self._inbox = Inbox()
         self._calls: deque[Callable[[], None]] = deque()
         self._submitted: deque[_Submission] = deque()
-        self._waiting: dict[int, tuple[int, Proposal]] = {}
-        """By index: (term, proposal) of commands appended here."""
-        self._doubtful_s: float | None = None
-        """When those that wait are given up, because this member leads no more."""
-        self._forwarded: dict[int, Proposal] = {}
-        self._requests = int.from_bytes(os.urandom(6), "little")
-        """Starts at random: a request of an earlier life must not answer one of this."""
         self._is_woken = False
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller = createPoller("auto")
@@ -212,9 +202,9 @@ class RaftNode:
             self.core.durable()
             self._tell_role()
             self._tell_peers()
-            self._give_up_doubtful()
+            self._committing.give_up_doubtful(self._now_s(), self._led_term)
             self._release()
-            self._hand_over_committed()
+            self._committing.hand_over()
             self._last_log_index = self._journal.last_index
             if not (self._inbox or self._submitted or self._calls):
                 return
@@ -252,19 +242,16 @@ class RaftNode:
         led = self.core.is_leader
         self.core.tail_lost()
         for record in records:
-            _, proposal = self._waiting.pop(record.index, (0, None))
-            if proposal is not None:
-                proposal.fail(DiskFullError(str(error)))
-            elif led and record.payload[:1] == _FORWARDED:
-                (name, request), _ = _origin(record.payload)
-                self._refuse(name, request, str(error))
+            told = self._committing.not_written(record.index, DiskFullError(str(error)))
+            if led and not told:
+                self._forwarding.give_up(record.payload, str(error))
 
     def _take_in(self) -> None:
         for sender, message in self._inbox.take():
             if isinstance(message, Forwarded):
-                self._on_forwarded(sender, message)
+                self._forwarding.take(sender, message)
             elif isinstance(message, ForwardRefused):
-                self._fail_forwarded(message)
+                self._forwarding.refused(message)
             else:
                 self._receive(sender, message)
         for _ in range(len(self._calls)):
@@ -276,11 +263,11 @@ class RaftNode:
         if self.core.is_leader and (refusal := self._space.refusal) is not None:
             submission.proposal.fail(refusal)
             return
-        index = self.core.propose(_REGULAR + submission.command)
+        index = self.core.propose(REGULAR + submission.command)
         if index is not None:
-            self._wait(index, submission.proposal)
-        elif submission.forward and self.core.leader not in (None, self.core.name):
-            self._forward(submission)
+            self._committing.wait(index, submission.proposal)
+        elif submission.forward and self._forwarding.is_possible:
+            self._forwarding.send(submission.command, submission.proposal)
         else:
             submission.proposal.fail(not_leader(self.core.leader))
 
@@ -294,16 +281,9 @@ class RaftNode:
             proposal.fail(error)
             return
         if index is not None:
-            self._wait(index, proposal)
+            self._committing.wait(index, proposal)
         else:
             proposal.fail(not_leader(self.core.leader))
-
-    def _wait(self, index: int, proposal: Proposal) -> None:
-        """An older waiter of the same index had its entry cut off by another leader's."""
-        older = self._waiting.pop(index, None)
-        if older is not None:
-            older[1].fail(unknown_outcome())
-        self._waiting[index] = self.core.term, proposal
 
     def _release(self) -> None:
         outbox, self.core.outbox = self.core.outbox, []
@@ -318,15 +298,13 @@ class RaftNode:
         self._led = self._led_term is not None
         if led is not None and led != self._led_term:
             self._on_role(False)
-            # What the next leader has of them is applied here soon; the rest will never be.
-            self._doubtful_s = self._now_s() + self._timing.election_s[1]
+            self._committing.deposed(self._now_s() + self._timing.election_s[1])
         if self._led and led != self._led_term:
             self._on_role(True)
         leader = self.core.leader, self.core.term
         if leader != self._leader:
             self._leader = leader
-            for request in list(self._forwarded):
-                self._forwarded.pop(request).fail(unknown_outcome())
+            self._forwarding.leader_changed(leader)
             self.on_leader()
 
     def _tell_peers(self) -> None:
@@ -334,97 +312,6 @@ class RaftNode:
         if self.core.others != self._peers:
             self._peers = self.core.others
             self._transport.set_peers(self._peers)
-
-    def _give_up_doubtful(self) -> None:
-        if self._doubtful_s is not None and self._now_s() >= self._doubtful_s:
-            self._doubtful_s = None
-            doubtful = [i for i, (term, _) in self._waiting.items() if term != self._led_term]
-            for index in doubtful:
-                self._waiting.pop(index)[1].fail(unknown_outcome())
-
-    # -- commands of followers -------------------------------------------------------------------
-
-    def _forward(self, submission: _Submission) -> None:
-        leader = self.core.leader
-        assert leader is not None
-        self._requests += 1
-        origin = msgspec.msgpack.encode((self.core.name, self._requests))
-        payload = _FORWARDED + len(origin).to_bytes(2, "big") + origin + submission.command
-        if self._transport.send(leader, Forwarded(self.core.term, self._requests, payload)):
-            self._forwarded[self._requests] = submission.proposal
-        else:
-            submission.proposal.fail(not_leader(leader))
-
-    def _on_forwarded(self, sender: str, message: Forwarded) -> None:
-        is_member = sender in self.core.configuration.addresses
-        well_formed = _is_forwarded(message.payload)
-        refusal = self._space.refusal if self.core.is_leader else None
-        taken = is_member and well_formed and refusal is None
-        if not taken or self.core.propose(message.payload) is None:
-            self._refuse(sender, message.request, str(refusal or ""))
-
-    def _refuse(self, sender: str, request: int, reason: str) -> None:
-        self._transport.send(sender, ForwardRefused(self.core.term, request, reason=reason))
-
-    def _fail_forwarded(self, refusal: ForwardRefused) -> None:
-        proposal = self._forwarded.pop(refusal.request, None)
-        if proposal is None:
-            return
-        if refusal.reason:
-            proposal.fail(DiskFullError(refusal.reason))
-        else:
-            proposal.fail(queue_full() if refusal.too_much else not_leader(None))
-
-    # -- what is committed -----------------------------------------------------------------------
-
-    def _hand_over_committed(self) -> None:
-        """To the applier thread, as far as it has room."""
-        if self.core.installed is not None:
-            ref, self.core.installed = self.core.installed, None
-            self._handed_index = ref.index
-            self._fail_waiting(ref.index)
-            self._on_installed(ref)
-        batch: list[Committed] = []
-        while self._handed_index < self.core.commit_index and self._has_room():
-            self._handed_index += 1
-            batch.append(self._committed(self._handed_index))
-            if len(batch) == _HAND_OVER:
-                self._hand_over(batch)
-                batch = []
-        if batch:
-            self._hand_over(batch)
-
-    def _fail_waiting(self, upto_index: int) -> None:
-        for index in [one for one in self._waiting if one <= upto_index]:
-            self._waiting.pop(index)[1].fail(unknown_outcome())
-
-    def _committed(self, index: int) -> Committed:
-        record = self._journal.record(index)
-        proposals = []
-        term, proposal = self._waiting.pop(index, (0, None))
-        if proposal is not None and term == record.term:
-            proposals.append(proposal)
-        elif proposal is not None:
-            proposal.fail(unknown_outcome())
-        members = None
-        if record.payload[:1] == CONFIGURATION:
-            members = decode_configuration(record.payload).members
-        command, forwarded = self._command(record.payload)
-        if forwarded is not None:
-            proposals.append(forwarded)
-        elects = index == self.core.no_op_index and self._led and record.term == self.core.term
-        return Committed(index, command, proposals, members, elects)
-
-    def _command(self, payload: bytes) -> tuple[bytes | None, Proposal | None]:
-        """What is to be applied, and who waits here for it after forwarding it."""
-        kind = payload[:1]
-        if kind in (NO_OP, CONFIGURATION):
-            return None, None
-        if kind != _FORWARDED:
-            return payload[1:], None
-        (name, request), start = _origin(payload)
-        mine = self._forwarded.pop(request, None) if name == self.core.name else None
-        return payload[start:], mine
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -442,17 +329,3 @@ class RaftNode:
     def close(self) -> None:
         self._poller.unsubscribe(self._wake_fd)
         os.close(self._wake_fd)
-
-
-def _is_forwarded(payload: bytes) -> bool:
-    """What is in the log is read by every member: it has to be readable."""
-    try:
-        return payload[:1] == _FORWARDED and bool(_origin(payload))
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-
-
-def _origin(payload: bytes) -> tuple[tuple[str, int], int]:
-    """Who forwarded an entry, (member, request), and where its command starts."""
-    start = 3 + int.from_bytes(payload[1:3], "big")
-    return msgspec.msgpack.decode(payload[3:start], type=tuple[str, int]), start

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
-import sqlite3
-from collections.abc import Awaitable, Iterator
-from pathlib import Path
-
-import msgspec
+from collections.abc import Awaitable
 
 from orchgit.clock import Clock
 from orchgit.errors import (
-    DiskFullError,
     InvariantError,
-    NotLeaderError,
     OrchgitError,
     RefusedError,
-    TimedOutError,
-    TooLargeError,
-    UnavailableError,
 )
 from orchgit.ids import IdSource
-from orchgit.replication import commands
 from orchgit.replication.applier import Applier, Installed, Outcome
-from orchgit.replication.cluster_calls import ClusterCalls
-from orchgit.replication.commands import Command, Noop, SetClusterId
+from orchgit.replication.commands import SetClusterId
+from orchgit.replication.data_directory import lock, room_to_start
 from orchgit.replication.disk_space import DiskSpace
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import Journal
@@ -37,9 +26,6 @@ from orchgit.replication.origin import Origin
 from orchgit.replication.proposal import (
     Applied,
     Proposal,
-    not_leader,
-    note_write,
-    stopped,
     stopped_meanwhile,
 )
 from orchgit.replication.raft_node import RaftNode
@@ -51,17 +37,13 @@ from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_members
 from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import LoneTransport, Transport
-from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
-from orchgit.state.connection import is_full
+from orchgit.replication.writing import Writing
 from orchgit.state.store import Store
-
-MAX_COMMAND_BYTES = 64 << 20
-"""Measured: twice as much keeps the threads busy for longer than followers wait for a leader."""
 
 __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 
 
-class ReplicatedState(ClusterCalls):
+class ReplicatedState(Writing):
     """Belongs to one event loop. Threads: raft (log, ticks), applier (sole writer of the store)."""
 
     def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
@@ -90,7 +72,7 @@ class ReplicatedState(ClusterCalls):
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        with contextlib.ExitStack() as opened, _room_to_start(self._config.data_dir):
+        with contextlib.ExitStack() as opened, room_to_start(self._config.data_dir):
             self._open(opened)
             opened.pop_all()
         self._started = True
@@ -106,7 +88,7 @@ class ReplicatedState(ClusterCalls):
     def _open(self, opened: contextlib.ExitStack) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
         config = self._config
-        self._lock_fd = _lock(config.data_dir)
+        self._lock_fd = lock(config.data_dir)
         opened.callback(os.close, self._lock_fd)
         self._journal = Journal(config.data_dir / "raft", config.segment_bytes, config.disk)
         opened.callback(self._journal.close)
@@ -230,73 +212,6 @@ class ReplicatedState(ClusterCalls):
             self._files.mark_clean()
         os.close(self._lock_fd)
 
-    # -- writing ---------------------------------------------------------------------------------
-
-    async def propose(
-        self, command: Command, timeout_s: float = 30.0, forward: bool = False
-    ) -> Applied:
-        """Append a command to the log; returns when this server has applied it.
-
-        Raises what its handler refused it with (ConflictError, NotFoundError, ...), NotLeaderError
-        if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
-        A command without a time gets the clock's. `forward`: a follower has the leader append it;
-        not for what was decided on the belief that this server leads.
-        """
-        proposal = self._submit(command, forward)
-        self._waiting.add(proposal)
-        try:
-            async with asyncio.timeout(timeout_s):
-                applied = await proposal.future
-        except NotLeaderError:
-            raise
-        except TimeoutError:
-            note_write()
-            lack = self._space.refusal
-            raise TimedOutError(
-                f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
-                f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"
-            ) from None
-        except BaseException:
-            note_write()
-            raise
-        finally:
-            self._waiting.discard(proposal)
-        note_write()
-        return applied
-
-    def _submit(self, command: Command, forward: bool) -> Proposal:
-        if self._failure is not None:
-            raise self._unavailable()
-        if not self._started:
-            raise stopped()
-        may = self._node.is_raft_leader or self.leadership.is_leader
-        if not may and not (forward and self.leader_address is not None):
-            raise not_leader(self.leader_address)
-        self._check_understood(command)
-        if not command.now_ns:
-            command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
-        data = commands.encode(command)
-        if len(data) > MAX_COMMAND_BYTES:
-            raise TooLargeError(
-                f"cannot write {type(command).__name__}: it has {len(data)} bytes, and a log entry "
-                f"holds at most {MAX_COMMAND_BYTES}"
-            )
-        proposal = Proposal()
-        self._node.submit(data, proposal, forward)
-        return proposal
-
-    def _check_understood(self, command: Command) -> None:
-        """A member of an older version would stop at an entry that it does not know."""
-        if VERSION_OF[type(command)] == FIRST_VERSION:
-            return
-        others = [one.address for one in self.members if one.address != self.address]
-        with self.store.snapshot() as snapshot:
-            check_understood(command, others, snapshot.servers())
-
-    async def barrier(self) -> int:
-        """Returns when everything proposed before has been applied; the index reached."""
-        return (await self.propose(Noop())).index
-
     # -- what was applied -------------------------------------------------------------
 
     @property
@@ -381,36 +296,3 @@ class ReplicatedState(ClusterCalls):
             for proposal in list(self._waiting):
                 proposal.answer(0, self._unavailable())
             self._ended.set()
-
-    def _unavailable(self) -> UnavailableError:
-        return UnavailableError(
-            f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
-            "look at the disk, then restart the server"
-        )
-
-
-@contextlib.contextmanager
-def _room_to_start(data_dir: Path) -> Iterator[None]:
-    try:
-        yield
-    except (DiskFullError, sqlite3.OperationalError) as error:
-        if isinstance(error, sqlite3.Error) and not is_full(error):
-            raise
-        raise DiskFullError(
-            f"cannot start: the disk of {data_dir} is full; make room there, then start the server "
-            "again"
-        ) from error
-
-
-def _lock(data_dir: Path) -> int:
-    """Two servers in one directory would destroy each other's log."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise RefusedError(
-            f"cannot use data directory {data_dir}: another server is running in it"
-        ) from None
-    return fd

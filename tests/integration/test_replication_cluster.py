@@ -161,9 +161,11 @@ def test_the_leadership_is_handed_over(tmp_path: Path) -> None:
             await old.ask("transfer", heir.bind)
 
             async def handed() -> bool:
-                return bool((await heir.ask("status"))["leads"])
+                """Both know: what the old one took in before would be of unknown outcome."""
+                now, before = await asyncio.gather(heir.ask("status"), old.ask("status"))
+                return bool(now["leads"]) and before["leader"] == heir.bind
 
-            await until(handed, timeout_s=2.0)
+            await until(handed)
             await old.ask("write", "through-the-new-one")
             assert "through-the-new-one" in await heir.ask("read")
 

@@ -95,8 +95,12 @@ class Hub:
             for server in self.servers.values():
                 if server.name not in self.cut_off:
                     server.node.turn()
-            while self._waiting:
-                self._deliver(*self._waiting.popleft())
+            self.deliver()
+
+    def deliver(self) -> None:
+        """What was sent; nobody takes a turn meanwhile."""
+        while self._waiting:
+            self._deliver(*self._waiting.popleft())
 
     def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
         if {sender, receiver} & self.cut_off:

@@ -60,6 +60,32 @@ def test_a_majority_goes_on_without_the_leader(hub: Hub) -> None:
     asyncio.run(scenario())
 
 
+def test_a_command_goes_to_a_leader_that_was_heard_of_just_then(hub: Hub) -> None:
+    """In one turn a follower learns who leads now, and gets a command to forward: nothing is lost,
+    so nobody is told that the outcome is unknown."""
+
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        hub.cut_off.add("three")
+        hub.servers["one"].node.transfer("two", lambda begun: None)
+        hub.settle()
+        assert hub.leader().name == "two"
+        hub.cut_off.clear()
+        hub.now_s += 0.2
+        hub.servers["two"].node.turn()
+        hub.deliver()
+        assert hub.servers["three"].node.leader_address == "one"
+        proposal = Proposal()
+        hub.servers["three"].node.submit(b"x", proposal, forward=True)
+        hub.settle()
+        await asyncio.sleep(0)
+        assert not proposal.future.done(), "answered when it is applied"
+        assert [one.applied for one in hub.servers.values()] == [[b"x"]] * 3
+
+    asyncio.run(scenario())
+
+
 def test_an_entry_of_a_lost_leader_is_answered_as_unknown(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()

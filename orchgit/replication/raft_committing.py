@@ -1,0 +1,121 @@
+"""From the log to the applier: committed entries, and who waits for them on this member."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from orchgit.errors import OrchgitError
+from orchgit.replication.applier import Committed
+from orchgit.replication.journal import Journal
+from orchgit.replication.membership import CONFIGURATION, decode_configuration
+from orchgit.replication.proposal import Proposal, unknown_outcome
+from orchgit.replication.raft_core import RaftCore
+from orchgit.replication.raft_forwarding import Forwarding
+from orchgit.replication.raft_ports import NO_OP
+from orchgit.replication.raft_progress import SnapshotRef
+
+REGULAR = b"\x00"
+"""The first byte of an entry that a member appended for itself; its command follows."""
+_HAND_OVER = 256
+
+
+class Committing:
+    """Proposals that were appended here, and what is committed; on the raft thread."""
+
+    def __init__(
+        self,
+        core: RaftCore,
+        journal: Journal,
+        forwarding: Forwarding,
+        applied_index: int,
+        hand_over: Callable[[Sequence[Committed]], None],
+        has_room: Callable[[], bool],
+        on_installed: Callable[[SnapshotRef], None],
+    ) -> None:
+        self._core = core
+        self._journal = journal
+        self._forwarding = forwarding
+        self._handed_index = applied_index
+        self._hand_over = hand_over
+        self._has_room = has_room
+        self._on_installed = on_installed
+        self._waiting: dict[int, tuple[int, Proposal]] = {}
+        """By index: (term, proposal) of commands appended here."""
+        self._doubtful_s: float | None = None
+        """When those that wait are given up, because this member leads no more."""
+
+    # -- who waits -------------------------------------------------------------------------------
+
+    def wait(self, index: int, proposal: Proposal) -> None:
+        """An older waiter of the same index had its entry cut off by another leader's."""
+        older = self._waiting.pop(index, None)
+        if older is not None:
+            older[1].fail(unknown_outcome())
+        self._waiting[index] = self._core.term, proposal
+
+    def not_written(self, index: int, error: OrchgitError) -> bool:
+        """The entry was given up before anybody heard of it; did somebody wait for it here?"""
+        _, proposal = self._waiting.pop(index, (0, None))
+        if proposal is None:
+            return False
+        proposal.fail(error)
+        return True
+
+    def deposed(self, until_s: float) -> None:
+        """What the next leader has of them is applied here soon; the rest will never be."""
+        self._doubtful_s = until_s
+
+    def give_up_doubtful(self, now_s: float, led_term: int | None) -> None:
+        """Those that were appended in another term than the one which is led, when it is time."""
+        if self._doubtful_s is not None and now_s >= self._doubtful_s:
+            self._doubtful_s = None
+            doubtful = [i for i, (term, _) in self._waiting.items() if term != led_term]
+            for index in doubtful:
+                self._waiting.pop(index)[1].fail(unknown_outcome())
+
+    # -- what is committed -----------------------------------------------------------------------
+
+    def hand_over(self) -> None:
+        """To the applier thread, as far as it has room."""
+        self._hand_over_snapshot()
+        batch: list[Committed] = []
+        while self._handed_index < self._core.commit_index and self._has_room():
+            self._handed_index += 1
+            batch.append(self._committed(self._handed_index))
+            if len(batch) == _HAND_OVER:
+                self._hand_over(batch)
+                batch = []
+        if batch:
+            self._hand_over(batch)
+
+    def _hand_over_snapshot(self) -> None:
+        if self._core.installed is not None:
+            ref, self._core.installed = self._core.installed, None
+            self._handed_index = ref.index
+            for index in [one for one in self._waiting if one <= ref.index]:
+                self._waiting.pop(index)[1].fail(unknown_outcome())
+            self._on_installed(ref)
+
+    def _committed(self, index: int) -> Committed:
+        record = self._journal.record(index)
+        proposals = []
+        term, proposal = self._waiting.pop(index, (0, None))
+        if proposal is not None and term == record.term:
+            proposals.append(proposal)
+        elif proposal is not None:
+            proposal.fail(unknown_outcome())
+        members = None
+        if record.payload[:1] == CONFIGURATION:
+            members = decode_configuration(record.payload).members
+        command, forwarded = self._command(record.payload)
+        if forwarded is not None:
+            proposals.append(forwarded)
+        core = self._core
+        elects = index == core.no_op_index and core.is_leader and record.term == core.term
+        return Committed(index, command, proposals, members, elects)
+
+    def _command(self, payload: bytes) -> tuple[bytes | None, Proposal | None]:
+        """What is to be applied, and who waits here for it after forwarding it."""
+        if payload[:1] in (NO_OP, CONFIGURATION):
+            return None, None
+        return self._forwarding.opened(payload) or (payload[len(REGULAR) :], None)
