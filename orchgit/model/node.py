@@ -174,6 +174,12 @@ class Node(Model):
     modify_index: int = 0
 
     @property
+    def is_calm(self) -> bool:
+        """Whether what runs here may go on: the node is in touch, and not being drained."""
+        away = self.status in (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
+        return not away and self.drain_strategy is None
+
+    @property
     def is_ready(self) -> bool:
         """Whether new work may be placed here."""
         return (

@@ -17,6 +17,7 @@ from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
+from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 
 Numbers = NDArray[np.int64]
@@ -100,6 +101,10 @@ class ClusterView(Protocol):
 
     def allocations_by_job(self, namespace: str, job_id: str) -> Sequence[Allocation]:
         """All of them, terminal ones too."""
+        ...
+
+    def job_allocations(self, job: Job) -> JobAllocations:
+        """All of them, terminal ones too; steady ones of `job`'s version may be told apart."""
         ...
 
     def allocation(self, alloc_id: str) -> Allocation | None: ...

@@ -25,6 +25,7 @@ from orchgit.scheduler.reconcile.classify import GroupOf, is_tainted
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE, World
 from orchgit.scheduler.reconcile.service import reconcile
+from orchgit.scheduler.reconcile.steady import read_allocations
 from orchgit.scheduler.reconcile.updates import must_replace
 from orchgit.scheduler.stack import Stacks
 
@@ -124,14 +125,16 @@ def schedule_service(
     evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int, ids: IdSource
 ) -> Outcome:
     job = view.job(evaluation.namespace, evaluation.job_id)
-    allocations = view.allocations_by_job(evaluation.namespace, evaluation.job_id)
+    key = (evaluation.namespace, evaluation.job_id)
+    is_batch = evaluation.type == JobType.BATCH
+    latest = None if is_batch else view.latest_deployment(*key)
+    read = read_allocations(view, key, job, latest)
+    allocations = read.others
     versions = JobVersions(view, job)
-    proposed = Proposed(view, (evaluation.namespace, evaluation.job_id), allocations)
+    proposed = Proposed(view, key, allocations, read.steady)
     stacks = None
     if job is not None and not job.stop:
         stacks = Stacks(view, job, proposed, allocations, seed)
-    is_batch = evaluation.type == JobType.BATCH
-    latest = None if is_batch else view.latest_deployment(evaluation.namespace, evaluation.job_id)
     world = World(
         evaluation=evaluation,
         job=job,
@@ -142,7 +145,7 @@ def schedule_service(
         ids=ids,
         is_batch=is_batch,
     )
-    changes, deployments = reconcile(world, allocations, latest)
+    changes, deployments = reconcile(world, allocations, latest, read.steady)
     plan = new_plan(evaluation, job, view)
     plan.deployment = changes.deployment
     plan.deployment_updates = changes.deployment_updates

@@ -153,11 +153,13 @@ class Stacks:
 
     def _ranking(self, stack: GroupStack, for_system: bool) -> Ranking:
         job, group = stack.job, stack.group
-        live = defaultdict(list)
+        live: dict[str, list[int]] = defaultdict(list)
         for allocation in self._allocations:
             row = self.columns.rows.get(allocation.node_id)
             if row is not None and not allocation.is_terminal:
                 live[allocation.task_group].append(row)
+        for name, rows in self.proposed.steady_rows.items():
+            live[name] += rows
         ranking = Ranking(
             spread_algorithm=self._spread_algorithm(job) and not for_system,
             anti_affinity=not for_system,

@@ -17,6 +17,7 @@ from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import Placements, Plan
 from orchgit.model.resources import AllocatedResources
+from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.networks import ports_of
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom
@@ -135,6 +136,9 @@ class ImaginedView:
 
     def allocations_by_job(self, namespace: str, job_id: str) -> Sequence[Allocation]:
         return self._base.allocations_by_job(namespace, job_id)
+
+    def job_allocations(self, job: Job) -> JobAllocations:
+        return self._base.job_allocations(job)
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
         real = self._base.allocations_on_node(node_id)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, cast
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
+from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables.steady import job_allocations
 
 
 class SnapshotView:
@@ -49,6 +51,15 @@ class SnapshotView:
 
     def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
         return self._snapshot.allocations_by_job(namespace, job_id)
+
+    def job_allocations(self, job: Job) -> JobAllocations:
+        return job_allocations(self._snapshot, job, self._calm_nodes())
+
+    def _calm_nodes(self) -> Set[str]:
+        memo = self.columns.memo
+        if "calm" not in memo:
+            memo["calm"] = {n.id for n in self.columns.nodes if n is not None and n.is_calm}
+        return cast(Set[str], memo["calm"])
 
     def allocation(self, alloc_id: str) -> Allocation | None:
         return self._snapshot.allocation(alloc_id)

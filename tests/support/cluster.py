@@ -11,6 +11,7 @@ from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,
     AllocState,
+    DesiredTransition,
     alloc_name,
 )
 from orchgit.model.base import datetime_of_ns
@@ -19,6 +20,7 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult
+from orchgit.model.steady import JobAllocations, SteadyGroup
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.ports import QuotaRoom
 from orchgit.state.columns import ClusterColumns
@@ -72,6 +74,33 @@ class ListCluster:
     def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
         key = (namespace, job_id)
         return [a for a in self.allocs.values() if (a.namespace, a.job_id) == key]
+
+    def job_allocations(self, job: Job) -> JobAllocations:
+        """Every steady one is told apart."""
+        read = JobAllocations([], {group.name: SteadyGroup() for group in job.task_groups})
+        for allocation in self.allocations_by_job(job.namespace, job.id):
+            if self._is_steady(allocation, job):
+                group = read.steady[allocation.task_group]
+                group.name_indexes.append(allocation.name_index)
+                group.node_ids.append(allocation.node_id)
+            else:
+                read.others.append(allocation)
+        return read
+
+    def _is_steady(self, allocation: Allocation, job: Job) -> bool:
+        node, status = self.nodes.get(allocation.node_id), allocation.deployment_status
+        return (
+            allocation.desired_status == "run"
+            and allocation.client_status in ("pending", "running")
+            and allocation.job_version == job.version
+            and job.group(allocation.task_group) is not None
+            and not (status is not None and status.canary)
+            and not allocation.alloc_states
+            and allocation.desired_transition == DesiredTransition()
+            and node is not None
+            and node.status in ("ready", "initializing")
+            and node.drain_strategy is None
+        )
 
     def allocation(self, alloc_id: str) -> Allocation | None:
         return self.allocs.get(alloc_id)

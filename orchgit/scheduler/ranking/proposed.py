@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
+from orchgit.model.steady import SteadyGroup
 from orchgit.scheduler.networks import NodeNetworks, PortIndex, ports_of
 from orchgit.scheduler.ports import ClusterView, Numbers
 
 Counts = dict[int, int]
 UNLIMITED = 1 << 30
+_NOTHING: Mapping[str, SteadyGroup] = {}
 
 
 class Proposed:
@@ -24,7 +26,11 @@ class Proposed:
     """
 
     def __init__(
-        self, view: ClusterView, job_key: tuple[str, str], job_allocations: Iterable[Allocation]
+        self,
+        view: ClusterView,
+        job_key: tuple[str, str],
+        job_allocations: Iterable[Allocation],
+        steady: Mapping[str, SteadyGroup] = _NOTHING,
     ) -> None:
         self.view = view
         self.job_key = job_key
@@ -39,6 +45,13 @@ class Proposed:
         self._records: dict[int, list[Allocation]] = defaultdict(list)
         self._port_indexes: dict[int, PortIndex] = {}
         self._placed_ports: dict[int, list[AllocatedPort]] = defaultdict(list)
+        rows = self.columns.rows
+        self.steady_rows = {
+            name: [rows[node_id] for node_id in group.node_ids] for name, group in steady.items()
+        }
+        """Group -> rows of the job's steady allocations, which `job_allocations` leaves out."""
+        for name, group_rows in self.steady_rows.items():
+            self.counts[name].update(Counter(group_rows))
         for allocation in job_allocations:
             row = self.columns.rows.get(allocation.node_id)
             if row is not None and not allocation.is_client_terminal:

@@ -29,11 +29,7 @@ class Classes:
 
 
 def is_tainted(node: Node | None) -> bool:
-    return (
-        node is None
-        or node.status in (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
-        or node.drain_strategy is not None
-    )
+    return node is None or not node.is_calm
 
 
 def last_recorded_status(allocation: Allocation) -> str:

@@ -79,7 +79,7 @@ class GroupReconciler(Trouble, Rolling):
 
     def _names(self, untainted: Allocs, classes: Classes, now: Allocs) -> NameIndex:
         known = union(untainted, classes.migrate, now, classes.lost)
-        return NameIndex(self._group.count, known.values())
+        return NameIndex(self._group.count, known.values(), self._steady.name_indexes)
 
     def _stop_surplus(
         self,
@@ -117,6 +117,7 @@ class GroupReconciler(Trouble, Rolling):
                 destructive[alloc_id] = allocation
             else:
                 self._desired.ignore += 1
+        self._desired.ignore += len(self._steady)
         self._desired.in_place_update += len(in_place)
         self._changes.in_place += in_place.values()
         return in_place, destructive
@@ -126,7 +127,7 @@ class GroupReconciler(Trouble, Rolling):
     ) -> list[Placement]:
         count = self._group.count
         place = [self._replacement(a, rescheduling=True) for a in by_name(now)]
-        existing = len(untainted) + len(classes.migrate) + len(now)
+        existing = len(self._steady) + len(untainted) + len(classes.migrate) + len(now)
         for allocation in by_name(classes.lost):
             if existing >= count:
                 break

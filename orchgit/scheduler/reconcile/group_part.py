@@ -10,6 +10,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import DesiredUpdates, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
+from orchgit.model.steady import SteadyGroup
 from orchgit.scheduler.reconcile.changes import Allocs, Changes, Placement
 from orchgit.scheduler.reconcile.classify import Classes, GroupOf, Tainted, classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
@@ -45,6 +46,7 @@ class GroupPart:
         deployments: DeploymentPlan,
         followups: Followups,
         changes: Changes,
+        steady: SteadyGroup | None = None,
     ) -> None:
         self._world = world
         self._job = job
@@ -52,6 +54,7 @@ class GroupPart:
         self._deployments = deployments
         self._followups = followups
         self._changes = changes
+        self._steady = steady or SteadyGroup()
         self._desired = DesiredUpdates()
         self._state, self._in_deployment = deployments.group_state(group)
         self._disconnecting: Allocs = {}

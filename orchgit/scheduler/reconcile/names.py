@@ -10,9 +10,12 @@ from orchgit.model.allocation import Allocation
 class NameIndex:
     """The indexes in use out of `count`; indexes above it are known but never given."""
 
-    def __init__(self, count: int, allocations: Iterable[Allocation]) -> None:
+    def __init__(
+        self, count: int, allocations: Iterable[Allocation], others: Iterable[int] = ()
+    ) -> None:
+        """`others`: more indexes in use."""
         self._count = count
-        self._used = {allocation.name_index for allocation in allocations}
+        self._used = {allocation.name_index for allocation in allocations}.union(others)
 
     def free(self, index: int) -> None:
         self._used.discard(index)

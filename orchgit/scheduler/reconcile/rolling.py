@@ -165,7 +165,9 @@ class Rolling(GroupPart):
         ):
             self._keep_canary_state()
             return
-        ran_before = any(a.job_version == self._job.version for a in everything.values())
+        ran_before = bool(self._steady) or any(
+            a.job_version == self._job.version for a in everything.values()
+        )
         if ran_before and not destructive and not self._changes.in_place:
             return
         self._deployments.add_group(

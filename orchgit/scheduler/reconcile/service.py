@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
+from orchgit.model.steady import SteadyGroup
 from orchgit.scheduler.reconcile.changes import (
     LOST,
     NOT_NEEDED,
@@ -22,11 +23,18 @@ from orchgit.scheduler.reconcile.followups import Followups
 from orchgit.scheduler.reconcile.group import GroupReconciler
 from orchgit.scheduler.reconcile.group_part import World
 
+_NOTHING: Mapping[str, SteadyGroup] = {}
+
 
 def reconcile(
-    world: World, allocations: Sequence[Allocation], latest: Deployment | None
+    world: World,
+    allocations: Sequence[Allocation],
+    latest: Deployment | None,
+    steady: Mapping[str, SteadyGroup] = _NOTHING,
 ) -> tuple[Changes, DeploymentPlan]:
-    """Everything the job needs; the deployment plan says what new allocations are part of."""
+    """Everything the job needs; the deployment plan says what new allocations are part of.
+
+    `steady` ones count besides `allocations`, and are left as they are."""
     deployments = DeploymentPlan(world.job, latest, world.now_ns)
     changes = Changes()
     followups = Followups(world.evaluation, world.ids, world.now_ns)
@@ -41,7 +49,9 @@ def reconcile(
             if group is None:
                 changes.desired[name] = stop_group(world, allocs, changes)
                 continue
-            reconciler = GroupReconciler(world, world.job, group, deployments, followups, changes)
+            reconciler = GroupReconciler(
+                world, world.job, group, deployments, followups, changes, steady.get(name)
+            )
             complete = reconciler.run(allocs) and complete
         if complete:
             deployments.complete()

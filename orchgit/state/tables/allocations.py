@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import cast
+from typing import TypeVar, cast
 
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.plan import Placements
@@ -26,13 +26,14 @@ from orchgit.state.tables.allocation_rows import (
 from orchgit.state.tables.base import Reads
 from orchgit.state.tables.summaries import SummaryWrites
 
+T = TypeVar("T")
 _CHUNK = 500
 _SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)
 _CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
 _TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
 
 
-def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(ids: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(ids)
     while chunk := list(islice(iterator, _CHUNK)):
         yield chunk
@@ -63,6 +64,15 @@ class AllocationReads(Reads):
             for chunk in _chunks(ids)
             for allocation in self._allocations(f"id IN ({', '.join('?' * len(chunk))})", chunk)
         ]
+
+    def allocations_by_rows(self, rows: Iterable[int]) -> list[Allocation]:
+        """In the order of their ids."""
+        found = [
+            allocation
+            for chunk in _chunks(rows)
+            for allocation in self._allocations(f"row IN ({', '.join('?' * len(chunk))})", chunk)
+        ]
+        return sorted(found, key=lambda allocation: allocation.id)
 
     def allocations_by_job(
         self, namespace: str, job_id: str, all_versions: bool = True

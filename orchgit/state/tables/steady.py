@@ -1,0 +1,63 @@
+"""One job's allocations in one pass over their rows; steady ones are not built.
+
+An evaluation of a large job is mostly about a few of its allocations. The others cost a fifth when
+only their name and node are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import cast
+
+import msgspec
+
+from orchgit.model.allocation import AllocDeploymentStatus, DesiredTransition
+from orchgit.model.job import Job
+from orchgit.model.steady import JobAllocations, SteadyGroup
+from orchgit.state.tables.allocations import AllocationReads
+
+_SCAN = """SELECT row, task_group, name_index, node_id, body, job_version = ?
+    AND desired_status = 'run' AND client_status IN ('running', 'pending')
+    FROM allocations WHERE namespace = ? AND job_id = ?"""
+_Row = tuple[int, str, int, str, bytes | None, int]
+
+
+class _Glance(msgspec.Struct):
+    """What of an `AllocBody` can make an allocation unsteady; the rest is skipped."""
+
+    desired_transition: DesiredTransition | None = None
+    alloc_states: list[msgspec.Raw] | None = None
+    deployment_status: AllocDeploymentStatus | None = None
+
+
+_GLANCE = msgspec.msgpack.Decoder(_Glance)
+_NO_TRANSITION = DesiredTransition()
+
+
+def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> JobAllocations:
+    """`calm_nodes`: those that are up and do not drain."""
+    values = (job.version, job.namespace, job.id)
+    rows = cast(list[_Row], reads.connection.execute(_SCAN, values).fetchall())
+    steady = {group.name: SteadyGroup() for group in job.task_groups}
+    others: list[int] = []
+    for row, group, name_index, node_id, body, runs in rows:
+        if runs and node_id in calm_nodes and group in steady and not _is_marked(body):
+            known = steady[group]
+            known.name_indexes.append(name_index)
+            known.node_ids.append(node_id)
+        else:
+            others.append(row)
+    if 2 * len(others) > len(rows):
+        return JobAllocations(reads.allocations_by_job(job.namespace, job.id))
+    return JobAllocations(reads.allocations_by_rows(others), steady)
+
+
+def _is_marked(body: bytes | None) -> bool:
+    if body is None:
+        return False
+    seen = _GLANCE.decode(body)
+    return bool(
+        seen.alloc_states
+        or (seen.desired_transition or _NO_TRANSITION) != _NO_TRANSITION
+        or (seen.deployment_status is not None and seen.deployment_status.canary)
+    )
