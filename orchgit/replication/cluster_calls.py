@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from orchgit.errors import RefusedError, TimedOutError
+from orchgit.errors import OrchgitError, RefusedError, TimedOutError
 from orchgit.replication.leadership import Leadership, LeaderSignal
 from orchgit.replication.membership import Change, Member, PeerProgress
 from orchgit.replication.proposal import Proposal, not_leader, stopped
@@ -73,6 +73,30 @@ class ClusterCalls:
             )
         await self._unless_failed(self.leadership.gained())
         await self._give_cluster_id()
+
+    @property
+    def waits_for_admission(self) -> bool:
+        """It has nothing and hears nothing, until `admit`: it may have been a member once."""
+        return self._started and self._node.is_deaf
+
+    @property
+    def is_catching_up(self) -> bool:
+        """It was admitted, and its log does not reach yet to where that was."""
+        return self._started and self._node.is_catching_up
+
+    @property
+    def admission(self) -> tuple[int, int]:
+        """On a leader that has just added a member: the term and index it is admitted with."""
+        return self._node.term, self._node.commit_index
+
+    async def admit(self, term: int, index: int) -> None:
+        """A leader says that this server was added by then, and that no configuration counts the
+        member that it may have been: it hears the leader from here on."""
+        kept: asyncio.Future[OrchgitError | None] = self._loop.create_future()
+        self._node.admit(term, index, self._settler(kept))
+        error = await kept
+        if error is not None:
+            raise error
 
     async def add_member(self, address: str) -> None:
         """Take a server in, without a vote; nothing changes if it is a member."""

@@ -29,6 +29,7 @@ class Belonging:
         self._configurations = Configurations(first, self._logged_configurations())
         self._configurations.settle(self.commit_index)
         self._removed_index = 0
+        self._is_deaf = False
 
     def _logged_configurations(self) -> Iterable[Placed]:
         for index in self.log.of_kind(CONFIGURATION):
@@ -68,15 +69,33 @@ class Belonging:
         """Later than anything that the own log has about members."""
         return self._removed_index > self._configurations.newest.index
 
+    def wait_for_admission(self) -> None:
+        """Of a server that has nothing: it may have been a member, and what it acknowledged and
+        whom it voted for is forgotten. So it hears nothing until a leader has put the member that
+        it was out of the configuration, and has taken it in as a new one (`admit`)."""
+        self._is_deaf = not self.configuration.members and not self.log.vote.from_index
+
+    @property
+    def is_deaf(self) -> bool:
+        """It waits to be admitted."""
+        return self._is_deaf
+
+    @property
+    def is_catching_up(self) -> bool:
+        """It was admitted, and does not have the entry yet by which that was done."""
+        return self.log.last_index < self.log.vote.from_index
+
     @property
     def _may_vote(self) -> bool:
-        """For whoever asks, member or not; but not before it has any of the cluster's log."""
-        return bool(self.configuration.members)
+        """For whoever asks, member or not; but not before it has any of the cluster's log, nor
+        while that log may be from before this server lost its own: what it had acknowledged then
+        could be voted down."""
+        return bool(self.configuration.members) and not self.is_catching_up
 
     @property
     def _may_stand(self) -> bool:
         """Also while its own removal is not committed: nobody else may have that entry."""
-        if self._is_told_removed:
+        if self._is_told_removed or self.is_catching_up:
             return False
         before = self._configurations.before.configuration
         return self.name in self.configuration.voters or self.name in before.voters

@@ -54,6 +54,8 @@ class RaftCore(Changing):
         """From any server of the cluster: a leader, and who stands for election, may be members
         of a configuration that this member does not have yet."""
         self._now_s = max(now_s, self._now_s)
+        if self._is_deaf:
+            return
         if isinstance(message, PreVote | RequestVote) and self._is_stranger(sender):
             self._send(sender, NotMember(self.term, self._configurations.newest.index))
         elif isinstance(message, PreVote):

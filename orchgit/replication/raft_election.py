@@ -68,6 +68,7 @@ class Electing(Belonging):
         self.has_room = True
         """Told by the owner: a member whose disk is full votes, but could not lead."""
         self._wait_for_leader()
+        self._forget_admission_if_forced()
         self._stand_at_once_if_alone()
 
     @property
@@ -76,11 +77,29 @@ class Electing(Belonging):
 
     def bootstrap(self) -> bool:
         """Form a cluster of this member alone; False if it belongs to one."""
-        if self.configuration.members:
+        if self.configuration.members or self.log.vote.from_index:
             return False
+        self._is_deaf = False
         self._begin_with(Configuration.of([self.name]))
         self._stand_at_once_if_alone()
         return True
+
+    def admit(self, term: int, index: int) -> None:
+        """A leader of `term` has taken this server in by the entry `index`, and the member that it
+        may have been is in the configuration no more. Leaders of earlier terms may not know that:
+        they are not heard. On disk when this returns."""
+        if not self._is_deaf:
+            return
+        term = max(term, self.term)
+        self.log.store_vote(Vote(term, None, index))
+        self.term = term
+        self._is_deaf = False
+
+    def _forget_admission_if_forced(self) -> None:
+        """An operator who names the members takes what they have for all there is."""
+        newest, vote = self._configurations.newest, self.log.vote
+        if vote.from_index and newest.configuration.members and not newest.logged:
+            self.log.store_vote(Vote(vote.term, vote.voted_for))
 
     def _stand_at_once_if_alone(self) -> None:
         if self.configuration.voters == {self.name}:
@@ -104,7 +123,7 @@ class Electing(Belonging):
 
     def _enter_term(self, term: int, voted_for: str | None = None) -> None:
         """On disk when this returns, so no message can speak of a vote that may be forgotten."""
-        self.log.store_vote(Vote(term, voted_for))
+        self.log.store_vote(Vote(term, voted_for, self.log.vote.from_index))
         if term > self.term:
             self.term = term
             self._become_follower(None)

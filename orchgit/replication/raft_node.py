@@ -66,6 +66,7 @@ class RaftNode:
         timing: Timing | None = None,
         now_s: Callable[[], float] = time.monotonic,
         space: DiskSpace | None = None,
+        waits_for_admission: bool = False,
     ) -> None:
         self._space = space or DiskSpace()
         self._look_for_room_s = 0.0
@@ -83,6 +84,8 @@ class RaftNode:
             *(self.core, journal, self._forwarding, applied_index),
             *(hand_over, has_room, on_installed),
         )
+        if waits_for_admission:
+            self.core.wait_for_admission()
         self._last_log_index = journal.last_index
         self._led = False
         self._led_term: int | None = None
@@ -130,6 +133,11 @@ class RaftNode:
         self._calls.append(lambda: answer(self.core.bootstrap()))
         self.wake()
 
+    def admit(self, term: int, index: int, answer: Callable[[OrchgitError | None], None]) -> None:
+        """A leader has taken this server in; `answer` on the raft thread: what is in the way."""
+        self._calls.append(lambda: self._admit(term, index, answer))
+        self.wake()
+
     def receive(self, sender: str, message: Message) -> None:
         """From the transport."""
         taken = self._inbox.put(sender, message)
@@ -174,6 +182,18 @@ class RaftNode:
     @property
     def is_removed(self) -> bool:
         return self.core.is_removed
+
+    @property
+    def is_deaf(self) -> bool:
+        return self.core.is_deaf
+
+    @property
+    def is_catching_up(self) -> bool:
+        return self.core.is_catching_up
+
+    @property
+    def commit_index(self) -> int:
+        return self.core.commit_index
 
     @property
     def last_log_index(self) -> int:
@@ -284,6 +304,15 @@ class RaftNode:
             self._committing.wait(index, proposal)
         else:
             proposal.fail(not_leader(self.core.leader))
+
+    def _admit(self, term: int, index: int, answer: Callable[[OrchgitError | None], None]) -> None:
+        try:
+            self.core.admit(term, index)
+        except DiskFullError as error:
+            self._space.lacks(JOURNAL, error)
+            answer(error)
+        else:
+            answer(None)
 
     def _release(self) -> None:
         outbox, self.core.outbox = self.core.outbox, []

@@ -34,6 +34,8 @@ class Progress:
 
     next: int
     heard_s: float
+    since_round: int = 0
+    """Answers to earlier ones are of a member of that name that was taken out meanwhile."""
     match: int = 0
     probing: bool = True
     """Where the logs agree is not known yet: one message at a time."""

@@ -64,6 +64,7 @@ class Replicating(Electing):
         self._transfer: tuple[str, float] | None = None
         self._parted: dict[str, int] = {}
         """Members that are to be told of their removal, when its entry is committed."""
+        self._gone_rounds: dict[str, int] = {}
 
     # -- what the owner calls --------------------------------------------------------------------
 
@@ -125,16 +126,25 @@ class Replicating(Electing):
         """Who is new is asked what it has; who is gone is sent nothing more."""
         if self.role is Role.LEADER:
             start = self.log.last_index + 1
+            self._note_rounds_of_gone()
             self.progress = {
-                name: self.progress.get(name) or Progress(start, self._now_s)
+                name: self.progress.get(name)
+                or Progress(start, self._now_s, self._gone_rounds.get(name, 0))
                 for name in self.others
             }
+
+    def _note_rounds_of_gone(self) -> None:
+        """One that is taken in again may have lost its disk: what it answered before is void."""
+        for name in sorted(set(self.progress) - set(self.others)):
+            self._round += 1
+            self._gone_rounds[name] = self._round
 
     def _become_follower(self, leader: str | None) -> None:
         super()._become_follower(leader)
         self._transfer = None
         self._parted = {}
         self.progress = {}
+        self._gone_rounds = {}
         self.reads_done.extend((read.ticket, None) for read in self._reads)
         self._reads.clear()
 
@@ -203,6 +213,8 @@ class Replicating(Electing):
         if not self.is_leader:
             return
         peer = self.progress[sender]
+        if message.round < peer.since_round:
+            return
         peer.heard_s = self._now_s
         peer.acked_round = max(peer.acked_round, message.round)
         if message.accepted:

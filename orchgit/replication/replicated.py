@@ -120,6 +120,7 @@ class ReplicatedState(Writing):
             self._installed,
             config.timing,
             space=self._space,
+            waits_for_admission=config.needs_admission,
         )
         self._node.on_leader = self._leader_changed
         self._refuse_members_out_of_reach()

@@ -21,7 +21,8 @@ class ReplicationConfig:
     `bootstrap`: a data directory that knows of no members starts with this one and `peers`, which
     all of them are given alike. Without, it waits until a leader takes it in, or for `bootstrap()`.
     What the members agreed on later counts, whatever is configured here. Members on more than one
-    machine need `tls`.
+    machine need `tls`. `needs_admission`: while it has nothing it does not even hear a leader
+    before `admit()`, as it may have been a member and have lost its disk.
 
     A snapshot of the store is made when the log has grown by `snapshot_log_bytes`; the log lies in
     files of about `segment_bytes`.
@@ -38,6 +39,7 @@ class ReplicationConfig:
     timing: Timing = field(default_factory=Timing)
     advertise: str = ""
     bootstrap: bool = True
+    needs_admission: bool = False
     disk: Disk = DISK
 
     @property

@@ -22,8 +22,12 @@ _LENGTH_BYTES = 2
 
 
 class Vote(msgspec.Struct, frozen=True):
+    """`from_index`: the entry by which a leader took this server in. It may have been a member
+    before, with a disk that is gone: until its log has that entry it elects nobody."""
+
     term: int = 0
     voted_for: str | None = None
+    from_index: int = 0
 
 
 class VoteFile:

@@ -9,6 +9,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.wire import methods
 from orchgit.wire.messages import (
     Empty,
+    JoinReply,
     JoinRequest,
     LeaveRequest,
     ServerStatus,
@@ -27,12 +28,13 @@ class Meeting(Protocol):
 
 
 class MembershipServicer:
-    """`take_in` and `take_out` raise NotLeaderError where this server does not lead."""
+    """`take_in` and `take_out` raise NotLeaderError where this server does not lead. `take_in`:
+    (server, whether it is blank) -> the term and index that it is admitted with."""
 
     def __init__(
         self,
         meeting: Meeting,
-        take_in: Callable[[ServerRecord], Awaitable[None]],
+        take_in: Callable[[ServerRecord, bool], Awaitable[tuple[int, int]]],
         take_out: Callable[[str], Awaitable[None]],
     ) -> None:
         self._meeting = meeting
@@ -47,9 +49,9 @@ class MembershipServicer:
     async def status(self, request: StatusRequest) -> StatusReply:
         return self._meeting.meet(request.status)
 
-    async def join(self, request: JoinRequest) -> Empty:
-        await self._take_in(request.server)
-        return Empty()
+    async def join(self, request: JoinRequest) -> JoinReply:
+        term, index = await self._take_in(request.server, request.blank)
+        return JoinReply(term=term, index=index)
 
     async def leave(self, request: LeaveRequest) -> Empty:
         await self._take_out(request.address)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -24,6 +25,7 @@ from orchgit.server.joining_rules import (
 from orchgit.wire import methods
 from orchgit.wire.channel import Channel, LeaderChannel
 from orchgit.wire.messages import (
+    JoinReply,
     JoinRequest,
     LeaveRequest,
     ServerStatus,
@@ -34,12 +36,22 @@ from orchgit.wire.tls import TlsFiles
 
 _log = structlog.get_logger("orchgit.server")
 
+T = TypeVar("T")
+
 _ASK_S = 2.0
 _TAKE_IN_S = 10.0
+_HEAR_S = 3.0
+"""A leader that sends anything is heard within that time."""
 _LOOK_S = 0.3
 """How often a server looks whether the leader has taken it in, or out."""
 AWAY_S = 5.0
 """A member that has not heard of a leader for so long was away."""
+
+
+_ALL_LOST = (
+    "; as this server has no data, a majority has to be there without it: bring the other servers "
+    "back, or recover with what is left (`Lose the quorum` in docs/operations.md)"
+)
 
 
 class Joining:
@@ -67,7 +79,7 @@ class Joining:
     def is_member(self) -> bool:
         state = self._state
         belongs = any(one.address == state.address for one in state.members)
-        return belongs and not state.is_removed
+        return belongs and not (state.is_removed or state.is_catching_up)
 
     def meet(self, asking: ServerStatus) -> StatusReply:
         self._known.hear(asking, self._clock.monotonic_s())
@@ -201,7 +213,10 @@ class Joining:
         return reply.status
 
     async def _decide(self) -> None:
-        may_bootstrap = not self._state.has_configuration
+        if self._state.is_catching_up and self._is_led:
+            self._tell("taken in; catching up with the cluster")
+            return
+        may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
         decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
         if isinstance(decision, Bootstrap):
             self._tell(f"forming a cluster of {len(decision.founders)} servers")
@@ -213,26 +228,43 @@ class Joining:
             self._tell(decision.reason)
 
     async def _be_taken_in(self, members: Sequence[str]) -> None:
-        request = JoinRequest(server=self._record())
+        blank = self._state.waits_for_admission
+        request = JoinRequest(server=self._record(), blank=blank)
         try:
-            await self._by_leader(
+            reply = await self._by_leader(
                 members, lambda leader: leader.call(methods.JOIN, request, _TAKE_IN_S)
             )
+            if blank:
+                await self._be_admitted(reply)
         except RefusedError:
             raise
         except OrchgitError as error:
-            self._tell(f"not taken in yet: {error}")
+            self._tell(f"not taken in yet: {error}{_ALL_LOST if blank else ''}")
             return
-        deadline_s = self._clock.monotonic_s() + _TAKE_IN_S
-        while not self.is_member and self._clock.monotonic_s() < deadline_s:
+        deadline_s = self._clock.monotonic_s() + _HEAR_S
+        while not (self.is_member or self._is_led) and self._clock.monotonic_s() < deadline_s:
             await self._clock.sleep(_LOOK_S)
 
+    async def _be_admitted(self, reply: JoinReply) -> None:
+        if not reply.index:
+            raise UnavailableError(
+                "the leader is of an older version, which takes in no server that has nothing; "
+                "upgrade it first"
+            )
+        await self._state.admit(reply.term, reply.index)
+
+    @property
+    def _is_led(self) -> bool:
+        """It has heard of a leader lately."""
+        silent_s = self._state.last_contact_s
+        return silent_s is not None and silent_s < _HEAR_S
+
     async def _by_leader(
-        self, servers: Sequence[str], work: Callable[[LeaderChannel], Awaitable[object]]
-    ) -> None:
+        self, servers: Sequence[str], work: Callable[[LeaderChannel], Awaitable[T]]
+    ) -> T:
         leader = LeaderChannel(list(servers), self._tls)
         try:
-            await work(leader)
+            return await work(leader)
         finally:
             await leader.close()
 

@@ -82,6 +82,7 @@ class Server:
                 bind=config.raft_bind,
                 advertise=config.raft_address,
                 bootstrap=not config.join.waits,
+                needs_admission=config.join.waits,
                 peers=config.peers,
                 cluster=config.region,
                 tls=config.tls,
@@ -220,8 +221,8 @@ class Server:
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
 
-    async def _take_in(self, server: ServerRecord) -> None:
-        await take_in(self.services.world, server)
+    async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
+        return await take_in(self.services.world, server, blank)
 
     async def _take_out(self, address: str) -> None:
         await take_out(self.services.world, address)

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
+
+import structlog
 
 from orchgit.errors import NotLeaderError, RefusedError, TimedOutError, UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import DeleteServer, PutServer
+from orchgit.replication.membership import Member, PeerProgress
 from orchgit.replication.versions import common_version
 from orchgit.services.world import World
 
+_log = structlog.get_logger("orchgit.server")
+
+GONE_S = 1.5
+"""A member that was not heard for so long is not there, or hears nothing any more."""
 HAND_OVER_S = 8.0
 _RETRY_S = 0.1
 _ATTEMPT_S = 1.5
 """Longer than an election: after that the member has not taken over."""
 
 
-async def take_in(world: World, server: ServerRecord) -> None:
-    """As a learner, which autopilot gives a vote. Asking again changes nothing.
+class Membership(Protocol):
+    """What a leader knows of the members: `ReplicatedState`."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def members(self) -> tuple[Member, ...]: ...
+    def peer_progress(self) -> tuple[PeerProgress, ...]: ...
+
+
+async def take_in(world: World, server: ServerRecord, blank: bool = False) -> tuple[int, int]:
+    """As a learner, which autopilot gives a vote; the term and index of that. Asking again changes
+    nothing, unless the server is `blank`: a member of its address has lost its disk then, and is
+    taken out first, so that nothing it had acknowledged, nor any vote of it, counts any more.
 
     Refused with another cluster key, or with a version that is too old for this cluster.
     """
@@ -28,8 +48,33 @@ async def take_in(world: World, server: ServerRecord) -> None:
         servers = snapshot.servers()
     _check_version(server, [one.address for one in state.members], servers)
     _check_name(server, servers)
+    if blank and any(one.address == server.address for one in state.members):
+        check_is_gone(server, state)
+        await _one_at_a_time(world, server.address)
+        _log.warning("a member came back with nothing; it starts anew", server=server.name)
     await world.propose(PutServer(server=server))
     await state.add_member(server.address)
+    return state.admission
+
+
+def check_is_gone(server: ServerRecord, state: Membership) -> None:
+    """Raises what keeps the leader from taking the member out whose address this blank server has:
+    it is there, or too few of the others are."""
+    silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
+    if silent_s.get(server.address, GONE_S) < GONE_S or server.address == state.address:
+        raise UnavailableError(
+            f"cannot take in server {server.name} yet: the member at {server.address} was heard a "
+            "moment ago. If that is another server, two have the same address: give each its own "
+            "(`advertise.serf`)"
+        )
+    others = {one.address for one in state.members if one.voter} - {server.address}
+    there = {name for name in others if name == state.address or silent_s.get(name, 0.0) < GONE_S}
+    if 2 * len(there) <= len(others):
+        raise UnavailableError(
+            f"cannot take in server {server.name}: it has lost its data, and "
+            f"{len(there)} of the other {len(others)} servers are no majority without it; bring "
+            "the others back, or see `Lose the quorum` in the manual"
+        )
 
 
 def _check_version(

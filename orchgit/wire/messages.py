@@ -296,9 +296,18 @@ class StatusReply(Model):
 
 
 class JoinRequest(Model):
-    """Take this server in as a member."""
+    """Take this server in as a member. `blank`: it has nothing, whatever it was before."""
 
     server: ServerRecord
+    blank: bool = False
+
+
+class JoinReply(Model):
+    """It was taken in by then, as a member that never was one before. Index 0: the leader is of an
+    older version, which does not see to that."""
+
+    term: int = 0
+    index: int = 0
 
 
 class LeaveRequest(Model):

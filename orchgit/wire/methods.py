@@ -87,8 +87,8 @@ LEADER: Unary[messages.LeaderRequest, messages.LeaderReply] = Unary(
 SERVER_STATUS: Unary[messages.StatusRequest, messages.StatusReply] = Unary(
     SERVERS, "Status", messages.StatusRequest, messages.StatusReply
 )
-JOIN: Unary[messages.JoinRequest, messages.Empty] = Unary(
-    SERVERS, "Join", messages.JoinRequest, messages.Empty
+JOIN: Unary[messages.JoinRequest, messages.JoinReply] = Unary(
+    SERVERS, "Join", messages.JoinRequest, messages.JoinReply
 )
 LEAVE: Unary[messages.LeaveRequest, messages.Empty] = Unary(
     SERVERS, "Leave", messages.LeaveRequest, messages.Empty

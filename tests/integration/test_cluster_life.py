@@ -156,6 +156,57 @@ def test_a_server_that_was_taken_out_while_it_was_away_comes_back(
     until(lambda: "meanwhile" in away.http.get("/v1/namespaces?stale").text or None)
 
 
+@pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
+def test_a_server_that_lost_its_disk_comes_back_by_itself(
+    servers: list[JoiningServer], leads: bool
+) -> None:
+    leader = leader_of(servers)
+    lost = leader if leads else others(servers, leader)[0]
+    stay = others(servers, lost)
+    leader.cli("namespace", "apply", f"before-{leads}")
+    lost.lose_disk()
+    lost.start()
+    lost.wait_for_log("joining the cluster of", since_start=True)
+    until(lambda: any("came back with nothing" in one.log for one in stay) or None, 20.0)
+    for one in servers[:3]:
+        one.wait_for_peers(**VOTERS)
+    leader_of(servers).cli("namespace", "apply", f"after-{leads}")
+    shown = until(lambda: [n for n in names_at(lost) if n == f"after-{leads}"] and names_at(lost))
+    assert f"before-{leads}" in shown
+    assert "taken out of the cluster" not in lost.log_since_start
+
+
+def names_at(server: JoiningServer) -> list[str]:
+    return [one["Name"] for one in server.http.get("/v1/namespaces?stale").json()]
+
+
+def test_two_of_three_lost_disks_end_the_cluster_rather_than_its_data(tmp_path: Path) -> None:
+    with joining_servers(tmp_path, 3, bootstrap_expect=3) as found:
+        for one in found:
+            one.start()
+        for one in found:
+            one.wait_for_peers(**VOTERS)
+        kept, *lost = found
+        leader_of(found).cli("namespace", "apply", "acknowledged")
+        until(lambda: "acknowledged" in names_at(kept) or None)
+        for one in lost:
+            one.lose_disk()
+        for one in lost:
+            one.start()
+        for one in lost:
+            one.wait_for_log("a majority has to be there without it", since_start=True)
+        refused = kept.http.put("/v1/namespace", json={"Name": "lost"})
+        assert refused.status_code == 500
+        assert "No cluster leader" in refused.text
+        assert "acknowledged" in names_at(kept)
+        assert all(one.peers() == {} for one in lost)
+        kept.end(signal.SIGKILL)
+        kept.force_peers(kept)
+        kept.start()
+        kept.wait_for_peers(**VOTERS)
+        until(lambda: all("acknowledged" in names_at(one) for one in found) or None)
+
+
 def test_a_leader_that_leaves_hands_over_first(servers: list[JoiningServer]) -> None:
     leader = leader_of(servers)
     leader.settings["leave_on_terminate"] = True

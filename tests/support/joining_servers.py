@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,12 +41,14 @@ class JoiningServer:
         }
         self.http = httpx.Client(base_url=self.url, timeout=30.0, trust_env=False)
         self.process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0
 
     def start(self, *options: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "agent.json"
         file.write_text(json.dumps(self.settings))
         with (self.directory / "log").open("ab") as log:
+            self._started_at = log.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "orchgit", "agent", "-config", str(file), *options],
                 stdout=log,
@@ -59,6 +62,20 @@ class JoiningServer:
     @property
     def log(self) -> str:
         return (self.directory / "log").read_text()
+
+    @property
+    def log_since_start(self) -> str:
+        return (self.directory / "log").read_bytes()[self._started_at :].decode()
+
+    def lose_disk(self) -> None:
+        """Killed, and all its data gone."""
+        self.end(signal.SIGKILL)
+        shutil.rmtree(self.directory / "data")
+
+    def force_peers(self, *servers: JoiningServer) -> None:
+        """Of a lost majority, as `Lose the quorum` in the manual has it."""
+        file = self.directory / "data" / "server" / "raft" / "peers.json"
+        file.write_text(json.dumps([{"id": one.raft, "address": one.raft} for one in servers]))
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
@@ -84,8 +101,8 @@ class JoiningServer:
     def wait_for_peers(self, **wanted: bool) -> None:
         until(lambda: self.peers() == wanted or None, 30.0)
 
-    def wait_for_log(self, text: str) -> None:
-        until(lambda: text in self.log or None, 20.0)
+    def wait_for_log(self, text: str, since_start: bool = False) -> None:
+        until(lambda: text in (self.log_since_start if since_start else self.log) or None, 20.0)
 
 
 @contextlib.contextmanager

@@ -169,3 +169,14 @@ class BelongsWhenCommitted(RaftCore):
 class KeepsConfigurationsThatWereCut(RaftCore):
     def _cut_after(self, index: int) -> None:
         self.log.cut_after(index)
+
+
+class HearsBeforeItIsAdmitted(RaftCore):
+    """A member that lost its disk goes on as the member that it was."""
+
+    def wait_for_admission(self) -> None:
+        """It does not."""
+
+    @property
+    def is_catching_up(self) -> bool:
+        return False

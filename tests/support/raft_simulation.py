@@ -3,8 +3,9 @@
 `Simulation(seed).run()` raises `Violation` with what went wrong. The members run the very core that
 servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
 crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
-last snapshot; disks that are full for a while; clocks that jump; leaders told to hand over; members
-taken in, given a vote, removed (the leader too) and taken in again. Checked all along: one leader a
+last snapshot; disks that are full for a while, or lost with all they held, so that the member is
+put out and taken in anew; clocks that jump; leaders told to hand over; members taken in, given a
+vote, removed (the leader too) and taken in again. Checked all along: one leader a
 term, leaders have what was committed, logs match, every member applies the same; at the end that
 clients saw one register, and that a healed cluster works again.
 """
@@ -56,6 +57,9 @@ class Member:
         """By index: the term it was appended in, and the client's operation."""
         self.reads: list[tuple[int, Operation]] = []
         self.syncing = False
+        self.lost_disks = 0
+        self.taken_in_by: tuple[RaftCore, int, int] | None = None
+        """After its disk was lost: the leader, its term, and the entry that takes it in."""
         self._simulation = simulation
         founds = name in simulation.names
         first = Configuration.of(simulation.names if founds else ())
@@ -82,6 +86,8 @@ class Member:
             ),
             *(simulation.timing, self.state.index, self.now_s()),
         )
+        if self.lost_disks:
+            self.core.wait_for_admission()
 
     def crash(self, rng: random.Random) -> None:
         """Either the process died (the state stays as it was), or the machine."""
@@ -96,6 +102,27 @@ class Member:
         overtaken = self.state.index + 1 < self.log.first_index
         if rng.random() < 0.5 or overtaken:
             self.state = msgspec.msgpack.decode(taken[1], type=State) if taken else State()
+
+    def lose_disk(self) -> None:
+        """The process too; it starts with nothing but its name."""
+        self.core = None
+        self.syncing = False
+        self.waiting.clear()
+        self.reads.clear()
+        self.log = self._simulation.log_class()
+        self.snapshots = MemorySnapshots(self.log)
+        self.state = State()
+        self._first = Placed(0, Configuration(), logged=False)
+        self.taken_in_by = None
+        self.lost_disks += 1
+        self.start()
+
+    @property
+    def is_blank(self) -> bool:
+        """It lost its disk and is not back yet."""
+        has_members = self.state.members_index or self.log.of_kind(CONFIGURATION)
+        catches_up = self.log.last_index < self.log.vote.from_index
+        return bool(self.lost_disks) and (catches_up or not has_members)
 
     def forget_waiting_after(self, index: int) -> None:
         """Their entries were taken back; others may come in their places."""
@@ -169,6 +196,7 @@ class Simulation:
         self.installations = 0
         self.refusals = 0
         self.changes = 0
+        self.lost_disks = 0
         self._duration_s = duration_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -321,6 +349,8 @@ class Simulation:
         if not self._faulty:
             return
         self._after(self.rng.expovariate(self._changes_per_s), self._change)
+        if self._has_blank:
+            return
         leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
         if leaders:
             self._change_by(self.rng.choice(leaders))
@@ -328,6 +358,8 @@ class Simulation:
     def _change_by(self, member: Member, again: bool = False) -> None:
         """Often it is cut off just then, so that the change is in doubt."""
         if not self._faulty or member.core is None or not member.core.is_leader:
+            return
+        if self._has_blank:
             return
         if again or self.rng.random() < 0.4:
             self._blocked |= {(member.name, other) for other in self.everyone}
@@ -357,6 +389,66 @@ class Simulation:
         candidates = configuration.voters if removes else configuration.addresses
         return Change(self.rng.choice(sorted(candidates)), voter=None)
 
+    # -- disks that are lost ---------------------------------------------------------------------
+
+    @property
+    def _has_blank(self) -> bool:
+        return any(one.is_blank for one in self.members.values())
+
+    def _lose_disk(self, member: Member) -> None:
+        """One at a time, of at least three that agree on who they are: with more than that lost, or
+        a change under way that needs this one, a cluster has to stand still."""
+        cores = [one.core for one in self.members.values()]
+        voters = member.alive.configuration.voters if member.core else frozenset()
+        if self._has_blank or len(voters) < 3 or member.name not in voters:
+            return
+        for core in cores:
+            if core is None or not core._is_settled:
+                return
+            if core.name in voters and core.configuration.voters != voters:
+                return
+        self.lost_disks += 1
+        member.lose_disk()
+        self._after(self.rng.uniform(0.05, 1.0), lambda: self._ask_to_be_taken_in(member))
+
+    def _ask_to_be_taken_in(self, member: Member) -> None:
+        """As `services.membership.take_in` does it, until that is done."""
+        if not self._has_blank:
+            return
+        self._after(self.rng.uniform(0.1, 0.4), lambda: self._ask_to_be_taken_in(member))
+        if member.core is None or not member.core.is_deaf:
+            return
+        leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
+        if leaders and member.taken_in_by is None:
+            leader = self.rng.choice(leaders)
+            if all((leader.name, member.name) != one for one in self._blocked):
+                self._take_in(leader, member)
+        elif member.taken_in_by is not None:
+            self._admit(member, *member.taken_in_by)
+
+    def _take_in(self, leader: Member, member: Member) -> None:
+        core = leader.alive
+        progress = {one.address: one for one in core.peer_progress()}
+        if member.name in progress and progress[member.name].last_contact_s < 1.5:
+            return
+        with contextlib.suppress(RefusedError, UnavailableError):
+            if member.name in core.configuration.addresses:
+                core.change_members(Change(member.name, voter=None))
+            else:
+                index = core.change_members(Change(member.name, voter=False))
+                if index is not None:
+                    member.taken_in_by = core, core.term, index
+        self._turn(leader)
+
+    def _admit(self, member: Member, leader: RaftCore, term: int, index: int) -> None:
+        """The leader's answer comes when that is committed, or never."""
+        runs = self.members[leader.name].core is leader
+        if not runs or not leader.is_leader or leader.term != term:
+            member.taken_in_by = None
+        elif leader.commit_index >= index:
+            with contextlib.suppress(DiskFullError):
+                member.alive.admit(term, leader.commit_index)
+
     # -- faults ----------------------------------------------------------------------------------
 
     def _fault(self) -> None:
@@ -364,8 +456,8 @@ class Simulation:
             return
         fault = self.rng.choices(
             (self._crash, self._partition, self._one_way, self._mend, self._jump,
-             self._snapshot, self._transfer, self._fill_disk),
-            (4, 2, 3, 3, 1, 2, 1, 2),
+             self._snapshot, self._transfer, self._fill_disk, self._lose_disk),
+            (4, 2, 3, 3, 1, 2, 1, 2, 2),
         )[0]  # fmt: skip
         leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
         among = leaders if leaders and self.rng.random() < 0.5 else list(self.members.values())

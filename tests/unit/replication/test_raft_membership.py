@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from orchgit.errors import RefusedError, UnavailableError
@@ -25,8 +26,14 @@ from orchgit.replication.raft_messages import (
 from tests.support.raft_disk import MemoryLog, MemorySnapshots
 
 
-def make(voters: str, name: str = "a", log: MemoryLog | None = None, applied: int = 1) -> RaftCore:
-    first = Placed(0, Configuration.of(voters))
+def make(
+    voters: str,
+    name: str = "a",
+    log: MemoryLog | None = None,
+    applied: int = 1,
+    logged: bool = True,
+) -> RaftCore:
+    first = Placed(0, Configuration.of(voters), logged)
     log = log or MemoryLog()
     return RaftCore(
         name, first, log, MemorySnapshots(), random.Random(1), Timing(), applied, now_s=0.0
@@ -275,3 +282,68 @@ def test_members_are_found_again_in_the_log_and_the_state() -> None:
         *("a", kept, core.log, MemorySnapshots(), random.Random(1), Timing(), 9), now_s=0.0
     )
     assert members(later) == {"x": True, "y": True}, "older entries count no more"
+
+
+def blank(log: MemoryLog | None = None) -> RaftCore:
+    """Whatever it was before, it has nothing but perhaps an admission."""
+    core = make("", log=log, logged=False)
+    core.wait_for_admission()
+    return core
+
+
+HELLO = Append(3, 1, 0, [entry(1, a=True, b=True, c=True)], 2, 0)
+"""A leader of term 3 for which the receiver is still the member that it was."""
+
+
+def test_a_server_that_lost_its_disk_hears_nothing_until_it_is_admitted() -> None:
+    core = blank()
+    for message in (HELLO, RequestVote(4, 9, 3, True), PreVote(4, 9, 3), TimeoutNow(3)):
+        core.receive("b", message, 1.0)
+        core.tick(9.0)
+    assert settle(core) == []
+    assert core.term == 0
+    core.admit(4, 6)
+    core.receive("b", HELLO, 10.0)
+    assert settle(core) == [("b", AppendReply(4, False, 1, 0, 1, 0))], "a leader of an earlier term"
+    core.receive("c", msgspec.structs.replace(HELLO, term=4), 10.0)
+    assert members(core) == {"a": True, "b": True, "c": True}
+
+
+def test_it_elects_nobody_and_does_not_stand_before_it_has_what_it_was_admitted_with() -> None:
+    core = blank()
+    core.admit(3, 4)
+    core.receive("b", HELLO, 1.0)
+    settle(core)
+    for now_s in (5.0, 9.0):
+        core.tick(now_s)
+    core.receive("c", RequestVote(7, 90, 6), 9.0)
+    assert settle(core) == [("c", VoteReply(7, False))]
+    again = blank(core.log)
+    assert not again.is_deaf, "an admission is for good"
+    again.receive("c", RequestVote(8, 90, 6), 20.0)
+    assert settle(again) == [("c", VoteReply(8, False))]
+    again.receive("b", Append(9, 2, 1, [Entry(8, b"\0"), Entry(8, b"\0")], 4, 0), 21.0)
+    settle(again)
+    again.receive("c", RequestVote(10, 90, 9), 25.0)
+    assert settle(again) == [("c", VoteReply(10, True))]
+
+
+def test_who_is_told_the_members_by_hand_needs_no_admission() -> None:
+    core = blank()
+    core.admit(3, 40)
+    assert not core.bootstrap(), "it is of a cluster"
+    forced = make("a", log=core.log, logged=False)
+    forced.tick(1.0)
+    assert forced.is_leader
+
+
+def test_an_answer_of_the_member_that_it_was_counts_no_more() -> None:
+    core = lead(make("abc"))
+    late = AppendReply(core.term, True, core.log.last_index, 0)
+    core.change_members(Change("c", voter=None))
+    settle(core)
+    acknowledge(core, "b")
+    core.change_members(Change("c", voter=False))
+    settle(core)
+    core.receive("c", late, 2.2)
+    assert {one.address: one.match_index for one in core.peer_progress()}["c"] == 0

@@ -23,7 +23,7 @@ BATCH = 100
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_clusters_keep_their_promises(first: int) -> None:
-    elected, answered, installed, refused, changed = 0, 0, 0, 0, 0
+    elected, answered, installed, refused, changed, lost = 0, 0, 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
         try:
@@ -35,12 +35,14 @@ def test_clusters_keep_their_promises(first: int) -> None:
         installed += simulation.installations
         refused += simulation.refusals
         changed += simulation.changes
+        lost += simulation.lost_disks
     # The faults bite: more than one leader each, and yet most operations are answered.
     assert elected > 2 * BATCH
     assert answered > 100 * BATCH
     assert installed > BATCH // 10
     assert refused > BATCH
     assert changed > BATCH
+    assert lost > BATCH // 5
 
 
 @pytest.mark.long
@@ -76,6 +78,7 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.ChangesTwoAtOnce,
         raft_mutants.BelongsWhenCommitted,
         raft_mutants.KeepsConfigurationsThatWereCut,
+        raft_mutants.HearsBeforeItIsAdmitted,
     ],
 )
 def test_a_broken_rule_is_found(mutant: type[RaftCore]) -> None:
