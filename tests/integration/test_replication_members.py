@@ -102,8 +102,8 @@ def test_a_server_that_waits_is_taken_in_and_gets_everything(tmp_path: Path) -> 
             assert Member(second.address, False) in first.members
             await take_in(first, second, third)
             await register(second, "by-the-second")
-            await follows(second, first)
-            await follows(third, first)
+            await follows(first, second)
+            await follows(third, second)
             assert jobs(second) == jobs(third) == ["before", "by-the-second"]
             assert {one.voter for one in second.members} == {True}
             assert len(second.members) == 3
