@@ -211,6 +211,8 @@ class Simulation:
         self._disk_s = self.rng.choice((0.0005, 0.005, 0.03))
         self._faults_per_s = self.rng.choice((1.0, 3.0, 6.0))
         self._changes_per_s = self.rng.choice((0.0, 0.7, 4.0))
+        self._losses = 4 if seed % 3 == 1 else 0
+        """A disk that is lost stops changes of the members for a while: not everywhere."""
         self._calm_term = 0
 
     # -- running ---------------------------------------------------------------------------------
@@ -457,7 +459,7 @@ class Simulation:
         fault = self.rng.choices(
             (self._crash, self._partition, self._one_way, self._mend, self._jump,
              self._snapshot, self._transfer, self._fill_disk, self._lose_disk),
-            (4, 2, 3, 3, 1, 2, 1, 2, 2),
+            (4, 2, 3, 3, 1, 2, 1, 2, self._losses),
         )[0]  # fmt: skip
         leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
         among = leaders if leaders and self.rng.random() < 0.5 else list(self.members.values())
