@@ -63,14 +63,9 @@ def agent(
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
-    from orchgit.cli.config_file import (
-        FileConfig,
-        Listen,
-        ReadConfig,
-        known_servers,
-        read_config,
-        with_join_options,
-    )
+    from orchgit.cli.config_file import Listen, ReadConfig, read_config
+    from orchgit.cli.config_schema import FileConfig
+    from orchgit.cli.config_settings import known_servers, with_join_options
     from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
     from orchgit.server.config import ServerConfig
 

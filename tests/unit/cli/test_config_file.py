@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchgit.cli.config_file import FileConfig, known_servers, read_config, with_join_options
+from orchgit.cli.config_file import read_config
+from orchgit.cli.config_schema import FileConfig
+from orchgit.cli.config_settings import known_servers, with_join_options
 from orchgit.control.garbage import GarbageLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.node_rejections import RejectionLimits

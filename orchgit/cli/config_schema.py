@@ -1,0 +1,138 @@
+"""What an agent configuration file may say: Nomad's shape, unknown keys are errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from orchgit.cli.config_control import ControlSection, Section
+
+LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
+"""Blocks with one label; the file's tree has a map by label for each."""
+
+
+class Ports(Section):
+    http: int = 4646
+    rpc: int = 4647
+    serf: int = 4648
+
+
+class Addresses(Section):
+    """Each is `bind_addr` where it is empty."""
+
+    http: str = ""
+    rpc: str = ""
+    serf: str = ""
+
+
+class Advertise(Addresses):
+    """What others are told: host, or host:port."""
+
+
+class HostVolumeSection(Section):
+    path: str
+    read_only: bool = False
+
+
+class ReservedSection(Section):
+    cpu: int = 0
+    memory: int = 0
+    disk: int = 0
+    reserved_ports: str = ""
+
+
+class PluginSection(Section):
+    config: dict[str, Any] = {}
+
+
+class JoinSection(Section):
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = "1s"
+    retry_max: int = 0
+
+
+class ServerSection(ControlSection):
+    """`retry_join` and those after it are an older place for what `server_join` has."""
+
+    enabled: bool = False
+    bootstrap_expect: int | None = None
+    server_join: JoinSection | None = None
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = ""
+    retry_max: int = 0
+    num_schedulers: int = 1
+    enabled_schedulers: list[str] | None = None
+    cluster_key_file: str = ""
+
+
+class ClientSection(Section):
+    enabled: bool = False
+    servers: list[str] = []
+    server_join: JoinSection | None = None
+    node_pool: str = "default"
+    node_class: str = ""
+    meta: dict[str, str] = {}
+    host_volume: dict[str, HostVolumeSection] = {}
+    reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
+    network_interface: str = ""
+    gc_max_allocs: int = 50
+    gc_disk_usage_threshold: float = 80.0
+    gc_interval: str = "1m"
+
+
+class TlsSection(Section):
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+
+class CredentialSection(Section):
+    origin: str
+    username: str = ""
+    password: str = ""
+    ssh_key_file: str = ""
+    ssh_known_hosts_file: str = ""
+
+
+class SourceSection(Section):
+    url: str = ""
+    kind: str = ""
+    ref: str = "refs/heads/main"
+    paths: list[str] | None = None
+    variables: dict[str, str] = {}
+    var_files: list[str] = []
+    poll_interval: str = "15s"
+    prune: bool = True
+    credential: str = ""
+    webhook_secret: str = ""
+    allow_rewind: bool = False
+
+
+class GitopsSection(Section):
+    webhook_secrets: dict[str, str] = {}
+    credential: dict[str, CredentialSection] = {}
+    source: dict[str, SourceSection] = {}
+
+
+class FileConfig(Section):
+    """The whole file; the same keys in `docs/operations.md`."""
+
+    name: str = ""
+    region: str = "global"
+    datacenter: str = "dc1"
+    data_dir: str = ""
+    bind_addr: str = "127.0.0.1"
+    log_level: str = "INFO"
+    leave_on_interrupt: bool = False
+    leave_on_terminate: bool = False
+    ports: Ports = msgspec.field(default_factory=Ports)
+    addresses: Addresses = msgspec.field(default_factory=Addresses)
+    advertise: Advertise = msgspec.field(default_factory=Advertise)
+    server: ServerSection = msgspec.field(default_factory=ServerSection)
+    client: ClientSection = msgspec.field(default_factory=ClientSection)
+    plugin: dict[str, PluginSection] = {}
+    tls: TlsSection | None = None
+    gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)
