@@ -15,7 +15,7 @@ from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.snapshot import Snapshot
-from orchgit.state.tables.steady import job_allocations
+from orchgit.state.steady import job_allocations
 
 
 class SnapshotView:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredTransition, TaskState
+from orchgit.state.steady import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
-from orchgit.state.tables.steady import job_allocations
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements
 from tests.support.state import open_store
 
