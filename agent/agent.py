@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 import structlog
 
@@ -221,11 +221,12 @@ class Agent:
 
     async def _open_stream(
         self, address: str, frames: AsyncIterator[AgentFrame]
-    ) -> AsyncIterator[ServerFrame]:
+    ) -> AsyncGenerator[ServerFrame]:
         channel = Channel(address, self.config.tls)
         try:
-            async for frame in channel.stream(CONNECT_NODE, frames):
-                yield frame
+            async with contextlib.aclosing(channel.stream(CONNECT_NODE, frames)) as received:
+                async for frame in received:
+                    yield frame
         finally:
             await channel.close()
 

@@ -9,7 +9,8 @@ allocation is reported at once, a thousand in a few frames.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Protocol
 from zlib import crc32
@@ -46,7 +47,7 @@ _GATHER_S = 0.2
 _FIRST_BACKOFF_S = 0.05
 _MAX_BACKOFF_S = 5.0
 
-OpenStream = Callable[[str, AsyncIterator[AgentFrame]], AsyncIterator[ServerFrame]]
+OpenStream = Callable[[str, AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
 """(server address, frames to send) -> frames received; ends or raises with the connection."""
 
 
@@ -227,7 +228,7 @@ class _Session:
         return self._welcome_frame
 
     async def run(
-        self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncIterator[ServerFrame]]
+        self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
     ) -> None:
         """Until the connection ends (returns) or fails (raises an OrchgitError)."""
         self.send(AgentHello(self._side.node()))
@@ -271,10 +272,12 @@ class _Session:
         while True:
             yield await self._outgoing.get()
 
-    async def _receive(self, stream: AsyncIterator[ServerFrame]) -> None:
-        async for frame in stream:
-            self._heard_s = self._clock.monotonic_s()
-            self._take(frame)
+    async def _receive(self, stream: AsyncGenerator[ServerFrame]) -> None:
+        """Closes the stream, whatever ends it: nobody else does."""
+        async with aclosing(stream):
+            async for frame in stream:
+                self._heard_s = self._clock.monotonic_s()
+                self._take(frame)
 
     def _take(self, frame: ServerFrame) -> None:
         match frame:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from agent.drivers.durations import duration_s
@@ -233,7 +233,7 @@ class SimulatedNodes:
 
         def open_stream(
             address: str, frames: AsyncIterator[AgentFrame]
-        ) -> AsyncIterator[ServerFrame]:
+        ) -> AsyncGenerator[ServerFrame]:
             return self._channel(address, group).stream(CONNECT_NODE, frames)
 
         async def ask_leader(address: str, request: LeaderRequest) -> LeaderReply:

@@ -87,7 +87,8 @@ class Channel:
     ) -> AsyncGenerator[Reply]:
         """Frames of the peer, while `frames` are sent. Ends when the peer ends it; leaving the
         iteration cancels the stream."""
-        call: Any = self._channel.stream_stream(method.path)(_encoded(frames))
+        call: Any = self._channel.stream_stream(method.path)()
+        sending = asyncio.create_task(_send_all(call, frames), name=f"frames to {self.address}")
         try:
             async for data in call:
                 yield codec.decode(method.reply, data)
@@ -95,14 +96,31 @@ class Channel:
             raise failures.from_rpc(exc, self.address) from None
         finally:
             call.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
     async def close(self) -> None:
         await self._channel.close()
 
 
-async def _encoded(frames: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    async for frame in frames:
-        yield codec.encode(frame)
+async def _send_all(call: Any, frames: AsyncIterator[Any]) -> None:
+    """Given to gRPC, the frames would be waited for by a task of its own that it forgets when the
+    peer ends the stream: the task and the frames, both under way, are left to the collector.
+
+    What is wrong with the stream is told to who reads it; a mistake in the frames ends the stream.
+    """
+    try:
+        async for frame in frames:
+            await call.write(codec.encode(frame))
+        await call.done_writing()
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        pass
+    except BaseException:
+        call.cancel()
+        raise
+    finally:
+        if isinstance(frames, AsyncGenerator):
+            await frames.aclose()
 
 
 class LeaderChannel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -66,7 +66,7 @@ class Rig:
         self.link.report(report)
 
 
-async def _open(address: str, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
+async def _open(address: str, frames: AsyncIterator[AgentFrame]) -> AsyncGenerator[ServerFrame]:
     channel = Channel(address)
     try:
         async for frame in channel.stream(CONNECT_NODE, frames):

@@ -163,6 +163,40 @@ def test_a_stream_answers_frame_by_frame_and_ends_with_its_sender() -> None:
     assert asyncio.run(run()) == ["0", "1", "2"]
 
 
+async def _until_closed(closed: asyncio.Event) -> AsyncIterator[AgentFrame]:
+    """One frame, then none until it is closed."""
+    try:
+        yield AgentHeartbeat(status="ready")
+        await asyncio.Event().wait()
+    finally:
+        closed.set()
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["left", "cut off"])
+def test_a_stream_that_ends_leaves_nothing_under_way(cut: bool) -> None:
+    """Whoever ends it: else the frames are found by the collector while a task runs in them."""
+
+    async def run() -> set[str]:
+        server = await serve(answer)
+        channel = Channel(server.address)
+        closed = asyncio.Event()
+        frames = channel.stream(methods.CONNECT_NODE, _until_closed(closed))
+        await anext(frames)
+        if cut:
+            await server.stop(0)
+            with pytest.raises(errors.UnavailableError):
+                await anext(frames)
+        else:
+            await frames.aclose()
+        assert closed.is_set()
+        left = {task.get_name() for task in asyncio.all_tasks() if "frames to" in task.get_name()}
+        await channel.close()
+        await server.stop()
+        return left
+
+    assert asyncio.run(run()) == set()
+
+
 def test_with_tls_only_certificates_of_the_authority_are_served(tmp_path: Path) -> None:
     async def run() -> None:
         ours, strangers = make_tls_files(tmp_path / "a"), make_tls_files(tmp_path / "b")
