@@ -219,7 +219,17 @@ async def kill(process: Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    # A pipe that nobody reads stays paused, its end is not seen, and asyncio waits for that.
+    for pipe in (process.stdout, process.stderr):
+        await _drain(pipe)
+    await process.wait()
+
+
+async def _drain(pipe: asyncio.StreamReader | None) -> None:
+    """Read to the end what is left, unless somebody else does."""
+    with contextlib.suppress(RuntimeError):
+        while pipe is not None and await pipe.read(_STREAM_BYTES):
+            pass
 
 
 async def _feed(process: Process, data: AsyncIterator[bytes] | bytes | None) -> None:
