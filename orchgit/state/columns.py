@@ -7,7 +7,7 @@ allocations changed. Rows of the arrays never move while a refresh is not runnin
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -194,12 +194,14 @@ class ClusterColumns:
             self.memo.clear()
         known = self._index
         self._index = index
+        counted: Collection[str] = ()
         if snapshot.table_index("nodes") > known:
-            self._refresh_nodes(snapshot, known)
+            counted = self._refresh_nodes(snapshot, known)
         if snapshot.table_index("allocations") > known:
-            self._refresh_usage(snapshot, known)
+            self._refresh_usage(snapshot, known, counted)
 
-    def _refresh_nodes(self, snapshot: StateReads, known: int) -> None:
+    def _refresh_nodes(self, snapshot: StateReads, known: int) -> Collection[str]:
+        """Returns the new ones whose usage was counted from all their rows."""
         changed = snapshot.nodes_changed_since(known)
         fresh = [node.id for node in changed if node.id not in self.rows]
         for node in changed:
@@ -209,16 +211,19 @@ class ClusterColumns:
             present = {row[0] for row in snapshot.connection.execute("SELECT id FROM nodes")}
             for node_id in [node_id for node_id in self.rows if node_id not in present]:
                 self.remove_node(node_id)
-        if known:
-            self._recount(snapshot, fresh)
+        if not known:
+            return ()
+        self._recount(snapshot, fresh)
+        return fresh
 
-    def _refresh_usage(self, snapshot: StateReads, known: int) -> None:
+    def _refresh_usage(self, snapshot: StateReads, known: int, counted: Collection[str]) -> None:
         """New rows are added; a node where a row takes more or less than before, or where rows were
         deleted, is counted anew."""
         execute = snapshot.connection.execute
         touched = {cast(str, row[0]) for row in execute(_CHANGED_NODES, (known, known))}
         touched |= {cast(str, row[0]) for row in execute(_FREED_NODES, (known,))}
         self._recount(snapshot, touched)
+        touched.update(counted)
         for node_id, *usage in execute(_NEW_USAGE, (known, known)):
             if node_id not in touched:
                 self._add_row(node_id, *usage)

@@ -181,6 +181,24 @@ def test_what_ended_and_was_forgotten_between_two_refreshes_takes_nothing(tmp_pa
         store.close()
 
 
+def test_what_came_to_a_node_as_new_as_itself_counts_once(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    try:
+        world, columns = _World(store), ClusterColumns()
+        for kind, number in (("place", 0), ("look", 0), ("node", 0), ("place", 3), ("look", 0)):
+            if kind == "look":
+                with store.snapshot() as snapshot:
+                    columns.refresh(snapshot)
+            else:
+                world.step(kind, number)
+        fresh = ClusterColumns()
+        with store.snapshot() as snapshot:
+            fresh.refresh(snapshot)
+        assert _facts(columns) == _facts(fresh)
+    finally:
+        store.close()
+
+
 def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> None:
     """The rows that changed what is taken are found by their own index, whatever the planner
     would choose; a report that changes nothing of that is not among them."""
