@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobspec.canonicalize import canonicalize, to_job
+from jobspec.canonicalize import canonicalize
+from jobspec.typed import typed_job
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.errors import InvalidInputError
@@ -15,7 +16,7 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
     """The job of a register, plan or validate request, completed with its defaults.
 
     The namespace and region of the query beat those of the job. Where a job came from is not a
-    caller's to say, and no part of what `to_job` reads: only gitops records an origin.
+    caller's to say, and no part of what is read here: only gitops records an origin.
     """
     tree = nomad_json.get(body, "Job")
     if not isinstance(tree, dict):
@@ -25,7 +26,7 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
     spec = canonicalize(tree)
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
-    return to_job(spec)
+    return typed_job(spec)
 
 
 def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:
