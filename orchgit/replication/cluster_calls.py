@@ -13,6 +13,7 @@ from orchgit.replication.membership import Change, Member, PeerProgress
 from orchgit.replication.proposal import Proposal, not_leader, stopped
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.replication_config import ReplicationConfig
+from orchgit.replication.waiting import Waiting
 from orchgit.state.store import Store
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class ClusterCalls:
     _loop: asyncio.AbstractEventLoop
     _started: bool
     _offset: int
-    _waiting: set[Proposal]
+    _waiting: Waiting
     _leader_signal: LeaderSignal
     leadership: Leadership
     store: Store
@@ -121,11 +122,10 @@ class ClusterCalls:
         if not self._started:
             raise stopped()
         proposal = Proposal()
-        self._waiting.add(proposal)
+        self._waiting.add(proposal, timeout_s)
         self._node.change_members(change, proposal)
         try:
-            async with asyncio.timeout(timeout_s):
-                await proposal.future
+            await proposal.future
         except TimeoutError:
             raise TimedOutError(
                 f"cannot tell whether the members were changed ({change.address}): no majority "

@@ -44,11 +44,11 @@ class Applied:
 class Proposal:
     """Made and answered on the event loop's thread; carried by the raft and applier threads."""
 
-    __slots__ = ("_loop", "future")
+    __slots__ = ("future", "loop")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Applied] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Applied] = self.loop.create_future()
 
     def answer(self, index: int, result: object) -> None:
         """Give the waiter the result, or raise the error that refused the entry."""
@@ -61,7 +61,12 @@ class Proposal:
 
     def fail(self, error: OrchgitError) -> None:
         """It was not applied, as far as this server knows; from any thread."""
-        self._loop.call_soon_threadsafe(self.answer, 0, error)
+        self.loop.call_soon_threadsafe(self.answer, 0, error)
+
+    def expire(self) -> None:
+        """Nothing came back in time: the waiter gets a TimeoutError."""
+        if not self.future.done():
+            self.future.set_exception(TimeoutError())
 
 
 def not_leader(leader: str | None) -> NotLeaderError:

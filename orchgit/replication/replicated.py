@@ -23,11 +23,7 @@ from orchgit.replication.journal import Journal
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
 from orchgit.replication.membership import Member, Placed
 from orchgit.replication.origin import Origin
-from orchgit.replication.proposal import (
-    Applied,
-    Proposal,
-    stopped_meanwhile,
-)
+from orchgit.replication.proposal import Applied, stopped_meanwhile
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.raft_snapshots import FileSnapshots
@@ -37,6 +33,7 @@ from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.snapshotting import snapshot_members
 from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import LoneTransport, Transport
+from orchgit.replication.waiting import Waiting
 from orchgit.replication.writing import Writing
 from orchgit.state.store import Store
 
@@ -54,7 +51,7 @@ class ReplicatedState(Writing):
         self._files = StateFiles(config.data_dir / "state", config.disk)
         self._feeds = AppliedFeeds()
         self._started = False
-        self._waiting: set[Proposal] = set()
+        self._waiting = Waiting()
         self._failure: BaseException | None = None
         self._naming: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -199,8 +196,9 @@ class ReplicatedState(Writing):
         await asyncio.to_thread(self._transport.close)
         await asyncio.to_thread(self._raft.stop)
         await asyncio.to_thread(self._applier.stop)
-        for proposal in list(self._waiting):
+        for proposal in self._waiting:
             proposal.answer(0, stopped_meanwhile())
+        self._waiting.close()
         self._feeds.close()
         if self._naming is not None:
             await self._naming
@@ -294,6 +292,6 @@ class ReplicatedState(Writing):
         if self._failure is None:
             self._failure = error
             self.leadership.set(False)
-            for proposal in list(self._waiting):
+            for proposal in self._waiting:
                 proposal.answer(0, self._unavailable())
             self._ended.set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from orchgit.clock import Clock
@@ -42,10 +40,9 @@ class Writing(ClusterCalls):
         not for what was decided on the belief that this server leads.
         """
         proposal = self._submit(command, forward)
-        self._waiting.add(proposal)
+        self._waiting.add(proposal, timeout_s)
         try:
-            async with asyncio.timeout(timeout_s):
-                applied = await proposal.future
+            applied = await proposal.future
         except NotLeaderError:
             raise
         except TimeoutError:
