@@ -6,7 +6,6 @@ import gzip
 from typing import Any
 
 import msgspec
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,7 +17,6 @@ from orchgit.services.world import World
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
-_NO_QUERY = QueryParams()
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
@@ -28,7 +26,9 @@ class Call:
     def __init__(self, request: Request, context: ApiContext) -> None:
         self.request = request
         self.context = context
-        self.query = request.query_params if request.scope["query_string"] else _NO_QUERY
+        self.query: dict[str, str] = (
+            dict(request.query_params) if request.scope["query_string"] else {}
+        )
         self.path: dict[str, str] = request.path_params
 
     @property
@@ -43,6 +43,13 @@ class Call:
     def namespaces(self) -> str | None:
         """The namespace to list; None is all of them."""
         return None if self.namespace == "*" else self.namespace
+
+    def header(self, name: bytes) -> str | None:
+        """The first of that name, which is written in lower case."""
+        for each, value in self.request.scope["headers"]:
+            if each == name:
+                return str(value, "latin-1")
+        return None
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A parameter that is there without a value counts as true."""
@@ -68,7 +75,7 @@ class Call:
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """The request's body; raises TooLargeError before reading more than the limit."""
-        announced = self.request.headers.get("content-length", "0")
+        announced = self.header(b"content-length") or "0"
         if announced.isdigit() and int(announced) > limit_bytes:
             raise _too_large(limit_bytes)
         chunks, size = [], 0
@@ -115,9 +122,7 @@ class Call:
         return Response(b"", status_code=status, headers=headers)
 
     def _response(self, data: bytes, status: int, headers: dict[str, str], kind: str) -> Response:
-        if len(data) >= _GZIP_FROM_BYTES and "gzip" in self.request.headers.get(
-            "accept-encoding", ""
-        ):
+        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
             data = gzip.compress(data, compresslevel=1, mtime=0)
             headers["Content-Encoding"] = "gzip"
         return Response(data, status_code=status, headers=headers, media_type=kind)

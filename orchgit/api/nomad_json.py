@@ -76,40 +76,59 @@ def fold_keys(value: Any, kind: Any) -> Any:
     dropped where the field cannot hold one, so that its default applies.
     """
     kind = _bare(kind)
-    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        known = _fields_of(kind)
-        folded = {}
-        for key, item in value.items():
-            field = known.get(key.lower())
-            if field is None:
-                continue
-            name, field_kind, nullable = field
-            if item is not None or nullable:
-                folded[name] = fold_keys(item, field_kind)
-        return folded
+    if not _holds_structs(kind):
+        return value
     if isinstance(value, list) and get_origin(kind) is list:
         (item_kind,) = get_args(kind)
         return [fold_keys(item, item_kind) for item in value]
     if isinstance(value, dict) and get_origin(kind) is dict:
         item_kind = get_args(kind)[1]
         return {key: fold_keys(item, item_kind) for key, item in value.items()}
+    if isinstance(value, dict):
+        return _folded(value, _fields_of(kind))
     return value
 
 
+def _folded(value: dict[str, Any], known: dict[str, _Field]) -> dict[str, Any]:
+    folded = {}
+    for key, item in value.items():
+        field = known.get(key.lower())
+        if field is None:
+            continue
+        name, inner, nullable = field
+        if item is not None or nullable:
+            folded[name] = item if inner is None else fold_keys(item, inner)
+    return folded
+
+
+_Field = tuple[str, Any, bool]
+"""(its spelling, its type where that holds structs, whether null is allowed)."""
+
+
 @cache
-def _fields_of(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any, bool]]:
-    """Lower-case key -> (its spelling, its type, whether null is allowed)."""
+def _fields_of(kind: type[msgspec.Struct]) -> dict[str, _Field]:
+    """By the key in lower case."""
     hints = get_type_hints(kind)
     return {
         field.encode_name.lower(): (
             field.encode_name,
-            hints[field.name],
-            type(None) in get_args(hints[field.name]),
+            hint if _holds_structs(_bare(hint)) else None,
+            type(None) in get_args(hint),
         )
         for field in msgspec.structs.fields(kind)
+        for hint in (hints[field.name],)
     }
 
 
+@cache
+def _holds_structs(kind: Any) -> bool:
+    """Whether there are keys to fold in values of this type."""
+    if get_origin(kind) in (list, dict):
+        return _holds_structs(_bare(get_args(kind)[-1]))
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+@cache
 def _bare(kind: Any) -> Any:
     """The type without `| None`."""
     if get_origin(kind) in (Union, types.UnionType):

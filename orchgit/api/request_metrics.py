@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -30,5 +31,4 @@ class RequestMetrics:
         timing.total_s += seconds
         timing.max_s = max(timing.max_s, seconds)
         timing.min_s = min(timing.min_s, seconds)
-        place = next((i for i, bound in enumerate(BUCKETS_S) if seconds <= bound), len(BUCKETS_S))
-        timing.buckets[place] += 1
+        timing.buckets[bisect_left(BUCKETS_S, seconds)] += 1

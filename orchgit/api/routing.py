@@ -106,11 +106,10 @@ def _check_region(call: Call) -> None:
 
 def _check_origin(call: Call) -> None:
     """A page of another site must not change anything with the help of somebody's browser."""
-    headers = call.request.headers
-    origin = headers.get("origin")
+    origin = call.header(b"origin")
     if origin is None or call.request.method in ("GET", "HEAD"):
         return
-    if urlsplit(origin).netloc != headers.get("host"):
+    if urlsplit(origin).netloc != call.header(b"host"):
         raise NotAllowedError(f"cannot change anything for a page of {origin}: it is another site")
 
 

@@ -95,7 +95,7 @@ async def set_schedulers_config(call: Call) -> Response:
 
 async def join(call: Call) -> Response:
     """Make servers known to each other; one that belongs to no cluster joins that of another."""
-    addresses = call.query.getlist("address")
+    addresses = call.request.query_params.getlist("address")
     if not addresses:
         raise InvalidInputError("missing address to join")
     joined, problem = await call.context.cluster.join(addresses)

@@ -39,7 +39,7 @@ async def stream(call: Call) -> Response:
     index_text = call.query.get("index") or "0"
     if not index_text.isdigit():
         raise InvalidInputError("Unable to parse index: it is not a number")
-    wanted = TopicFilter(call.query.getlist("topic"), call.namespace)
+    wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
     buffer = call.context.events
     start = int(index_text) or buffer.last_index + 1
     return StreamingResponse(

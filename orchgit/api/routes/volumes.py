@@ -115,7 +115,7 @@ async def delete(call: Call) -> Response:
 
 
 async def claims(call: Call) -> Response:
-    page, wanted = PageRequest.of(call), dict(call.query)
+    page, wanted = PageRequest.of(call), call.query
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
