@@ -27,7 +27,7 @@ from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
 from orchgit.scheduler.reconcile.updates import must_replace
-from orchgit.scheduler.stack import Stacks
+from orchgit.scheduler.stack import GroupStack, Stacks
 
 
 class JobVersions:
@@ -87,9 +87,14 @@ class UpdateDecision:
             return IN_PLACE if self._ended_are_updated else IGNORE
         if not self._may_stay(allocation, job, group, stacks):
             return DESTRUCTIVE
+        return IN_PLACE if self._takes_updates(allocation, stacks) else IGNORE
+
+    def _takes_updates(self, allocation: Allocation, stacks: Stacks) -> bool:
+        """A node that is away takes none, but for what is known to be out of touch there; its
+        return brings the others here again."""
         node = stacks.view.node(allocation.node_id)
-        # A node that is away takes no update; its return brings the allocation here again.
-        return IN_PLACE if node is not None and node.status == NodeStatus.READY else IGNORE
+        is_there = node is not None and node.status == NodeStatus.READY
+        return is_there or allocation.client_status == ClientStatus.UNKNOWN
 
     def _differs(self, old: Job, job: Job, group: TaskGroup) -> bool:
         key = (old.version, group.name)
@@ -107,7 +112,7 @@ class UpdateDecision:
             return False
         stack = stacks.of(job, group)
         keep, _, _ = stacks.eligibility.filter(np.array([row]), group.name, stack.checks)
-        if not keep[0]:
+        if not keep[0] or _is_refused(stacks, stack, allocation, row):
             return False
         if not stack.ask.is_plain or allocation.allocated_resources is None:
             return True
@@ -119,6 +124,18 @@ class UpdateDecision:
             and memory - old.memory_mb + stack.ask.memory <= columns.memory_capacity[row]
             and disk - old.disk_mb + stack.ask.disk <= columns.disk_capacity[row]
         )
+
+
+def _is_refused(stacks: Stacks, stack: GroupStack, allocation: Allocation, row: int) -> bool:
+    """Whether the others of the job, or volumes, would not let it in if it came now."""
+    if not stack.has_row_checks:
+        return False
+    held = allocation.id in stacks.claims.held_by
+    checks = stacks.selector(stack).ranking.row_checks
+    stacks.stop(allocation)
+    refused = any(check.refused(row, allocation.name) for check in checks)
+    stacks.unstop(allocation, held_claim=held)
+    return refused
 
 
 def schedule_service(
@@ -266,10 +283,13 @@ def _write_in_place(
         return
     for allocation in allocations:
         changed = allocation.deployment_id != deployment_id
+        node = stacks.view.node(allocation.node_id) if stacks is not None else None
+        away = node is not None and node.status != NodeStatus.READY
         plan.updates.append(
             AllocUpdate(
                 alloc_id=allocation.id,
                 node_id=allocation.node_id,
+                client_status=ClientStatus.UNKNOWN if away else "",
                 job_version=job.version,
                 deployment_id=deployment_id if changed else None,
                 clear_deployment_status=changed and allocation.deployment_status is not None,

@@ -29,6 +29,7 @@ from orchgit.scheduler.feasibility.checks import (
 )
 from orchgit.scheduler.feasibility.distinct import distinct_checks
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY
 from orchgit.scheduler.feasibility.volumes import (
     ClaimBook,
     CsiVolumes,
@@ -58,6 +59,14 @@ class GroupStack:
         self.selector: Selector | None = None
         self.has_volumes = bool(group.volumes)
         self.is_sticky = is_sticky(group)
+
+    @property
+    def has_row_checks(self) -> bool:
+        """Whether what else is placed decides which nodes may take it."""
+        constraints = [*(self.job.constraints or ()), *group_constraints(self.group)]
+        return self.has_volumes or any(
+            c.operand in (DISTINCT_HOSTS, DISTINCT_PROPERTY) for c in constraints
+        )
 
     def feasible(self, candidates: Mask) -> Mask:
         mask = candidates.copy()

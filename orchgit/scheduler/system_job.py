@@ -14,7 +14,7 @@ from orchgit.model.evaluation import AllocMetric, DesiredUpdates, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
-from orchgit.model.plan import Plan
+from orchgit.model.plan import AllocStop, Plan
 from orchgit.scheduler.explain import Candidates, coalesce, failure
 from orchgit.scheduler.feasibility.checks import place_mask
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
@@ -30,13 +30,14 @@ from orchgit.scheduler.reconcile.changes import (
     LOST,
     NODE_TAINTED,
     NOT_NEEDED,
+    UPDATING,
     Changes,
     Disconnect,
     Placement,
     Stop,
 )
 from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
-from orchgit.scheduler.reconcile.system_deployment import SystemDeployment
+from orchgit.scheduler.reconcile.system_deployment import Rolling, SystemDeployment
 from orchgit.scheduler.service_job import (
     JobVersions,
     UpdateDecision,
@@ -199,8 +200,10 @@ class _SystemRun:
         feasible = stack.feasible(stacks.candidate_mask)
         rows = stacks.columns.rows
         wanted = [(n, p) for n, p in diff.place if feasible[rows[n.id]]]
+        updates = [a for a in diff.update if feasible[rows[a.node_id]]]
+        self._leave([a for a in diff.update if not feasible[rows[a.node_id]]], stacks)
         staying = 0 if self._is_sysbatch else len(diff.ignore) + len(diff.in_place)
-        staying += 0 if self._is_sysbatch else len(diff.update)
+        staying += 0 if self._is_sysbatch else len(updates)
         self._deployment.allowed = all(map(_knows_deployments, self._candidates.values()))
         state = self._deployment.begin(group, diff, self._allocations, staying + len(wanted))
         placed = 0
@@ -208,21 +211,48 @@ class _SystemRun:
             placement = Placement(group, 0, previous=previous)
             if self._place_on(node, placement, job, stacks, placer):
                 placed += 1
-        for number, allocation in enumerate(diff.update[: state.limit]):
-            target = stacks.columns.nodes[rows[allocation.node_id]]
-            canary = number < state.canaries
-            update = Placement(group, 0, allocation, canary=canary, stops_previous=True)
-            if target is not None:
-                alloc_id = self._place_on(target, update, job, stacks, placer)
-                if alloc_id and canary:
-                    self._deployment.placed_canary(group.name, alloc_id)
+        self._update(job, group, updates, state, stacks, placer)
         if state.is_canarying:
-            self._queued[group.name] += len(diff.update) - state.canaries
+            self._queued[group.name] += len(updates) - state.canaries
             desired.canary = state.desired_canaries
         desired.place = len(wanted) if self._is_sysbatch else staying + placed
         self._deployment.set_total(group.name, desired.place)
         if not wanted and not staying and diff.place and group.name not in self._failed:
             self._all_filtered(stacks, selector.ask.group, diff)
+
+    def _leave(self, allocations: Sequence[Allocation], stacks: Stacks) -> None:
+        """Their nodes do not pass the new version's checks: they end, and nothing follows there."""
+        for allocation in allocations:
+            self._plan.stops.append(
+                AllocStop(
+                    alloc_id=allocation.id,
+                    node_id=allocation.node_id,
+                    desired_description=UPDATING,
+                )
+            )
+            stacks.stop(allocation)
+
+    def _update(
+        self,
+        job: Job,
+        group: TaskGroup,
+        updates: Sequence[Allocation],
+        state: Rolling,
+        stacks: Stacks,
+        placer: Placer,
+    ) -> None:
+        """As many as may be now; a node without room does not hold back the others."""
+        updated = 0
+        for allocation in updates:
+            target = stacks.columns.nodes[stacks.columns.rows[allocation.node_id]]
+            if updated >= state.limit or target is None:
+                return
+            canary = updated < state.canaries
+            update = Placement(group, 0, allocation, canary=canary, stops_previous=True)
+            alloc_id = self._place_on(target, update, job, stacks, placer)
+            updated += bool(alloc_id)
+            if alloc_id and canary:
+                self._deployment.placed_canary(group.name, alloc_id)
 
     def _place_on(
         self, node: Node, placement: Placement, job: Job, stacks: Stacks, placer: Placer

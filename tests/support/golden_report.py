@@ -182,7 +182,7 @@ class Report:
     def _update(self, update: AllocUpdate) -> dict[str, Any]:
         known = self._known(update.alloc_id)
         report = self._about(known) | {"kind": _kind(update)}
-        if update.client_status:
+        if update.client_status and update.client_status != known.client_status:
             report["client_status"] = update.client_status
         if update.record_client_status:
             report["alloc_states_appended"] = [

@@ -16,13 +16,17 @@ from orchgit.model.constraint import Constraint
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
+from orchgit.model.resources import Port
 from orchgit.scheduler.feasibility.devices import has_devices
 from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY, holds
 from orchgit.scheduler.feasibility.targets import escapes_class, resolve
+from orchgit.scheduler.feasibility.versions import parse_version
+from orchgit.scheduler.networks import DEFAULT_NETWORK
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 
 ALL_POOLS = "all"
 JOB, GROUP = "job", "group"
+_FIRST_WITH_BRIDGE = (0, 12, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,29 +190,54 @@ def _network_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:
         )
     ]
     for port in (network.reserved_ports or []) + (network.dynamic_ports or []) if network else []:
-        if port.host_network in ("", "default"):
-            continue
-        reason = f'missing host network "{port.host_network}" for port "{port.label}"'
-        checks.append(Check(GROUP, reason, _alias_mask(columns, port.host_network)))
+        checks += _host_network_checks(columns, port)
     return checks
 
 
 def _has_network(node: Node, mode: str) -> bool:
     networks = node.node_resources.networks or ()
-    return any((network.mode or "host") == mode for network in networks)
+    if any((network.mode or "host") == mode for network in networks):
+        return True
+    return mode == "bridge" and _tells_no_bridge(node)
 
 
-def _alias_mask(columns: NodeColumns, host_network: str) -> Mask:
-    return by_node(columns, ("alias", host_network), lambda node: _has_alias(node, host_network))
+def _tells_no_bridge(node: Node) -> bool:
+    """Agents report bridge networks since version 0.12; older ones may have one."""
+    version = parse_version(node.attributes.get("nomad.version", ""))
+    return version is not None and version.segments < _FIRST_WITH_BRIDGE
 
 
-def _has_alias(node: Node, host_network: str) -> bool:
-    alias = resolve(host_network, node)
-    return any(
-        address.alias == alias
-        for network in node.node_resources.node_networks or ()
-        for address in network.addresses
-    )
+def _host_network_checks(columns: NodeColumns, port: Port) -> list[Check]:
+    """A name that is interpolated is explained with its value on the node."""
+    name = port.host_network
+    if not name.startswith("${"):
+        return [_alias_check(name, port, _alias_mask(columns, name))] if name else []
+    codes, values = values_of(columns, name)
+    checks = []
+    for code, value in enumerate(values):
+        elsewhere = codes != code
+        if value is None:
+            reason = f'invalid host network "{name}" template for port "{port.label}"'
+            checks.append(Check(GROUP, reason, elsewhere))
+        else:
+            checks.append(_alias_check(value, port, elsewhere | _alias_mask(columns, value)))
+    return checks
+
+
+def _alias_check(alias: str, port: Port, mask: Mask) -> Check:
+    return Check(GROUP, f'missing host network "{alias}" for port "{port.label}"', mask)
+
+
+def _alias_mask(columns: NodeColumns, alias: str) -> Mask:
+    return by_node(columns, ("alias", alias), lambda node: _has_alias(node, alias))
+
+
+def _has_alias(node: Node, alias: str) -> bool:
+    """A node that does not tell its host networks apart has the default one."""
+    networks = node.node_resources.node_networks or ()
+    if alias == DEFAULT_NETWORK and not networks:
+        return True
+    return any(address.alias == alias for network in networks for address in network.addresses)
 
 
 def _secret_checks(columns: NodeColumns, group: TaskGroup) -> list[Check]:

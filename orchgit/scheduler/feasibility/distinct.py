@@ -13,6 +13,9 @@ from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROP
 from orchgit.scheduler.ports import NodeColumns
 from orchgit.scheduler.ranking.proposed import Proposed
 
+_TRUE = ("", "1", "t", "T", "true", "True", "TRUE")
+"""How a job may say that hosts must be distinct; anything else says that they need not be."""
+
 
 class RowCheck(Protocol):
     """A check of one node that cannot be a mask: it changes with the plan or the allocation."""
@@ -116,8 +119,4 @@ def distinct_checks(
 
 
 def _wants_distinct_hosts(constraint: Constraint) -> bool:
-    return constraint.operand == DISTINCT_HOSTS and constraint.r_target.lower() not in (
-        "false",
-        "f",
-        "0",
-    )
+    return constraint.operand == DISTINCT_HOSTS and constraint.r_target in _TRUE

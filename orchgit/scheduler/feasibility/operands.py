@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from typing import Any
 
+from orchgit.scheduler.feasibility.patterns import compile_pattern
 from orchgit.scheduler.feasibility.versions import satisfies
 
 DISTINCT_HOSTS = "distinct_hosts"
@@ -28,33 +30,27 @@ def holds(operand: str, left: str | None, right: str | None) -> bool:
     return compare is not None and left is not None and right is not None and compare(left, right)
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
+)
 
 
-def _ordered(decide: Callable[[float], bool]) -> Compare:
+def _ordered(decide: Callable[[Any, Any], bool]) -> Compare:
+    """As whole numbers if both are, else as numbers, else as text."""
+
     def compare(left: str, right: str) -> bool:
-        left_number, right_number = _number(left), _number(right)
-        if left_number is not None and right_number is not None:
-            return decide(left_number - right_number)
-        return decide((left > right) - (left < right))
+        if _INTEGER.fullmatch(left) and _INTEGER.fullmatch(right):
+            return decide(int(left), int(right))
+        if _FLOAT.fullmatch(left) and _FLOAT.fullmatch(right):
+            return decide(float(left), float(right))
+        return decide(left, right)
 
     return compare
 
 
-@lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text)
-    except re.error:
-        return None
-
-
 def _matches(left: str, right: str) -> bool:
-    pattern = _pattern(right)
+    pattern = compile_pattern(right)
     return pattern is not None and pattern.search(left) is not None
 
 
@@ -66,10 +62,10 @@ _COMPARE: dict[str, Compare] = {
     "=": lambda left, right: left == right,
     "==": lambda left, right: left == right,
     "is": lambda left, right: left == right,
-    "<": _ordered(lambda difference: difference < 0),
-    "<=": _ordered(lambda difference: difference <= 0),
-    ">": _ordered(lambda difference: difference > 0),
-    ">=": _ordered(lambda difference: difference >= 0),
+    "<": _ordered(operator.lt),
+    "<=": _ordered(operator.le),
+    ">": _ordered(operator.gt),
+    ">=": _ordered(operator.ge),
     "version": lambda left, right: satisfies(left, right, strict=False),
     "semver": lambda left, right: satisfies(left, right, strict=True),
     "regexp": _matches,

@@ -97,8 +97,9 @@ def _prerelease_allowed(version: Version, bound: Version) -> bool:
 
 
 def _pessimistic(version: Version, bound: Version) -> bool:
-    """`~> 1.2.3`: at least that, and only the last given part may grow."""
-    if version.key() < bound.key():
+    """`~> 1.2.3`: at least that, and only the last given part may grow; next to a prerelease only
+    prereleases are near enough."""
+    if version.key() < bound.key() or (bound.prerelease and not version.prerelease):
         return False
     fixed = bound.given_segments - 1
     return version.segments[:fixed] == bound.segments[:fixed]

@@ -33,7 +33,7 @@ class GroupReconciler(Trouble, Rolling):
         classes = self._classify(allocs)
         self._desired.ignore += len(classes.ignored)
         self._handle_reconnecting(classes, everything)
-        classes.lost = union(classes.lost, classes.expiring)
+        self._give_up_expired(classes)
         untainted, reschedule_now, later = self._reschedule(classes)
         lost_later = self._delay_lost(classes.lost)
         names = self._names(untainted, classes, reschedule_now)

@@ -13,7 +13,7 @@ from orchgit.model.allocation import (
 )
 from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.deployment import Deployment
-from orchgit.model.group import ReschedulePolicy
+from orchgit.model.group import ReschedulePolicy, TaskGroup
 from orchgit.scheduler.reconcile.changes import Allocs
 from orchgit.scheduler.reconcile.classify import GroupOf, unknown_since_ns
 
@@ -133,6 +133,8 @@ class Rescheduling:
     now: Allocs = field(default_factory=dict)
     later: list[tuple[int, Allocation]] = field(default_factory=list)
     """(Unix ns, allocation); these are untainted too."""
+    waiting: int = 0
+    """Out of touch and replaced already: they wait for their node, and are left as they are."""
 
 
 def split_by_reschedule(
@@ -151,6 +153,7 @@ def split_by_reschedule(
         if disconnecting and allocation.client_status == ClientStatus.UNKNOWN:
             continue
         if allocation.next_allocation and _is_set_aside(allocation):
+            result.waiting += not allocation.is_terminal
             continue
         if not disconnecting:
             verdict = _goes_on(allocation, is_batch)
@@ -191,6 +194,10 @@ def _ran_successfully(allocation: Allocation) -> bool:
     return bool(states) and all(state.is_successful for state in states)
 
 
+def _keeps_its_place(group: TaskGroup | None) -> bool:
+    return group is not None and group.disconnect is not None and not group.disconnect.replace
+
+
 def _due(
     allocation: Allocation,
     group_of: GroupOf,
@@ -214,12 +221,14 @@ def _due(
     group = group_of(allocation)
     policy = group.reschedule_policy if group is not None else None
     unknown = allocation.client_status == ClientStatus.UNKNOWN
+    if unknown and _keeps_its_place(group):
+        return False, None
     since_ns = unknown_since_ns(allocation) if unknown else now_ns
     at_ns = next_attempt_ns(allocation, policy, since_ns, disconnected=disconnecting or unknown)
     if at_ns is None:
         return False, None
     waits = bool(allocation.followup_eval_id)
-    is_time = at_ns - now_ns <= _WINDOW_NS and (waits or not unknown)
+    is_time = at_ns - now_ns <= _WINDOW_NS and not unknown
     if allocation.followup_eval_id == eval_id or is_time:
         return True, None
     return False, None if (waits and not disconnecting) or unknown else at_ns

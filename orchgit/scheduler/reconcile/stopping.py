@@ -22,12 +22,15 @@ def choose_stops(
     is_canarying: bool,
 ) -> Allocs:
     """What was replaced already; then, while there are more than the count: old ones that a
-    promoted canary stands in for, migrating ones, those with the highest names, duplicates."""
+    promoted canary stands in for, migrating ones, those with the highest names, duplicates.
+
+    What is out of touch does not count as running, but may be what goes by its name."""
     if is_canarying:
         untainted = without(untainted, canaries)
     live = {i: a for i, a in untainted.items() if not a.is_terminal}
     stops = {} if is_canarying else _superseded(live)
-    remove = len(untainted) + len(migrate) - count
+    known = [a for a in untainted.values() if a.client_status != ClientStatus.UNKNOWN]
+    remove = len(known) + len(migrate) - count
     if len(stops) >= remove:
         return stops
     if canaries and not is_canarying:

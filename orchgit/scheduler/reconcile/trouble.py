@@ -32,6 +32,14 @@ class Trouble(GroupPart):
         classes.disconnecting = without(classes.disconnecting, stopped)
         classes.expiring = without(classes.expiring, stopped)
 
+    def _give_up_expired(self, classes: Classes) -> None:
+        """What is not to be replaced stays unknown until its node comes back or it is stopped."""
+        disconnect = self._group.disconnect
+        if disconnect is None or disconnect.replace:
+            classes.lost = union(classes.lost, classes.expiring)
+        else:
+            classes.untainted = union(classes.untainted, classes.expiring)
+
     def _reschedule(self, classes: Classes) -> tuple[Allocs, Allocs, bool]:
         """(what counts as it is, what is replaced now, whether something is replaced later)"""
         world = self._world
@@ -44,6 +52,7 @@ class Trouble(GroupPart):
             eval_id=world.evaluation.id,
             now_ns=world.now_ns,
         )
+        self._desired.ignore += split.waiting
         if classes.disconnecting:
             self._disconnect(classes.disconnecting, split.untainted, split.now, split.later)
         self._hurry(split)

@@ -34,6 +34,7 @@ def _group_differs(old: TaskGroup, new: TaskGroup) -> bool:
         or (old.consul or {}) != (new.consul or {})
         or _connect_of(old.services) != _connect_of(new.services)
         or old.max_run_duration_ns != new.max_run_duration_ns
+        or old.restart_policy.render_templates != new.restart_policy.render_templates
     )
 
 
@@ -78,6 +79,7 @@ def _what_runs(task: Task) -> tuple[Any, ...]:
         task.log_config.disabled,
         _identity(task),
         task.dispatch_payload,
+        task.restart_policy is not None and task.restart_policy.render_templates,
     )
 
 

@@ -1,0 +1,185 @@
+"""Cases next to the recorded ones: one thing is different, and what must come out is known from
+the documentation, the formulas or a recorded case of another kind."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from tests.support.golden_neighbours import Case, current_job, decide, only_group, recorded
+
+NOT_NEEDED = "alloc not needed due to job update"
+UPDATING = "alloc is being updated due to job update"
+
+
+# --- out of touch -------------------------------------------------------------------------------
+
+
+def _out_of_touch(count: int, unknown_name: str) -> Case:
+    """One allocation is unknown and waits for another evaluation, two run; so many are wanted."""
+    case = recorded("disc-replace-followup")
+    case["eval"]["ID"] = "e7a10000-0000-4000-8000-000000000002"
+    unknown, running = case["allocs"]
+    third = deepcopy(running) | {"ID": "a110c000-0000-4000-8000-000000000003"}
+    names = [name for name in ("api.web[0]", "api.web[1]", "api.web[2]") if name != unknown_name]
+    unknown["Name"], running["Name"], third["Name"] = unknown_name, *names
+    case["allocs"].append(third)
+    only_group(case)["Count"] = count
+    return case
+
+
+def test_an_evaluation_that_is_not_its_own_does_not_replace_what_is_out_of_touch() -> None:
+    decided = decide(_out_of_touch(3, "api.web[0]"))
+    assert not decided.placed()
+    assert decided.desired == {"Ignore": 3}
+
+
+@pytest.mark.parametrize("unknown", ["api.web[0]", "api.web[2]"])
+def test_what_is_out_of_touch_does_not_count_as_running_when_the_count_is_lowered(
+    unknown: str,
+) -> None:
+    assert not decide(_out_of_touch(2, unknown)).stopped()
+
+
+def test_the_highest_name_goes_though_it_is_out_of_touch() -> None:
+    assert decide(_out_of_touch(1, "api.web[2]")).stopped() == [("api.web[2]", NOT_NEEDED)]
+
+
+@pytest.mark.parametrize("own_evaluation", [True, False])
+def test_what_is_not_to_be_replaced_stays_unknown_when_its_time_is_up(own_evaluation: bool) -> None:
+    case = recorded("disc-expired-exactly")
+    only_group(case)["Disconnect"]["Replace"] = False
+    if not own_evaluation:
+        case["allocs"][0]["FollowupEvalID"] = ""
+    decided = decide(case)
+    assert not decided.stopped()
+    assert not decided.placed()
+    assert not decided.updated()
+    assert decided.desired == {"Ignore": 2}
+
+
+def test_what_is_out_of_touch_and_replaced_is_counted_as_left_alone() -> None:
+    case = recorded("disc-expired-replaced")
+    only_group(case)["Disconnect"]["LostAfter"] = 10**16
+    assert decide(case).desired == {"Ignore": 2}
+
+
+def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
+    case = recorded("disc-update")
+    old, new = sorted(case["jobs"], key=lambda job: job["Version"])
+    new["TaskGroups"][0]["Tasks"] = old["TaskGroups"][0]["Tasks"]
+    decided = decide(case)
+    assert decided.updated() == [("api.web[0]", "inplace"), ("api.web[1]", "inplace")]
+    assert not any("client_status" in update for update in decided.plan["updates"])
+
+
+# --- in place or anew ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["group", "task"])
+def test_templates_that_are_rendered_at_a_restart_need_new_tasks(level: str) -> None:
+    case = recorded("update-restart-policy")
+    group = only_group(case)
+    owner = group if level == "group" else group["Tasks"][0]
+    owner["RestartPolicy"]["RenderTemplates"] = True
+    assert "DestructiveUpdate" in decide(case).desired
+
+
+def test_two_that_must_be_apart_from_now_on_cannot_stay_together() -> None:
+    case = recorded("disc-update")
+    old, new = sorted(case["jobs"], key=lambda job: job["Version"])
+    new["TaskGroups"][0]["Tasks"] = old["TaskGroups"][0]["Tasks"]
+    new["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
+    first, second = case["allocs"]
+    second |= {"NodeID": first["NodeID"], "ClientStatus": "running", "AllocStates": None}
+    decided = decide(case)
+    assert decided.desired["DestructiveUpdate"] == 2
+    assert len({place["node"] for place in decided.plan["places"]}) == 2
+
+
+def test_one_that_is_alone_stays_when_it_must_be_apart_from_others() -> None:
+    case = recorded("update-priority")
+    current_job(case)["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
+    assert decide(case).desired == {"InPlaceUpdate": 1}
+
+
+# --- system jobs --------------------------------------------------------------------------------
+
+
+def _system_update(**job: object) -> Case:
+    """A system job on two nodes whose newest version is not out yet."""
+    case = recorded("sys-rolling-newer") | {"deployments": []}
+    current_job(case).update(job)
+    return case
+
+
+def test_a_system_job_leaves_a_node_that_its_new_version_does_not_want() -> None:
+    only_here = {"LTarget": "${node.unique.name}", "Operand": "=", "RTarget": "node-01"}
+    decided = decide(_system_update(Constraints=[only_here]))
+    assert decided.placed() == [("agent.web[0]", "node-01")]
+    assert decided.stopped() == [("agent.web[0]", UPDATING)] * 2
+    assert decided.desired == {"DestructiveUpdate": 2, "Place": 1}
+    assert not decided.evaluation["failed_tg_allocs"]
+    assert not decided.evaluation["blocked_evals"]
+
+
+def test_a_node_without_room_does_not_hold_back_a_system_jobs_other_nodes() -> None:
+    for full in (0, 1):
+        case = _system_update()
+        case["nodes"][full]["NodeResources"]["Memory"]["MemoryMB"] = 1
+        decided = decide(case)
+        assert [node for _, node in decided.placed()] == [case["nodes"][1 - full]["Name"]]
+
+
+# --- networks -----------------------------------------------------------------------------------
+
+
+def _interpolated_network(**meta: str) -> Case:
+    case = recorded("net-host-network-template")
+    for node in case["nodes"]:
+        node["Meta"] = dict(meta)
+    return case
+
+
+def test_an_interpolated_host_network_is_explained_with_its_value() -> None:
+    failed = decide(_interpolated_network(net="nowhere")).failed
+    assert list(failed["ConstraintFiltered"]) == ['missing host network "nowhere" for port "rpc"']
+
+
+def test_an_interpolated_host_network_without_a_value_is_not_valid() -> None:
+    failed = decide(_interpolated_network()).failed
+    reason = 'invalid host network "${meta.net}" template for port "rpc"'
+    assert list(failed["ConstraintFiltered"]) == [reason]
+
+
+@pytest.mark.parametrize(("version", "placed"), [("0.11.3", True), ("0.12.0", False), ("", False)])
+def test_agents_that_cannot_tell_of_bridges_may_have_one(version: str, placed: bool) -> None:
+    case = recorded("net-bridge-missing")
+    for node in case["nodes"]:
+        node["Attributes"]["nomad.version"] = version
+    assert bool(decide(case).placed()) == placed
+
+
+def test_a_port_on_the_default_host_network_needs_one() -> None:
+    case = recorded("net-static")
+    for node in case["nodes"]:
+        for network in node["NodeResources"]["NodeNetworks"]:
+            for address in network["Addresses"]:
+                address["Alias"] = "private"
+    (reason,) = decide(case).failed["ConstraintFiltered"]
+    assert reason.startswith('missing host network "default" for port')
+
+
+# --- constraints --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "apart"),
+    [("", True), ("true", True), ("T", True), ("1", True), ("FALSE", False), ("maybe", False)],
+)
+def test_what_counts_as_a_wish_for_distinct_hosts(value: str, apart: bool) -> None:
+    case = recorded("distinct-hosts-false")
+    (wish,) = current_job(case)["Constraints"]
+    wish["RTarget"] = value
+    assert len(decide(case).placed()) == (1 if apart else 2)
