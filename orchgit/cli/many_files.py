@@ -21,7 +21,15 @@ def for_each(work: Callable[[str], Result], paths: Sequence[str]) -> Iterator[Re
         return
     # Few commands have so many files; the others do not pay for these imports.
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(min(processors, 8), get_context("spawn")) as pool:
-        yield from pool.map(work, paths, chunksize=_TOGETHER)
+    done = 0
+    try:
+        with ProcessPoolExecutor(min(processors, 8), get_context("spawn")) as pool:
+            for result in pool.map(work, paths, chunksize=_TOGETHER):
+                yield result
+                done += 1
+    except BrokenProcessPool:
+        # One of them was killed, as for want of memory: this process is still there.
+        yield from map(work, paths[done:])

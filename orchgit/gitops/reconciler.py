@@ -124,6 +124,9 @@ class SourceReconciler:
             if source.paused:
                 return None
             commit_id = await self._newest_commit(source)
+            if commit_id is not None and commit_id == source.status.applied_commit:
+                await self._record_error("")
+                return None
             if commit_id is None or not self._is_due(source, commit_id, wake):
                 return None
             return await self._apply(source, commit_id, wake)
@@ -199,9 +202,6 @@ class SourceReconciler:
         return branch
 
     def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
-        if commit_id == source.status.applied_commit:
-            self._clear_error(source)
-            return False
         if commit_id in source.status.quarantined:
             return False
         if _was_refused(source, commit_id) and not wake.force:
@@ -258,25 +258,17 @@ class SourceReconciler:
         LOG.warning("cannot reconcile", source=self.name, error=str(error))
         if isinstance(error, JobFileError):
             return  # noted with its problems already
+        async with self._mirror.lock:
+            await self._record_error(str(error)[:1000])
+
+    async def _record_error(self, text: str) -> None:
+        """The caller holds the mirror's lock, as a revert does that notes what it took back in the
+        same status: whoever wrote what was read before would undo the other's."""
         try:
-            source = self._ports.applier.source(self.name)
-            await self._record_error(source, str(error)[:1000])
-        except OrchgitError as unrecorded:
-            LOG.warning("cannot record an error", source=self.name, error=str(unrecorded))
-
-    async def _record_error(self, source: Source, text: str) -> None:
-        if source.status.last_error == text:
-            return
-        now_ns = self._ports.world.now_ns()
-        status = replace(source.status, last_error=text, last_checked_ns=now_ns)
-        await record_source_status(self._ports.world, self.name, status)
-
-    def _clear_error(self, source: Source) -> None:
-        if source.status.last_error:
-            task = asyncio.create_task(self._record_error(source, ""), name="clear source error")
-            task.add_done_callback(_log_failure)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        LOG.warning("cannot clear a source's error", error=str(task.exception()))
+            status = self._ports.applier.source(self.name).status
+            if status.last_error != text:
+                now_ns = self._ports.world.now_ns()
+                noted = replace(status, last_error=text, last_checked_ns=now_ns)
+                await record_source_status(self._ports.world, self.name, noted)
+        except OrchgitError as error:
+            LOG.warning("cannot record an error", source=self.name, error=str(error))

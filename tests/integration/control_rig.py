@@ -90,7 +90,7 @@ class Rig:
         await self.control.start()
         await self.control.ready()
 
-    async def until(self, *targets: str, read: Any, timeout_s: float = 10.0) -> Any:
+    async def until(self, *targets: str, read: Any, timeout_s: float = 60.0) -> Any:
         """The first truthy `read(snapshot)`, looked at whenever one of the tables changes."""
 
         def look() -> tuple[Any, int]:

@@ -48,7 +48,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(scenario)
 
 
-async def progress(history: History, writes: int = PROGRESS, timeout_s: float = 20.0) -> None:
+async def progress(history: History, writes: int = PROGRESS, timeout_s: float = 40.0) -> None:
     wanted = history.writes + writes
 
     async def reached() -> bool:
@@ -215,7 +215,7 @@ async def registered(history: History, jobs: int) -> None:
     async def reached() -> bool:
         return len(history.jobs) >= wanted
 
-    await until(reached, 20.0, f"there are {len(history.jobs)} jobs, not {wanted}")
+    await until(reached, 40.0, f"there are {len(history.jobs)} jobs, not {wanted}")
 
 
 def test_pushes_survive_their_leader(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ async def pushed(pusher: Pusher, history: History, commits: int) -> None:
         await pusher.push()
         return len(history.commits) >= wanted
 
-    await until(reached, 30.0, f"{len(history.commits)} commits were taken, not {wanted}")
+    await until(reached, 40.0, f"{len(history.commits)} commits were taken, not {wanted}")
 
 
 def test_disk_of_a_follower_is_full(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ async def lead(cluster: RealCluster, wanted: HostProcess) -> None:
     async def led() -> bool:
         return await cluster.leader() is wanted
 
-    await until(led, 10.0, f"{wanted.host} does not take over")
+    await until(led, 30.0, f"{wanted.host} does not take over")
 
 
 async def filling(server: HostProcess, writes: int) -> str | None:

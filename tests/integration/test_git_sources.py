@@ -186,6 +186,32 @@ def test_a_reverted_commit_stays_away(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
+def test_what_is_taken_back_while_the_source_fails_is_noted_beside_the_error(
+    tmp_path: Path,
+) -> None:
+    """Both are written to the source's status, and neither undoes the other."""
+
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        work.commit({"web.hcl": batch_job("web")}, "Good")
+        await follow(rig, f"file://{work.path}")
+        bad = work.commit({"web.hcl": batch_job("web", text="bad")}, "Bad")
+        await rig.gitops.sync("demo")
+        rollout = rig.rollouts()[0]
+        assert rollout.commit.id == bad
+        work.path.rename(tmp_path / "away")
+        lock = rig.gitops.mirrors.get("demo").lock
+        looking = asyncio.create_task(rig.gitops.sync("demo"))
+        async with asyncio.timeout(20):
+            while not lock.locked():
+                await asyncio.sleep(0)
+        await asyncio.gather(looking, rig.gitops.revert(rollout.id))
+        status = rig.source().status
+        assert status.quarantined == [bad]
+        assert "cannot read" in status.last_error
+
+    with_rig(tmp_path, body)
+
+
 @pytest.mark.parametrize("over", ["file", "http"])
 def test_a_branch_that_looks_like_an_option_runs_nothing(tmp_path: Path, over: str) -> None:
     trap = tmp_path / "trap"

@@ -86,7 +86,7 @@ class GitopsRig:
         with self.world.snapshot() as snapshot:
             return snapshot.rollouts(source)
 
-    async def until(self, done, timeout_s: float = 20.0) -> None:  # type: ignore[no-untyped-def]
+    async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
         """Wait until `done()` holds, looking after every change of the state."""
         async with asyncio.timeout(timeout_s):
             while not done():

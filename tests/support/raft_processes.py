@@ -99,7 +99,7 @@ class ProcessCluster:
         return found
 
 
-async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 15.0) -> Any:
+async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 60.0) -> Any:
     """Other processes tell of no event, so they are asked again and again."""
     deadline_s = time.monotonic() + timeout_s
     while True:

@@ -166,7 +166,7 @@ class RealCluster:
     # -- who does what ---------------------------------------------------------------------------
 
     async def leader(
-        self, among: Iterable[HostProcess] | None = None, timeout_s: float = 20.0
+        self, among: Iterable[HostProcess] | None = None, timeout_s: float = 60.0
     ) -> HostProcess:
         """Wait until one of them leads, and all of them know it."""
         asked = list(among or self.servers.values())
@@ -190,7 +190,7 @@ class RealCluster:
     def followers(self, leader: HostProcess) -> list[HostProcess]:
         return [one for one in self.servers.values() if one is not leader]
 
-    async def nodes_ready(self, timeout_s: float = 30.0) -> None:
+    async def nodes_ready(self, timeout_s: float = 60.0) -> None:
         """Every agent's node can be given work."""
 
         async def ready() -> bool:
@@ -199,7 +199,7 @@ class RealCluster:
 
         await until(ready, timeout_s, "the nodes do not get ready")
 
-    async def _all_vote(self, timeout_s: float = 30.0) -> None:
+    async def _all_vote(self, timeout_s: float = 60.0) -> None:
         """The cluster has been formed."""
 
         async def voting() -> bool:
@@ -208,7 +208,7 @@ class RealCluster:
 
         await until(voting, timeout_s, "the servers form no cluster")
 
-    async def settled(self, timeout_s: float = 30.0) -> int:
+    async def settled(self, timeout_s: float = 60.0) -> int:
         """Wait until every server has applied the same entries, and no more come; the index."""
         before: set[int] = set()
 

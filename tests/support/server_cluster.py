@@ -142,7 +142,7 @@ def _answers(member: MemberServer) -> bool:
     return False
 
 
-def until(condition: Callable[[], T | None], timeout_s: float = 20.0) -> T:
+def until(condition: Callable[[], T | None], timeout_s: float = 60.0) -> T:
     """Other processes tell of no event, so they are asked again and again."""
     deadline_s = time.monotonic() + timeout_s
     while True:

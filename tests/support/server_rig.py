@@ -79,7 +79,7 @@ class ServerRig:
 
     # -- what tests do again and again ---------------------------------------------------------
 
-    def wait_for(self, path: str, reached: Callable[[Any], bool], timeout_s: float = 20.0) -> Any:
+    def wait_for(self, path: str, reached: Callable[[Any], bool], timeout_s: float = 60.0) -> Any:
         """Read `path` with blocking queries until `reached(answer)`."""
         index, client = 0, self.http
         deadline_s = self._loop.time() + timeout_s

@@ -103,6 +103,7 @@ from tests.support.factories import (
     make_node,
     make_placements,
 )
+from tests.support.parsed_source import parsed_source
 from tests.support.state import check_invariants
 
 ROOT = Path(__file__).parents[3]
@@ -151,7 +152,7 @@ def _reachable() -> dict[str, Path]:
         file = _file(module) if module.startswith(("orchgit", "jobspec")) else None
         if file is not None and module not in found:
             found[module] = file
-            waiting.extend(_imports(ast.parse(file.read_text())))
+            waiting.extend(_imports(parsed_source(file.read_text())))
     return found
 
 
@@ -177,7 +178,7 @@ def _is_unordered(node: ast.expr) -> bool:
 
 @pytest.mark.parametrize("module", APPLY_CODE)
 def test_apply_asks_no_clock_and_makes_up_nothing(module: str) -> None:
-    tree = ast.parse(APPLY_CODE[module].read_text())
+    tree = parsed_source(APPLY_CODE[module].read_text())
     assert not FORBIDDEN & _imports(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):

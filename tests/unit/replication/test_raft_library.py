@@ -34,6 +34,7 @@ from orchgit.replication.raft_messages import (
     PreVoteReply,
     VoteReply,
 )
+from tests.support.parsed_source import parsed_source
 from tests.support.raft_disk import MemoryLog, MemorySnapshots
 
 A, B, C = Node("a"), Node("b"), Node("c")
@@ -296,7 +297,7 @@ def test_the_version_is_the_pinned_one() -> None:
 def test_only_the_poller_is_used_and_has_not_changed() -> None:
     used = set()
     for file in Path(orchgit.__path__[0]).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed_source(file.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pysyncobj"):
                 used.add(node.module)
     assert used == {"pysyncobj.poller"}
