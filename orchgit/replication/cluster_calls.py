@@ -181,14 +181,14 @@ class ClusterCalls:
 
     async def transfer_leadership(self, address: str) -> None:
         """Begin to hand over to the member of that raft address; `leadership` tells when it is
-        done. It is given up when that member does not take over within an election time-out."""
-        begun: asyncio.Future[bool] = self._loop.create_future()
+        done. It is given up when that member does not take over within an election time-out.
+        Raises what is in the way: NotLeaderError here, RefusedError for one that could not lead,
+        UnavailableError for one that is silent."""
+        begun: asyncio.Future[OrchgitError | None] = self._loop.create_future()
         self._node.transfer(address, self._settler(begun))
-        if not await begun:
-            raise RefusedError(
-                f"cannot hand the leadership to {address}: this server does not lead, or that is "
-                "no other member with a vote"
-            )
+        refusal = await begun
+        if refusal is not None:
+            raise refusal
 
     async def read_index(self, timeout_s: float = 5.0) -> int:
         """Returns when this server is known to lead still and has applied all that was acknowledged

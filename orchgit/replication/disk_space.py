@@ -39,6 +39,10 @@ class DiskSpace:
         return part in self._problems
 
     @property
+    def suffices_all(self) -> bool:
+        return not self._problems
+
+    @property
     def refusal(self) -> DiskFullError | None:
         """What to answer writes with; a new one each time, as it is raised in many tasks."""
         for problem in list(self._problems.values()):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from orchgit.errors import RefusedError, UnavailableError
 from orchgit.replication.membership import Change, PeerProgress
+from orchgit.replication.raft_handing_over import HandingOver
 from orchgit.replication.raft_messages import NotMember
 from orchgit.replication.raft_ports import NO_OP
-from orchgit.replication.raft_replicating import Replicating
 
 
-class Changing(Replicating):
+class Changing(HandingOver):
     """A member as a leader that takes in, promotes and removes others, or itself."""
 
     def change_members(self, change: Change) -> int | None:

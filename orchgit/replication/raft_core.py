@@ -5,8 +5,8 @@ so whole clusters run in a simulation (`tests/support/raft_simulation.py`) on th
 production. The owner keeps one promise: what is in `outbox` is sent only after `log.sync()`.
 
 `raft_belonging.py` knows the members, `raft_election.py` has terms and votes,
-`raft_replicating.py` and `raft_changing.py` the leader's side, this file the follower's side and
-what the owner calls.
+`raft_replicating.py`, `raft_handing_over.py` and `raft_changing.py` the leader's side, this file
+the follower's side and what the owner calls.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class RaftCore(Changing):
         if not isinstance(message, AppendReply) or not message.accepted or message.index <= last:
             return message
         hint_term = self._term_at(last)
-        return AppendReply(self.term, False, last, message.round, message.index, hint_term)
+        return AppendReply(self.term, False, last, message.round, message.index, hint_term, False)
 
     # -- a follower ------------------------------------------------------------------------------
 
@@ -146,7 +146,8 @@ class RaftCore(Changing):
         self._take(prev_index, entries)
         last = max(prev_index, message.prev_index + len(message.entries))
         self._commit(min(message.commit_index, last))
-        self._send(sender, AppendReply(self.term, True, last, message.round))
+        reply = AppendReply(self.term, True, last, message.round, has_room=self.has_room)
+        self._send(sender, reply)
 
     def _agrees(self, index: int, term: int) -> bool:
         return index <= self.log.last_index and self._term_at(index) == term
@@ -171,7 +172,8 @@ class RaftCore(Changing):
 
     def _refuse(self, sender: str, message: Append, hint: int) -> None:
         reply = AppendReply(
-            *(self.term, False, hint, message.round), message.prev_index, self._term_at(hint)
+            *(self.term, False, hint, message.round),
+            *(message.prev_index, self._term_at(hint), self.has_room),
         )
         self._send(sender, reply)
 

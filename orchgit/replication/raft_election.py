@@ -33,10 +33,12 @@ class Role(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Timing:
     """A follower stands for election after `election_s[0]` to `[1]` without hearing of a leader; a
-    leader steps down when it has not heard of a majority for `election_s[1]`."""
+    leader steps down when it has not heard of a majority for `election_s[1]`, and leaves the lead
+    to one that can write when its own disk has been full for `without_room_s`."""
 
     heartbeat_s: float = 0.1
     election_s: tuple[float, float] = (0.5, 1.0)
+    without_room_s: float = 3.0
 
 
 class Electing(Belonging):

@@ -52,13 +52,16 @@ class Append(_Message, frozen=True, tag=5):
 
 class AppendReply(_Message, frozen=True, tag=6):
     """`index`: when accepted, the log is the leader's up to here, on disk. When refused, the last
-    place where the two may still agree (its term in `hint_term`), `refused` the prev_index."""
+    place where the two may still agree (its term in `hint_term`), `refused` the prev_index.
+    `has_room`: the sender could lead; its disk is not full. (Members of older versions do not say,
+    and do not read it.)"""
 
     accepted: bool
     index: int
     round: int
     refused: int = 0
     hint_term: int = 0
+    has_room: bool = True
 
 
 class SnapshotChunk(_Message, frozen=True, tag=7):

@@ -118,8 +118,9 @@ class RaftNode:
         self._calls.append(lambda: self.core.read(done))
         self.wake()
 
-    def transfer(self, target: str, answer: Callable[[bool], None]) -> None:
-        """Hand the leadership to another member; `answer` on the raft thread: was it begun?"""
+    def transfer(self, target: str, answer: Callable[[OrchgitError | None], None]) -> None:
+        """Hand the leadership to another member; `answer` on the raft thread: what is in the way,
+        None when it was begun."""
         self._calls.append(lambda: answer(self.core.transfer(target)))
         self.wake()
 
@@ -235,7 +236,7 @@ class RaftNode:
             self._look_for_room_s = self._now_s() + RETRY_S
             if self._journal.has_room():
                 self._space.suffices(JOURNAL)
-        self.core.has_room = not self._space.is_lacked_by(JOURNAL)
+        self.core.has_room = self._space.suffices_all
 
     def _tick(self) -> None:
         try:

@@ -37,6 +37,8 @@ class Progress:
     since_round: int = 0
     """Answers to earlier ones are of a member of that name that was taken out meanwhile."""
     match: int = 0
+    could_write: bool = True
+    """Its disk is not full, as it says itself."""
     probing: bool = True
     """Where the logs agree is not known yet: one message at a time."""
     waiting: bool = False

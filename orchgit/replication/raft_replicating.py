@@ -1,4 +1,4 @@
-"""The leader's side: sending entries, counting replies, reads, snapshots, handing over."""
+"""The leader's side: sending entries, counting replies, reads, snapshots."""
 
 from __future__ import annotations
 
@@ -85,13 +85,6 @@ class Replicating(Electing):
             return
         self._round += 1
         self._reads.append(Read(ticket, self._round, max(self.commit_index, self.no_op_index)))
-
-    def transfer(self, target: str) -> bool:
-        """Hand the leadership over, once `target` has everything; given up after an election."""
-        if not self.is_leader or target not in self._other_voters:
-            return False
-        self._transfer = (target, self._now_s + self._timing.election_s[1])
-        return True
 
     def durable(self) -> None:
         """After `log.sync()`: count it, and send what can be sent."""
@@ -216,6 +209,7 @@ class Replicating(Electing):
         if message.round < peer.since_round:
             return
         peer.heard_s = self._now_s
+        peer.could_write = message.has_room
         peer.acked_round = max(peer.acked_round, message.round)
         if message.accepted:
             self._accepted(peer, message.index)

@@ -124,7 +124,8 @@ async def _one_at_a_time(world: World, address: str) -> None:
 
 
 async def hand_over(world: World, address: str) -> None:
-    """Returns when that member leads. One that is just catching up is asked more than once."""
+    """Returns when that member leads. One that is just catching up is asked more than once. Raises
+    what keeps it from leading, where that is known: RefusedError for want of room on its disk."""
     state = world.state
     if address == state.address and state.is_leader:
         return

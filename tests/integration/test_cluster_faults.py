@@ -272,7 +272,8 @@ def test_disk_of_a_follower_is_full(tmp_path: Path) -> None:
 
 
 def test_disk_of_the_leader_is_full(tmp_path: Path) -> None:
-    """Writes are refused with the reason, reads go on; another one that has room can lead."""
+    """Writes are refused with the reason, reads go on; soon another one that has room leads, and
+    nobody can hand the lead back before there is room."""
 
     async def scenario() -> None:
         async with with_small_disk(tmp_path, seed=11) as (cluster, full, disk):
@@ -285,11 +286,15 @@ def test_disk_of_the_leader_is_full(tmp_path: Path) -> None:
                 assert refusal is not None
                 assert "is full (" in refusal
                 assert (await full.ask("GET", "/v1/jobs?stale")).status == 200
-                await lead(cluster, cluster.servers["s2"])
+                heir = await led_by_another(cluster, full)
                 await writable_again(cluster, time.monotonic(), scale_s)
                 await progress(history)
+                answer = await heir.ask("PUT", transfer_to(cluster, full))
+                assert answer.status == 500, answer.text
+                assert "its disk is full, so it could not lead" in answer.text
                 disk.free()
                 await progress(history)
+                await taken_back(cluster, full)
             await check(cluster, history)
 
     run(scenario())
@@ -325,6 +330,26 @@ async def lead(cluster: RealCluster, wanted: HostProcess) -> None:
         return await cluster.leader() is wanted
 
     await until(led, 30.0, f"{wanted.host} does not take over")
+
+
+async def led_by_another(cluster: RealCluster, full: HostProcess) -> HostProcess:
+    """Nobody tells it to hand over."""
+
+    async def led() -> HostProcess | None:
+        leader = await cluster.leader()
+        return leader if leader is not full else None
+
+    return await until(led, 30.0, "it keeps the lead")
+
+
+async def taken_back(cluster: RealCluster, wanted: HostProcess) -> None:
+    """It says itself when there is room; then it can lead."""
+
+    async def handed() -> bool:
+        leader = await cluster.leader()
+        return (await leader.ask("PUT", transfer_to(cluster, wanted))).status == 200
+
+    await until(handed, 30.0, f"{wanted.host} cannot be made the leader again")
 
 
 async def filling(server: HostProcess, writes: int) -> str | None:

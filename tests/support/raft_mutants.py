@@ -113,6 +113,13 @@ class AppliesWhatItTookBack(RaftCore):
         self.commit_index = commit_index
 
 
+class KeepsTheLeadWithoutRoom(RaftCore):
+    """A leader whose disk stays full, although others could write."""
+
+    def _leave_to_one_with_room(self) -> None:
+        """It does not."""
+
+
 class SnapshotTakesEntriesBack(RaftCore):
     """A snapshot that comes late replaces a log that had it all, and acknowledged more."""
 

@@ -3,9 +3,9 @@
 `Simulation(seed).run()` raises `Violation` with what went wrong. The members run the very core that
 servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
 crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
-last snapshot; disks that are full for a while, or lost with all they held, so that the member is
-put out and taken in anew; clocks that jump; leaders told to hand over; members taken in, given a
-vote, removed (the leader too) and taken in again. Checked all along: one leader a
+last snapshot; disks that are full for a while or for good, or lost with all they held, so that the
+member is put out and taken in anew; clocks that jump; leaders told to hand over; members taken in,
+given a vote, removed (the leader too) and taken in again. Checked all along: one leader a
 term, leaders have what was committed, logs match, every member applies the same; at the end that
 clients saw one register, and that a healed cluster works again.
 """
@@ -36,6 +36,8 @@ from tests.support.raft_disk import MemoryLog, MemorySnapshots, State
 
 _TICK_S = 0.05
 _HEAL_S = 6.0
+_FULL_S = 4.0
+"""So long after the leader's disk is full another one leads, and clients write again."""
 _REGULAR = b"\x00"
 
 
@@ -186,7 +188,7 @@ class Simulation:
         self.rng = random.Random(seed)
         self.core_class = core_class
         self.log_class = log_class
-        self.timing = Timing()
+        self.timing = Timing(without_room_s=0.7)
         self.now_s = 0.0
         self.names = [f"m{i}" for i in range(self.rng.choice((3, 3, 3, 5)))]
         self.everyone = [*self.names, "s0", "s1"]
@@ -197,6 +199,7 @@ class Simulation:
         self.refusals = 0
         self.changes = 0
         self.lost_disks = 0
+        self.full_leaders = 0
         self._duration_s = duration_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -233,9 +236,10 @@ class Simulation:
             leaders = [one.alive for one in self.members.values() if one.alive.is_leader]
             self._calm_term = max((one.term for one in leaders), default=0)
             self._run_until(self._duration_s + _HEAL_S)
+            self._check_recovered()
+            self._fill_the_leader_up()
         except (InvariantError, IndexError, KeyError) as error:
             raise Violation(f"a member stopped: {error}") from error
-        self._check_recovered()
         self._check_logs_match()
         problem = explain(self.history)
         if problem is not None:
@@ -554,6 +558,19 @@ class Simulation:
         known = self._committed.setdefault(index, (term, payload, member.alive.term))
         if known[:2] != (term, payload):
             raise Violation(f"{member.name} applied another entry {index} than was committed")
+
+    def _fill_the_leader_up(self) -> None:
+        """In some clusters, for good: where the others are a majority, one of them leads then."""
+        (leader,) = [one for one in self.members.values() if one.alive.is_leader]
+        voters = leader.alive.configuration.voters
+        if self.seed % 4 or not leader.alive.configuration.is_majority(voters - {leader.name}):
+            return
+        leader.log.is_full = True
+        self.full_leaders += 1
+        self._run_until(self.now_s + _FULL_S)
+        late = [one for one in self.history if one.is_write and one.began > self.now_s - 1.5]
+        if not any(one.ended is not None for one in late):
+            raise Violation("a leader whose disk is full keeps the lead")
 
     def _check_logs_match(self) -> None:
         logs = [member.log for member in self.members.values()]

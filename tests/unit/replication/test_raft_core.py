@@ -167,7 +167,7 @@ def test_handing_over_waits_until_the_heir_has_everything() -> None:
     elect(core, 2.0)
     core.receive("b", AppendReply(1, True, 2, 0), 2.1)
     assert core.propose(b"x") == 3
-    assert core.transfer("b")
+    assert core.transfer("b") is None
     assert core.propose(b"y") is None, "no new entries meanwhile"
     assert not any(isinstance(m, TimeoutNow) for _, m in settle(core))
     core.receive("b", AppendReply(1, True, 3, 0), 2.2)
@@ -211,7 +211,7 @@ def test_a_full_disk_takes_back_what_rests_on_the_lost_tail() -> None:
     assert {type(message) for _, message in core.outbox} == {AppendReply, PreVote}
     core.log.take_back()
     core.tail_lost()
-    assert core.outbox == [("c", AppendReply(1, False, 1, 0, 2, 0))]
+    assert core.outbox == [("c", AppendReply(1, False, 1, 0, 2, 0, has_room=False))]
     assert (core.commit_index, core.role) == (1, Role.FOLLOWER)
 
 

@@ -23,7 +23,7 @@ BATCH = 100
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_clusters_keep_their_promises(first: int) -> None:
-    elected, answered, installed, refused, changed, lost = 0, 0, 0, 0, 0, 0
+    elected, answered, installed, refused, changed, lost, full = 0, 0, 0, 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
         try:
@@ -36,6 +36,7 @@ def test_clusters_keep_their_promises(first: int) -> None:
         refused += simulation.refusals
         changed += simulation.changes
         lost += simulation.lost_disks
+        full += simulation.full_leaders
     # The faults bite: more than one leader each, and yet most operations are answered.
     assert elected > 2 * BATCH
     assert answered > 100 * BATCH
@@ -43,6 +44,7 @@ def test_clusters_keep_their_promises(first: int) -> None:
     assert refused > BATCH
     assert changed > BATCH
     assert lost > BATCH // 10
+    assert full > BATCH // 20
 
 
 @pytest.mark.long
@@ -74,6 +76,7 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.SnapshotTakesEntriesBack,
         raft_mutants.ConfirmsWhatItTookBack,
         raft_mutants.AppliesWhatItTookBack,
+        raft_mutants.KeepsTheLeadWithoutRoom,
         raft_mutants.CountsLearners,
         raft_mutants.ChangesTwoAtOnce,
         raft_mutants.BelongsWhenCommitted,
