@@ -10,14 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control import garbage_rules as rules
 from orchgit.errors import OrchgitError
-from orchgit.model.evaluation import EvalStatus
+from orchgit.model.allocation import Allocation
+from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.commands import (
     Command,
@@ -34,6 +34,10 @@ from orchgit.state.snapshot import Snapshot
 logger = logging.getLogger(__name__)
 
 BATCH = 1000
+LOOKED_AT_ONCE = 20
+"""Evaluations between two turns of the event loop."""
+
+T = TypeVar("T")
 _TERMINAL = (EvalStatus.COMPLETE, EvalStatus.FAILED, EvalStatus.CANCELLED)
 
 
@@ -76,9 +80,8 @@ class GarbageCollector:
 
         limits = self._limits
         async with self._busy:
-            await self._each(
-                partial(self._evaluations, before(limits.batch_evaluation_age_s)),
-                before(limits.evaluation_age_s),
+            await self._evaluations(
+                before(limits.evaluation_age_s), before(limits.batch_evaluation_age_s), now_ns
             )
             await self._each(self._jobs, before(limits.job_age_s))
             await self._each(self._deployments, before(limits.deployment_age_s))
@@ -93,27 +96,36 @@ class GarbageCollector:
         for command in commands:
             await self._state.propose(command)
 
-    def _evaluations(
-        self, batch_before_ns: int, snapshot: Snapshot, before_ns: int
-    ) -> list[Command]:
-        jobs: dict[tuple[str, str], Job | None] = {}
+    async def _evaluations(self, before_ns: int, batch_before_ns: int, now_ns: int) -> None:
+        """A few at a time: to look at a million allocations takes longer than others should wait."""
+
+        def before(evaluation: Evaluation) -> int:
+            return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns
+
+        with self._state.store.snapshot() as snapshot:
+            ended = snapshot.evaluations_by_status(*_TERMINAL)
+        old = [evaluation for evaluation in ended if rules.is_old(evaluation, before(evaluation))]
         eval_ids: list[str] = []
         alloc_ids: list[str] = []
-        for evaluation in snapshot.evaluations_by_status(*_TERMINAL):
-            key = (evaluation.namespace, evaluation.job_id)
-            if key not in jobs:
-                jobs[key] = snapshot.job(*key)
-            allocations = snapshot.allocations_by_eval(evaluation.id)
-            is_batch = evaluation.type in rules.BATCH_TYPES
-            whole, over = rules.what_is_over(
-                evaluation, allocations, jobs[key], batch_before_ns if is_batch else before_ns
-            )
-            eval_ids += [evaluation.id] if whole else []
-            alloc_ids += [held.id for held in over]
-        return [
-            *(self._delete(eval_ids=ids) for ids in _batches(eval_ids)),
-            *(self._delete(alloc_ids=ids) for ids in _batches(alloc_ids)),
-        ]
+        for some in _pieces(old, LOOKED_AT_ONCE):
+            with self._state.store.snapshot() as snapshot:
+                for evaluation in some:
+                    whole, over = self._over(snapshot, evaluation, before(evaluation), now_ns)
+                    eval_ids += [evaluation.id] if whole else []
+                    alloc_ids += [held.id for held in over]
+            await asyncio.sleep(0)
+        for ids in _batches(eval_ids):
+            await self._state.propose(self._delete(eval_ids=ids))
+        for ids in _batches(alloc_ids):
+            await self._state.propose(self._delete(alloc_ids=ids))
+
+    def _over(
+        self, snapshot: Snapshot, evaluation: Evaluation, before_ns: int, now_ns: int
+    ) -> tuple[bool, Sequence[Allocation]]:
+        ended = snapshot.allocations_by_eval(evaluation.id, terminal=True)
+        live_count = snapshot.count_by_eval(evaluation.id) - len(ended)
+        job = snapshot.job(evaluation.namespace, evaluation.job_id) if ended else None
+        return rules.what_is_over(evaluation, ended, job, before_ns, now_ns, live_count)
 
     def _delete(
         self, eval_ids: Sequence[str] = (), alloc_ids: Sequence[str] = ()
@@ -128,12 +140,16 @@ class GarbageCollector:
         for job in snapshot.jobs():
             if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
                 continue
+            if rules.has_tagged(snapshot.job_versions(job.namespace, job.id)):
+                continue
             evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
             allocations = snapshot.allocations_by_job(job.namespace, job.id)
             over = all(
                 evaluation.is_terminal and evaluation.modify_time_ns <= before_ns
                 for evaluation in evaluations
-            ) and all(rules.allocation_is_over(held, None, before_ns) for held in allocations)
+            ) and all(
+                rules.allocation_is_over(held, None, before_ns, before_ns) for held in allocations
+            )
             if over:
                 commands.extend(self._purge(job, evaluations, allocations))
         return commands
@@ -163,7 +179,7 @@ class GarbageCollector:
         ids = [
             node.id
             for node in snapshot.nodes()
-            if rules.node_is_over(node, len(snapshot.allocation_ids_by_node(node.id)), before_ns)
+            if rules.node_is_over(node, before_ns) and not snapshot.allocations_on_node(node.id)
         ]
         now_ns = self._clock.now_ns()
         return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in _batches(ids)]
@@ -180,6 +196,10 @@ class GarbageCollector:
 
 
 def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
-    iterator = iter(ids)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch
+    return _pieces(ids, BATCH)
+
+
+def _pieces(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while piece := list(islice(iterator, size)):
+        yield piece

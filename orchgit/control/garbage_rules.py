@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from orchgit.clock import SECOND_NS
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
+from orchgit.model.group import ReschedulePolicy
 from orchgit.model.job import Job, JobStatus, JobType
 from orchgit.model.node import Node, NodeStatus
 
 BATCH_TYPES = (JobType.BATCH, JobType.SYSBATCH)
+
+
+def has_tagged(versions: Iterable[Job]) -> bool:
+    """A job with a tagged version is kept: who tags one wants to find it again."""
+    return any(version.version_tag is not None for version in versions)
 
 
 def job_is_over(job: Job) -> bool:
@@ -29,14 +35,27 @@ def job_is_over(job: Job) -> bool:
     return job.type in BATCH_TYPES and not (job.is_periodic or job.is_parameterized)
 
 
-def what_is_over(
-    evaluation: Evaluation, allocations: Sequence[Allocation], job: Job | None, before_ns: int
-) -> tuple[bool, Sequence[Allocation]]:
-    """(whether the evaluation may go, which of its allocations may).
+def is_old(evaluation: Evaluation, before_ns: int) -> bool:
+    """Whether the evaluation ended long enough ago to be looked at."""
+    return evaluation.is_terminal and evaluation.modify_time_ns <= before_ns
 
-    A batch job that is registered needs those of its current version, to know what has been run.
+
+def what_is_over(
+    evaluation: Evaluation,
+    allocations: Sequence[Allocation],
+    job: Job | None,
+    before_ns: int,
+    now_ns: int,
+    live_count: int = 0,
+) -> tuple[bool, Sequence[Allocation]]:
+    """(whether the evaluation may go, which of `allocations` may). `allocations` are its own but
+    for `live_count` others, which run.
+
+    Allocations that are over go though others of their evaluation live on: those of a service may
+    live for years. A batch job that is registered needs those of its current version, to know what
+    has been run.
     """
-    if not evaluation.is_terminal or evaluation.modify_time_ns > before_ns:
+    if not is_old(evaluation, before_ns):
         return False, ()
     if evaluation.type in BATCH_TYPES and job is not None and not job.stop:
         old = [
@@ -46,12 +65,14 @@ def what_is_over(
             and held.is_client_terminal
             and held.modify_time_ns <= before_ns
         ]
-        return len(old) == len(allocations), old
-    whole = all(allocation_is_over(held, job, before_ns) for held in allocations)
-    return whole, allocations if whole else ()
+        return len(old) == len(allocations) + live_count, old
+    over = [held for held in allocations if allocation_is_over(held, job, before_ns, now_ns)]
+    return len(over) == len(allocations) + live_count, over
 
 
-def allocation_is_over(allocation: Allocation, job: Job | None, before_ns: int) -> bool:
+def allocation_is_over(
+    allocation: Allocation, job: Job | None, before_ns: int, now_ns: int
+) -> bool:
     """Over for servers and agent, and no rescheduling to come of it."""
     if not allocation.is_terminal or allocation.modify_time_ns > before_ns:
         return False
@@ -59,9 +80,21 @@ def allocation_is_over(allocation: Allocation, job: Job | None, before_ns: int) 
         return False
     if job is None or job.stop or allocation.is_server_terminal:
         return True
-    if allocation.client_status != ClientStatus.FAILED:
+    if allocation.client_status != ClientStatus.FAILED or allocation.next_allocation:
         return True
-    return bool(allocation.next_allocation)
+    group = job.group(allocation.task_group)
+    policy = group.reschedule_policy if group is not None else None
+    return policy is None or not _may_be_rescheduled(allocation, policy, now_ns)
+
+
+def _may_be_rescheduled(allocation: Allocation, policy: ReschedulePolicy, now_ns: int) -> bool:
+    """A replacement would need its history; with the policy's interval over it counts no more."""
+    if policy.unlimited:
+        return True
+    if not policy.attempts:
+        return False
+    events = allocation.reschedule_tracker.events if allocation.reschedule_tracker else []
+    return not events or now_ns - events[-1].reschedule_time <= policy.interval_ns
 
 
 def deployment_is_over(
@@ -72,8 +105,6 @@ def deployment_is_over(
     return all(held.is_terminal for held in allocations)
 
 
-def node_is_over(node: Node, allocation_count: int, before_ns: int) -> bool:
-    """Down for long, with nothing left that was placed on it."""
-    if node.status != NodeStatus.DOWN or allocation_count:
-        return False
-    return node.status_updated_at * SECOND_NS <= before_ns
+def node_is_over(node: Node, before_ns: int) -> bool:
+    """Down for long. What ended on it is no reason to keep it, what may still run there is."""
+    return node.status == NodeStatus.DOWN and node.status_updated_at * SECOND_NS <= before_ns

@@ -33,6 +33,12 @@ _CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
 _TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
 
 
+def _which(terminal: bool | None) -> str:
+    if terminal is None:
+        return ""
+    return f" AND {_TERMINAL}" if terminal else f" AND NOT {_TERMINAL}"
+
+
 def _chunks(ids: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(ids)
     while chunk := list(islice(iterator, _CHUNK)):
@@ -88,10 +94,7 @@ class AllocationReads(Reads):
 
     def allocations_by_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
         """`terminal`: True: either side calls it over; False: neither does; None: all."""
-        where = "node_id = ?"
-        if terminal is not None:
-            where += f" AND {'' if terminal else 'NOT '}{_TERMINAL}"
-        return self._allocations(where, (node_id,))
+        return self._allocations(f"node_id = ?{_which(terminal)}", (node_id,))
 
     def allocations_on_node(self, node_id: str) -> list[Allocation]:
         """Those that still take resources: the agent has not said that they are over."""
@@ -101,8 +104,13 @@ class AllocationReads(Reads):
         sql = "SELECT id FROM allocations WHERE node_id = ? ORDER BY id"
         return [cast(str, id_) for (id_,) in self._rows(sql, (node_id,))]
 
-    def allocations_by_eval(self, eval_id: str) -> list[Allocation]:
-        return self._allocations("eval_id = ?", (eval_id,))
+    def allocations_by_eval(self, eval_id: str, terminal: bool | None = None) -> list[Allocation]:
+        """`terminal` as for those of a node."""
+        return self._allocations(f"eval_id = ?{_which(terminal)}", (eval_id,))
+
+    def count_by_eval(self, eval_id: str) -> int:
+        sql = "SELECT COUNT(*) FROM allocations WHERE eval_id = ?"
+        return int(self.connection.execute(sql, (eval_id,)).fetchone()[0])
 
     def allocations_by_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from orchgit.control import garbage_rules as rules
 from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
 from orchgit.control.heartbeats import may_wait
 from orchgit.control.node_rejections import NodeRejections, RejectionLimits
-from orchgit.model.allocation import Allocation, AllocState, ClientStatus, DesiredStatus
+from orchgit.model.allocation import (
+    Allocation,
+    AllocState,
+    ClientStatus,
+    DesiredStatus,
+    RescheduleEvent,
+    RescheduleTracker,
+)
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.deployment import DeploymentStatus
-from orchgit.model.evaluation import EvalStatus
-from orchgit.model.group import DisconnectStrategy
-from orchgit.model.job import JobStatus, PeriodicConfig
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.group import DisconnectStrategy, ReschedulePolicy
+from orchgit.model.job import Job, JobStatus, JobVersionTag, PeriodicConfig
 from orchgit.model.node import NodeStatus
 from tests.support.factories import (
     NOW_NS,
@@ -94,45 +103,88 @@ def ended(**fields: object) -> Allocation:
     )
 
 
+def over_of(
+    evaluation: Evaluation,
+    held: list[Allocation],
+    job: Job | None,
+    before_ns: int = NOW_NS,
+    live_count: int = 0,
+) -> tuple[bool, Sequence[Allocation]]:
+    return rules.what_is_over(evaluation, held, job, before_ns, NOW_NS, live_count)
+
+
 def test_an_old_evaluation_goes_with_its_allocations_when_all_are_over() -> None:
     old = make_evaluation(status=EvalStatus.COMPLETE)
     over = [ended()]
-    assert rules.what_is_over(old, over, make_job(), NOW_NS) == (True, over)
-    assert rules.what_is_over(old, over, make_job(), NOW_NS - 1) == (False, ())
-    assert rules.what_is_over(old, [make_allocation()], make_job(), NOW_NS) == (False, ())
-    assert rules.what_is_over(make_evaluation(), [], None, NOW_NS) == (False, ())
+    assert over_of(old, over, make_job()) == (True, over)
+    assert over_of(old, over, make_job(), NOW_NS - 1) == (False, ())
+    assert over_of(old, [], make_job(), live_count=1) == (False, [])
+    assert over_of(make_evaluation(), [], None) == (False, ())
+
+
+def test_what_ended_goes_though_its_evaluation_has_others_that_run() -> None:
+    old, lost = make_evaluation(status=EvalStatus.COMPLETE), ended()
+    assert over_of(old, [lost], make_job(), live_count=9) == (False, [lost])
 
 
 def test_a_registered_batch_job_keeps_what_it_has_run() -> None:
     job = make_batch_job()
     old = make_evaluation(job, status=EvalStatus.COMPLETE)
-    assert rules.what_is_over(old, [ended()], job, NOW_NS) == (False, [])
-    assert rules.what_is_over(old, [], job, NOW_NS) == (True, [])
+    assert over_of(old, [ended()], job) == (False, [])
+    assert over_of(old, [], job) == (True, [])
     stopped, over = make_batch_job(stop=True), [ended()]
-    assert rules.what_is_over(old, over, stopped, NOW_NS) == (True, over)
+    assert over_of(old, over, stopped) == (True, over)
 
 
 def test_what_an_earlier_version_of_a_batch_job_has_run_is_forgotten() -> None:
     job = make_batch_job(job_modify_index=20)
     old = make_evaluation(job, status=EvalStatus.COMPLETE)
     earlier, current = ended(create_index=10), ended(create_index=21)
-    assert rules.what_is_over(old, [earlier, current], job, NOW_NS) == (False, [earlier])
-    assert rules.what_is_over(old, [earlier], job, NOW_NS) == (True, [earlier])
-    running = make_allocation(create_index=10)
-    assert rules.what_is_over(old, [running], job, NOW_NS) == (False, [])
+    assert over_of(old, [earlier, current], job) == (False, [earlier])
+    assert over_of(old, [earlier], job) == (True, [earlier])
+    assert over_of(old, [], job, live_count=1) == (False, [])
 
 
 def test_a_failed_allocation_stays_until_it_is_replaced() -> None:
     job = make_job()
     failed = make_allocation(job, client_status=ClientStatus.FAILED)
-    assert not rules.allocation_is_over(failed, job, NOW_NS)
+    assert not rules.allocation_is_over(failed, job, NOW_NS, NOW_NS)
     failed.next_allocation = "next"
-    assert rules.allocation_is_over(failed, job, NOW_NS)
+    assert rules.allocation_is_over(failed, job, NOW_NS, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("policy", "tried_s_ago", "over"),
+    [
+        (ReschedulePolicy(unlimited=False), None, True),
+        (ReschedulePolicy(unlimited=False, attempts=2, interval_ns=60 * NS_PER_S), None, False),
+        (ReschedulePolicy(unlimited=False, attempts=2, interval_ns=60 * NS_PER_S), 60, False),
+        (ReschedulePolicy(unlimited=False, attempts=2, interval_ns=60 * NS_PER_S), 61, True),
+        (ReschedulePolicy(unlimited=True), 10**6, False),
+        (None, None, True),
+    ],
+    ids=["never", "not tried", "within", "interval over", "unlimited", "no policy"],
+)
+def test_a_failed_allocation_that_is_not_replaced_goes_when_its_history_counts_no_more(
+    policy: ReschedulePolicy | None, tried_s_ago: int | None, over: bool
+) -> None:
+    job = make_job(task_groups=[make_group(reschedule_policy=policy)])
+    failed = make_allocation(job, client_status=ClientStatus.FAILED)
+    if tried_s_ago is not None:
+        event = RescheduleEvent(reschedule_time=NOW_NS - tried_s_ago * NS_PER_S)
+        failed.reschedule_tracker = RescheduleTracker(events=[event])
+    assert rules.allocation_is_over(failed, job, NOW_NS, NOW_NS) is over
 
 
 def test_a_stopped_allocation_stays_until_its_agent_says_that_it_ended() -> None:
     stopping = make_allocation(desired_status=DesiredStatus.STOP)
-    assert not rules.allocation_is_over(stopping, None, NOW_NS)
+    assert not rules.allocation_is_over(stopping, None, NOW_NS, NOW_NS)
+
+
+def test_a_job_with_a_tagged_version_is_kept() -> None:
+    versions = [make_job(version=1), make_job(version_tag=JobVersionTag(name="golden"))]
+    assert rules.has_tagged(versions)
+    assert not rules.has_tagged(versions[:1])
 
 
 def test_jobs_are_over_when_stopped_or_run_to_their_end() -> None:
@@ -150,7 +202,6 @@ def test_deployments_and_nodes_go_when_nothing_refers_to_them() -> None:
     assert not rules.deployment_is_over(done, [make_allocation()], NOW_NS)
     assert not rules.deployment_is_over(make_deployment(), [], NOW_NS)
     down = make_node(status=NodeStatus.DOWN, status_updated_at=NOW_NS // NS_PER_S)
-    assert rules.node_is_over(down, 0, NOW_NS)
-    assert not rules.node_is_over(down, 1, NOW_NS)
-    assert not rules.node_is_over(down, 0, NOW_NS - NS_PER_S)
-    assert not rules.node_is_over(make_node(), 0, NOW_NS)
+    assert rules.node_is_over(down, NOW_NS)
+    assert not rules.node_is_over(down, NOW_NS - NS_PER_S)
+    assert not rules.node_is_over(make_node(), NOW_NS)
