@@ -9,7 +9,12 @@ import random
 
 from orchgit.clock import Clock
 from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
-from orchgit.control.job_evals import SYSTEM_TYPES, evaluation_of, system_jobs_on
+from orchgit.control.job_evals import (
+    SYSTEM_TYPES,
+    evaluation_of,
+    evaluation_of_purged,
+    system_jobs_on,
+)
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
@@ -112,17 +117,20 @@ class Heartbeats:
 
     def _evaluations(self, snapshot: Snapshot, node: Node, now_ns: int) -> list[Evaluation]:
         """One per job that has something on the node, or runs on every node like it."""
-        keys = {
-            (held.namespace, held.job_id)
+        held_of = {
+            (held.namespace, held.job_id): held
             for held in snapshot.allocations_by_node(node.id)
             if not (held.is_server_terminal and held.is_client_terminal)
         }
-        jobs = {key: job for key in sorted(keys) if (job := snapshot.job(*key)) is not None}
+        jobs = {key: snapshot.job(*key) for key in sorted(held_of)}
         for job in system_jobs_on(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
             jobs.setdefault((job.namespace, job.id), job)
+        trigger = EvalTrigger.NODE_UPDATE
         return [
-            evaluation_of(job, EvalTrigger.NODE_UPDATE, self._ids, now_ns, node=node)
-            for job in jobs.values()
+            evaluation_of(job, trigger, self._ids, now_ns, node=node)
+            if job is not None
+            else evaluation_of_purged(held_of[key], trigger, self._ids, now_ns, node)
+            for key, job in jobs.items()
         ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
@@ -37,6 +38,24 @@ def evaluation_of(
         node_modify_index=node.modify_index if node else 0,
         deployment_id=deployment_id,
         rollout_id=job.origin.rollout_id if job.origin else "",
+        create_time_ns=now_ns,
+        modify_time_ns=now_ns,
+    )
+
+
+def evaluation_of_purged(
+    allocation: Allocation, trigger: str, ids: IdSource, now_ns: int, node: Node
+) -> Evaluation:
+    """Of a job that is gone while an allocation of it has not ended yet: somebody has to say what
+    became of that one."""
+    return Evaluation(
+        id=ids.new(),
+        namespace=allocation.namespace,
+        type=allocation.job_type,
+        triggered_by=trigger,
+        job_id=allocation.job_id,
+        node_id=node.id,
+        node_modify_index=node.modify_index,
         create_time_ns=now_ns,
         modify_time_ns=now_ns,
     )

@@ -26,6 +26,7 @@ from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE, World
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
+from orchgit.scheduler.reconcile.unheard import give_up_unheard
 from orchgit.scheduler.reconcile.updates import must_replace
 from orchgit.scheduler.stack import GroupStack, Stacks
 
@@ -167,6 +168,7 @@ def schedule_service(
     plan.deployment = changes.deployment
     plan.deployment_updates = changes.deployment_updates
     write_changes(plan, changes, job, deployments.active_id, stacks)
+    give_up_unheard(plan, allocations, world.tainted)
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
     missing: list[str] = []

@@ -38,6 +38,7 @@ from orchgit.scheduler.reconcile.changes import (
 )
 from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
 from orchgit.scheduler.reconcile.system_deployment import Rolling, SystemDeployment
+from orchgit.scheduler.reconcile.unheard import give_up_unheard
 from orchgit.scheduler.service_job import (
     JobVersions,
     UpdateDecision,
@@ -76,6 +77,7 @@ class _SystemRun:
         self._view = view
         self._job = job
         self._allocations = allocations
+        self._tainted = tainted_nodes(view, allocations)
         self._now_ns = now_ns
         self._ids = ids
         self._is_sysbatch = evaluation.type == JobType.SYSBATCH
@@ -109,6 +111,7 @@ class _SystemRun:
             self._run(self._job, self._stacks, diffs)
         else:
             write_changes(self._plan, self._changes, self._job, "", None)
+        give_up_unheard(self._plan, self._allocations, self._tainted)
         self._deployment.write(self._plan)
         annotate(self._plan, self._changes.desired, preempting_groups(self._plan))
         outcome = complete(
@@ -143,7 +146,7 @@ class _SystemRun:
         world = SystemWorld(
             job=job,
             is_sysbatch=self._is_sysbatch,
-            tainted=tainted_nodes(self._view, self._allocations),
+            tainted=self._tainted,
             candidates=candidates,
             allowed=allowed,
             group_of=self._versions.group_of,

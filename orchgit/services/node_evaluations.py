@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
@@ -19,26 +20,31 @@ SYSTEM_TYPES = (JobType.SYSTEM, JobType.SYSBATCH)
 def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[Evaluation]:
     """One evaluation per job with allocations on the node, and per system job that may run there.
 
-    A job that was purged has nothing to evaluate; its allocations are stopped already.
+    A job that was purged is evaluated too: what it has on the node may not have ended yet.
     """
-    keys = {
-        (allocation.namespace, allocation.job_id)
+    held_of = {
+        (allocation.namespace, allocation.job_id): allocation
         for allocation in snapshot.allocations_by_node(node.id)
         if not (allocation.is_server_terminal and allocation.is_client_terminal)
     }
-    jobs = {key: job for key in sorted(keys) if (job := snapshot.job(*key)) is not None}
+    jobs = {key: snapshot.job(*key) for key in sorted(held_of)}
     for job in system_jobs(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
         jobs.setdefault((job.namespace, job.id), job)
     return [
         evaluation_for_job(
             world,
-            job,
+            job if job is not None else _purged(held_of[key]),
             EvalTrigger.NODE_UPDATE,
             node_id=node.id,
             node_modify_index=node.modify_index,
         )
-        for job in jobs.values()
+        for key, job in jobs.items()
     ]
+
+
+def _purged(allocation: Allocation) -> Job:
+    """What an evaluation tells of its job, as far as an allocation knows it."""
+    return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)
 
 
 def system_jobs(jobs: Iterable[Job], node: Node) -> list[Job]:

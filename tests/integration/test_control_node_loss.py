@@ -1,0 +1,75 @@
+"""What becomes of allocations and nodes when nodes are lost, in a time that the tests move."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from orchgit.clock import FakeClock
+from orchgit.model.allocation import ClientStatus
+from orchgit.model.node import NodeStatus
+from orchgit.replication.commands import DeregisterJob, JobDeletion
+from orchgit.wire.messages import AllocReport
+from tests.integration.control_rig import Rig, agent_node, connected, leader
+from tests.integration.test_control_loops import placed
+from tests.support.factories import make_evaluation, make_job
+
+
+async def until_down(rig: Rig, clock: FakeClock, node_id: str) -> None:
+    await clock.advance(60)
+    await rig.until("nodes", read=lambda s: s.node(node_id).status == NodeStatus.DOWN)
+
+
+def test_what_a_purged_job_has_on_a_node_that_is_lost_is_lost(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig, rig.worker():
+            node = agent_node()
+            async with connected(rig, node) as agent:
+                job = make_job()
+                await rig.register(job)
+                (held,) = await placed(rig, job, 1)
+                await agent.report(
+                    AllocReport(alloc_id=held.id, client_status=ClientStatus.RUNNING)
+                )
+            evaluation = make_evaluation(job)
+            deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
+            await rig.state.propose(DeregisterJob(deletion=deletion, evaluation=evaluation))
+            await rig.evaluation_ends(evaluation.id)
+            await until_down(rig, clock, node.id)
+            await rig.until(
+                "allocations",
+                read=lambda s: s.allocation(held.id).client_status == ClientStatus.LOST,
+            )
+            await rig.control.collect_garbage()
+            with rig.store.snapshot() as snapshot:
+                assert snapshot.allocation(held.id) is None
+                assert snapshot.node(node.id) is None
+
+    asyncio.run(run())
+
+
+def test_a_node_that_is_gone_is_forgotten_though_a_service_it_served_runs_on(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig, rig.worker():
+            lost, kept = agent_node(), agent_node()
+            async with connected(rig, lost):
+                job = make_job(count=2)
+                await rig.register(job)
+                first = await placed(rig, job, 2)
+            await until_down(rig, clock, lost.id)
+            async with connected(rig, kept):
+                await rig.until(
+                    "allocations",
+                    read=lambda s: len(s.allocations_by_node(kept.id, terminal=False)) == 2,
+                )
+                await rig.control.collect_garbage()
+                with rig.store.snapshot() as snapshot:
+                    assert snapshot.node(lost.id) is None
+                    assert all(snapshot.allocation(held.id) is None for held in first)
+                    assert len(snapshot.allocations_by_job(job.namespace, job.id)) == 2
+
+    asyncio.run(run())
