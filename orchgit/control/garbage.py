@@ -97,7 +97,7 @@ class GarbageCollector:
             await self._state.propose(command)
 
     async def _evaluations(self, before_ns: int, batch_before_ns: int, now_ns: int) -> None:
-        """A few at a time: to look at a million allocations takes longer than others should wait."""
+        """A few at a time: to look at a million allocations takes long, and others wait."""
 
         def before(evaluation: Evaluation) -> int:
             return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns

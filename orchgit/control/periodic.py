@@ -15,7 +15,7 @@ from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launc
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
 from orchgit.ids import IdSource
-from orchgit.model.child_jobs import child_of, launched_id
+from orchgit.model.child_jobs import child_of, launched_id, launched_ns
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
@@ -41,13 +41,20 @@ class PeriodicDispatcher:
         self._due_ns: dict[JobKey, int] = {}
         self._versions: dict[JobKey, int] = {}
         """Job modify index of what is tracked: a schedule is read anew only when it changed."""
+        self._failed: dict[JobKey, tuple[int, int]] = {}
+        """(when to try again, when it was due) of launches that could not be made."""
 
     def restore(self, snapshot: Snapshot) -> None:
         now_ns = self._clock.now_ns()
         for job in snapshot.periodic_jobs():
             self._track(job)
-            last_ns = snapshot.periodic_launch(job.namespace, job.id)
-            if is_tracked(job) and last_ns and self._missed(job, last_ns, now_ns):
+            last_ns = snapshot.periodic_launch(job.namespace, job.id) or 0
+            if not is_tracked(job) or not self._missed(job, last_ns, now_ns):
+                continue
+            # The launch itself may be there, though a leader died before it had recorded it.
+            children = snapshot.jobs_by_parent(job.namespace, job.id)
+            last_ns = max([last_ns, *(launched_ns(child.id) for child in children)])
+            if self._missed(job, last_ns, now_ns):
                 self._due_ns[(job.namespace, job.id)] = now_ns
         self._changed.set()
 
@@ -62,15 +69,16 @@ class PeriodicDispatcher:
         while True:
             await self._changed.wait(self._until_due_s())
             now_ns = self._clock.now_ns()
+            for key in [key for key, (at_ns, _) in self._failed.items() if at_ns <= now_ns]:
+                await self._launch(key, self._failed.pop(key)[1])
             for key in [key for key, due_ns in self._due_ns.items() if due_ns <= now_ns]:
                 await self._launch(key, self._due_ns.pop(key))
 
     # -- inside --------------------------------------------------------------------------------
 
     def _until_due_s(self) -> float | None:
-        if not self._due_ns:
-            return None
-        return (min(self._due_ns.values()) - self._clock.now_ns()) / SECOND_NS
+        moments = [*self._due_ns.values(), *(at_ns for at_ns, _ in self._failed.values())]
+        return (min(moments) - self._clock.now_ns()) / SECOND_NS if moments else None
 
     def _update(self, snapshot: Snapshot, keys: Iterable[JobKey]) -> None:
         for namespace, job_id in keys:
@@ -78,6 +86,7 @@ class PeriodicDispatcher:
             if job is None or not is_tracked(job):
                 self._due_ns.pop((namespace, job_id), None)
                 self._versions.pop((namespace, job_id), None)
+                self._failed.pop((namespace, job_id), None)
             elif self._versions.get((namespace, job_id)) != job.job_modify_index:
                 self._track(job)
         self._changed.set()
@@ -100,7 +109,7 @@ class PeriodicDispatcher:
 
     def _missed(self, job: Job, last_ns: int, now_ns: int) -> bool:
         try:
-            return job.periodic is not None and missed_launch(job.periodic, last_ns, now_ns)
+            return missed_launch(job, last_ns, now_ns)
         except InvalidInputError:
             return False
 
@@ -116,11 +125,11 @@ class PeriodicDispatcher:
             return
         try:
             await self._register(parent, due_ns)
-        except ConflictError:
-            logger.info("periodic job %s was launched for this moment already", parent.id)
+            await self._record(parent, due_ns)
         except OrchgitError as exc:
             logger.warning("cannot launch periodic job %s: %s", parent.id, exc)
-            self._due_ns[key] = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+            again_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+            self._failed[key] = (again_ns, due_ns)
 
     async def _register(self, parent: Job, due_ns: int) -> None:
         """The child first, then the launch: repeated after a crash, the child is known already."""
@@ -128,10 +137,17 @@ class PeriodicDispatcher:
         child = child_of(parent, launched_id(parent, due_ns), now_ns)
         evaluation = evaluation_of(child, EvalTrigger.PERIODIC_JOB, self._ids, now_ns)
         upsert = JobUpsert(job=child, expected_modify_index=0)
-        await self._state.propose(RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation))
+        try:
+            await self._state.propose(
+                RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
+            )
+        except ConflictError:
+            logger.info("periodic job %s was launched for this moment already", parent.id)
+
+    async def _record(self, parent: Job, due_ns: int) -> None:
         await self._state.propose(
             RecordPeriodicLaunch(
-                now_ns=now_ns,
+                now_ns=self._clock.now_ns(),
                 namespace=parent.namespace,
                 job_id=parent.id,
                 launch_time_ns=due_ns,

@@ -1,14 +1,15 @@
 """When a periodic job is due. Pure.
 
 Cron expressions have five fields; a sixth is the year; with seven the first is the second. Time
-zones are the IANA names; a local time that daylight saving skips is run after the gap, and one that
-occurs twice is run once.
+zones are the IANA names. As Nomad documents it, a local time that daylight saving skips is left out
+that day, and one that occurs twice is run twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -27,6 +28,7 @@ _MACROS = {
     "@hourly": "0 * * * *",
 }
 _MAX_STEPS = 1000
+_RESOLUTION = timedelta(microseconds=1)
 
 
 def next_launch_ns(config: PeriodicConfig, after_ns: int) -> int | None:
@@ -37,10 +39,9 @@ def next_launch_ns(config: PeriodicConfig, after_ns: int) -> int | None:
     if not config.enabled:
         return None
     zone = _zone(config.time_zone)
-    start = datetime_of_ns(after_ns).astimezone(zone)
-    moments = [_next(spec, start) for spec in _specs(config)]
-    found = [ns_of_datetime(moment.astimezone(UTC)) for moment in moments if moment is not None]
-    return min(found, default=None)
+    after = datetime_of_ns(after_ns)
+    moments = [_next(spec, after, zone) for spec in _specs(config)]
+    return min((ns_of_datetime(moment) for moment in moments if moment is not None), default=None)
 
 
 def _specs(config: PeriodicConfig) -> list[str]:
@@ -59,14 +60,24 @@ def _zone(name: str) -> tzinfo:
         ) from None
 
 
-def _next(spec: str, start: datetime) -> datetime | None:
+def _next(spec: str, after: datetime, zone: tzinfo) -> datetime | None:
+    """The first moment after `after` (both in UTC) at which clocks in `zone` show what `spec`
+    asks for."""
     fields = _MACROS.get(spec.strip().lower(), spec).split()
     years = None
     if len(fields) in (6, 7):
         years = _years(fields.pop(), spec)
+    local = after.astimezone(zone)
     try:
-        moments: Iterator[datetime] = CronSim(" ".join(fields), start)
-        return _first_of_years(moments, years)
+        walls = CronSim(" ".join(fields), local.replace(tzinfo=None))
+        found = _first_of_years(walls, years, after, zone)
+        again = _goes_back_at(local)
+        if again is None or (found is not None and found < again):
+            return found
+        # Of what clocks show twice, nothing is left of the first time: from where they go back.
+        shown = again.astimezone(zone).replace(tzinfo=None) - _RESOLUTION
+        twice = _first_of_years(CronSim(" ".join(fields), shown), years, again - _RESOLUTION, zone)
+        return min((each for each in (found, twice) if each is not None), default=None)
     except CronSimError as exc:
         raise InvalidInputError(f'cannot read cron expression "{spec}": {exc}') from None
 
@@ -87,20 +98,51 @@ def _years(field: str, spec: str) -> frozenset[int] | None:
     return frozenset(years)
 
 
-def _first_of_years(moments: Iterator[datetime], years: frozenset[int] | None) -> datetime | None:
-    for _ in range(_MAX_STEPS):
-        moment = next(moments, None)
-        if moment is None or years is None or moment.year in years:
-            return moment
-        if moment.year > max(years):
+def _first_of_years(
+    walls: Iterator[datetime], years: frozenset[int] | None, after: datetime, zone: tzinfo
+) -> datetime | None:
+    """The first moment after `after` of those that `walls` (what clocks show) stand for."""
+    for wall in islice(walls, _MAX_STEPS):
+        if years is not None and wall.year > max(years):
             return None
+        if years is None or wall.year in years:
+            moments = [moment for moment in _moments(wall, zone) if moment > after]
+            if moments:
+                return min(moments)
     return None
+
+
+def _moments(wall: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """When clocks in `zone` show `wall`: once, twice (when they go back), or never (forward)."""
+    for fold in (0, 1):
+        moment = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+        if moment.astimezone(zone).replace(tzinfo=None) == wall:
+            yield moment
+
+
+def _goes_back_at(local: datetime) -> datetime | None:
+    """The moment when clocks go back, if `local` is of what they show twice then, the first time;
+    else None."""
+    first, second = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
+    if first is None or second is None or local.fold or first <= second:
+        return None
+    early = local.astimezone(UTC)
+    late = early + (first - second)
+    while late - early > _RESOLUTION:
+        middle = early + (late - early) / 2
+        if middle.astimezone(local.tzinfo).utcoffset() == first:
+            early = middle
+        else:
+            late = middle
+    return late
 
 
 def is_tracked(job: Job) -> bool:
     """Whether the dispatcher launches this job."""
     periodic = job.periodic
-    return periodic is not None and periodic.enabled and not job.stop
+    # A parent that is parameterized as well is launched as often as each of its dispatches says.
+    is_parent = job.is_periodic and not job.is_parameterized
+    return is_parent and periodic is not None and periodic.enabled and not job.stop
 
 
 def overlaps(children: Sequence[Job]) -> bool:
@@ -108,7 +150,10 @@ def overlaps(children: Sequence[Job]) -> bool:
     return any(child.status != JobStatus.DEAD for child in children)
 
 
-def missed_launch(config: PeriodicConfig, last_ns: int, now_ns: int) -> bool:
-    """Whether a launch was due between the last one and now, while nobody led."""
-    due_ns = next_launch_ns(config, last_ns)
+def missed_launch(job: Job, last_ns: int, now_ns: int) -> bool:
+    """Whether a launch was due between the last one and now, while nobody led. What the schedule
+    would have asked for before it was registered as it is was not missed."""
+    if job.periodic is None:
+        return False
+    due_ns = next_launch_ns(job.periodic, max(last_ns, job.submit_time_ns))
     return due_ns is not None and due_ns <= now_ns

@@ -17,6 +17,12 @@ def launched_id(parent: Job, launch_ns: int) -> str:
     return f"{parent.id}/periodic-{launch_ns // SECOND_NS}"
 
 
+def launched_ns(child_id: str) -> int:
+    """When the child was due, as its id says; 0: it was not launched by a schedule."""
+    _, is_launch, second = child_id.rpartition("/periodic-")
+    return int(second) * SECOND_NS if is_launch and second.isdecimal() else 0
+
+
 def child_of(parent: Job, child_id: str, now_ns: int) -> Job:
     """A new job that runs what its parent describes, with none of its bookkeeping."""
     return replace(

@@ -16,10 +16,12 @@ async def periodic_force(world: World, namespace: str, job_id: str) -> Registere
         parent = snapshot.job(namespace, job_id)
     if parent is None:
         raise RefusedError("job not found")
-    if not parent.is_periodic:
+    if parent.periodic is None or parent.is_parameterized:
         raise RefusedError("can't force launch non-periodic job")
     if parent.stop:
         raise RefusedError("can't force launch a stopped job; register it again first")
+    if not parent.periodic.enabled:
+        raise RefusedError("can't force launch a disabled periodic job; set enabled = true first")
     now_ns = world.now_ns()
     child = child_of(parent, launched_id(parent, now_ns), now_ns)
     evaluation = evaluation_for_job(world, child, EvalTrigger.PERIODIC_JOB)

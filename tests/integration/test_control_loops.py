@@ -10,36 +10,27 @@ import msgspec
 from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
-from orchgit.control.periodic import PeriodicDispatcher
 from orchgit.control.reign import ControlConfig
-from orchgit.ids import SequentialIds
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, EvalTrigger
 from orchgit.model.group import MigrateStrategy, UpdateStrategy
-from orchgit.model.job import Job, PeriodicConfig
+from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, NodeStatus
 from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
-    JobUpsert,
-    RecordPeriodicLaunch,
-    RegisterJob,
     UpdateNodeDrain,
 )
-from orchgit.replication.events import AppliedBatch, Effects
-from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
 from tests.support.factories import (
-    make_batch_job,
     make_evaluation,
     make_group,
     make_job,
     make_task,
 )
-from tests.support.state import running_state
 
 ROLLING = UpdateStrategy(max_parallel=1, progress_deadline_ns=600 * SECOND_NS, auto_revert=True)
 
@@ -201,113 +192,6 @@ async def _move_one(
         *(AllocReport(alloc_id=e.id, client_status=ClientStatus.COMPLETE) for e in stopped)
     )
     await report_health(taking, None, *new)
-
-
-def hourly(**fields: object) -> Job:
-    periodic = PeriodicConfig(spec="0 * * * *", **fields)  # type: ignore[arg-type]
-    return make_batch_job(id="report", periodic=periodic)
-
-
-async def children(rig: Rig, count: int) -> list[Job]:
-    def read(snapshot: Snapshot) -> list[Job]:
-        found = snapshot.jobs_by_parent("default", "report")
-        return found if len(found) >= count else []
-
-    found: list[Job] = await rig.until("jobs", read=read)
-    return found
-
-
-async def launch_recorded(rig: Rig, due_s: int) -> None:
-    """Until the dispatcher has recorded this launch and sleeps again."""
-    due_ns = due_s * SECOND_NS
-
-    def recorded(snapshot: Snapshot) -> bool:
-        return snapshot.periodic_launch("default", "report") == due_ns
-
-    await rig.until("periodic_launches", read=recorded)
-    await rig.clock.advance(0)  # type: ignore[attr-defined]
-
-
-def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
-    async def run() -> None:
-        clock = FakeClock()
-        async with leader(tmp_path, clock) as rig:
-            await rig.register_parent(hourly())
-            with rig.store.snapshot() as snapshot:
-                assert snapshot.jobs_by_parent("default", "report") == []
-            for count in (1, 2):
-                await clock.advance(3600)
-                found = await children(rig, count)
-                assert len(found) == count
-                await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
-            with rig.store.snapshot() as snapshot:
-                launched_ns = snapshot.periodic_launch("default", "report")
-            assert found[-1].id == f"report/periodic-{launched_ns // SECOND_NS}"
-
-    asyncio.run(run())
-
-
-def test_a_launch_that_is_due_is_not_put_off_by_a_change_of_its_job(tmp_path: Path) -> None:
-    async def run() -> None:
-        clock = FakeClock()
-        async with running_state(tmp_path, clock) as state:
-            dispatcher = PeriodicDispatcher(state, clock, SequentialIds())
-            job = hourly()
-            await state.propose(RegisterJob(upsert=JobUpsert(job)))
-            with state.store.snapshot() as snapshot:
-                dispatcher.restore(snapshot)
-            await clock.advance(3600)
-            changes = Changes()
-            changes.note(9, "jobs", [f"{job.namespace}/{job.id}"])
-            dispatcher.take(AppliedBatch(9, changes, Effects(), state.store.snapshot))
-            launched = state.subscribe()
-            task = asyncio.create_task(dispatcher.run())
-            async with asyncio.timeout(10):
-                batch = await anext(launched)
-            assert [each.triggered_by for each in batch.evaluations] == [EvalTrigger.PERIODIC_JOB]
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            launched.close()
-
-    asyncio.run(run())
-
-
-def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
-    tmp_path: Path,
-) -> None:
-    async def run() -> None:
-        clock = FakeClock()
-        async with leader(tmp_path, clock) as rig:
-            await rig.register_parent(hourly(prohibit_overlap=True))
-            await clock.advance(3600)
-            await children(rig, 1)
-            await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
-            await clock.advance(7200)
-            await rig.state.barrier()
-            assert len(await children(rig, 1)) == 1
-
-    asyncio.run(run())
-
-
-def test_a_launch_missed_while_nobody_led_is_made_up_once(tmp_path: Path) -> None:
-    async def run() -> None:
-        clock = FakeClock()
-        async with leader(tmp_path, clock) as rig:
-            await rig.register_parent(hourly())
-            await rig.state.propose(
-                RecordPeriodicLaunch(
-                    namespace="default",
-                    job_id="report",
-                    launch_time_ns=clock.now_ns() - 5 * 3600 * SECOND_NS,
-                )
-            )
-            await rig.restart_control()
-            assert len(await children(rig, 1)) == 1
-            await rig.restart_control()
-            await rig.state.barrier()
-            assert len(await children(rig, 1)) == 1
-
-    asyncio.run(run())
 
 
 def test_garbage_is_what_is_over_and_a_forced_collection_takes_it_at_once(tmp_path: Path) -> None:

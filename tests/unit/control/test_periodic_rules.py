@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from orchgit.control.periodic_rules import missed_launch, next_launch_ns, overlaps
+from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launch_ns, overlaps
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import ns_of_datetime
-from orchgit.model.child_jobs import child_of, launched_id
-from orchgit.model.job import JobOrigin, JobStatus, PeriodicConfig
+from orchgit.model.child_jobs import child_of, launched_id, launched_ns
+from orchgit.model.job import (
+    Job,
+    JobOrigin,
+    JobStatus,
+    ParameterizedJobConfig,
+    PeriodicConfig,
+)
 from tests.support.factories import NOW_NS, make_batch_job
 
 
@@ -39,12 +49,46 @@ def test_of_several_schedules_the_earliest_counts() -> None:
     assert next_launch_ns(config, ns(2027, 3, 1, 12)) == ns(2027, 3, 1, 14)
 
 
-def test_a_time_zone_is_followed_through_the_clock_change() -> None:
+def test_a_time_zone_is_followed_and_what_its_clocks_skip_is_left_out_that_day() -> None:
     config = PeriodicConfig(spec="30 2 * * *", time_zone="Europe/Berlin")
     assert next_launch_ns(config, ns(2027, 3, 27, 0)) == ns(2027, 3, 27, 1, 30)
-    gap = next_launch_ns(config, ns(2027, 3, 27, 12))
-    assert gap == ns(2027, 3, 28, 1)
-    assert next_launch_ns(config, gap) == ns(2027, 3, 29, 0, 30)
+    assert next_launch_ns(config, ns(2027, 3, 27, 12)) == ns(2027, 3, 29, 0, 30)
+
+
+def test_what_the_clocks_show_twice_is_run_twice() -> None:
+    config = PeriodicConfig(spec="30 1 * * *", time_zone="America/New_York")
+    first = next_launch_ns(config, ns(2027, 11, 7, 0))
+    assert first == ns(2027, 11, 7, 5, 30)
+    second = next_launch_ns(config, first)
+    assert second == ns(2027, 11, 7, 6, 30)
+    assert next_launch_ns(config, second) == ns(2027, 11, 8, 6, 30)
+
+
+ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "UTC")
+
+
+@given(
+    minutes=st.lists(st.integers(0, 59), min_size=1, max_size=3, unique=True),
+    hours=st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True),
+    zone=st.sampled_from(ZONES),
+    day=st.sampled_from([(2027, 3, 13), (2027, 3, 27), (2027, 4, 3), (2027, 10, 2), (2027, 10, 30),
+                         (2027, 11, 6)]),
+    minute=st.integers(0, 2880),
+)  # fmt: skip
+@settings(max_examples=50, deadline=None)
+def test_the_next_launch_is_the_next_minute_at_which_the_clocks_show_it(
+    minutes: list[int], hours: list[int], zone: str, day: tuple[int, int, int], minute: int
+) -> None:
+    spec = f"{','.join(map(str, minutes))} {','.join(map(str, hours))} * * *"
+    start = datetime(*day, tzinfo=UTC) + timedelta(minutes=minute)
+    looked_at = (start + timedelta(minutes=n) for n in range(1, 3 * 1440))
+    expected = next(
+        moment
+        for moment in looked_at
+        if (shown := moment.astimezone(ZoneInfo(zone))).minute in minutes and shown.hour in hours
+    )
+    config = PeriodicConfig(spec=spec, time_zone=zone)
+    assert next_launch_ns(config, ns_of_datetime(start)) == ns_of_datetime(expected)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +111,28 @@ def test_a_disabled_schedule_or_a_past_year_is_never_due() -> None:
     assert next_launch_ns(PeriodicConfig(spec="0 0 1 1 * 2020"), NOW_NS) is None
 
 
+def hourly(**fields: object) -> Job:
+    return make_batch_job(
+        periodic=PeriodicConfig(spec="0 * * * *"), **{"submit_time_ns": 0, **fields}
+    )
+
+
 def test_a_launch_is_missed_only_when_one_fell_due() -> None:
-    config = PeriodicConfig(spec="0 * * * *")
-    assert missed_launch(config, ns(2027, 3, 1, 12), ns(2027, 3, 1, 13))
-    assert not missed_launch(config, ns(2027, 3, 1, 12), ns(2027, 3, 1, 12, 59))
+    assert missed_launch(hourly(), ns(2027, 3, 1, 12), ns(2027, 3, 1, 13))
+    assert not missed_launch(hourly(), ns(2027, 3, 1, 12), ns(2027, 3, 1, 12, 59))
+
+
+def test_what_fell_due_before_the_job_was_registered_as_it_is_was_not_missed() -> None:
+    changed = hourly(submit_time_ns=ns(2027, 3, 1, 13, 30))
+    assert not missed_launch(changed, ns(2027, 3, 1, 12), ns(2027, 3, 1, 13, 45))
+    assert missed_launch(changed, 0, ns(2027, 3, 1, 14))
+
+
+def test_a_parameterized_parent_is_launched_only_as_its_dispatches_say() -> None:
+    both = hourly(parameterized_job=ParameterizedJobConfig())
+    assert not is_tracked(both)
+    assert is_tracked(msgspec.structs.replace(both, dispatched=True))
+    assert is_tracked(hourly())
 
 
 def test_a_launch_overlaps_while_a_child_lives() -> None:
@@ -86,6 +148,8 @@ def test_a_child_runs_what_its_parent_describes_and_is_found_by_its_time() -> No
     )
     child = child_of(parent, launched_id(parent, ns(2027, 3, 1)), NOW_NS)
     assert child.id == f"report/periodic-{ns(2027, 3, 1) // 10**9}"
+    assert launched_ns(child.id) == ns(2027, 3, 1)
+    assert launched_ns("report/periodic-now") == launched_ns("report") == 0
     assert (child.parent_id, child.periodic, child.version) == ("report", None, 0)
     assert child.task_groups == parent.task_groups
     assert child.origin == origin
