@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
-from orchgit.model.job import Job
 
 WATCHED = frozenset((DeploymentStatus.RUNNING,))
 
@@ -26,7 +25,8 @@ NO_PROGRESS = "Failed due to progress deadline"
 class Verdict:
     """What to do now; all empty: nothing. `fail` is the description of the failure."""
 
-    promote: bool = False
+    promote: tuple[str, ...] = ()
+    """Groups whose canaries become ordinary allocations."""
     fail: str = ""
     revert: bool = False
     replace: tuple[str, ...] = ()
@@ -51,7 +51,9 @@ def judge(
         return Verdict()
     late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
     if late:
-        return Verdict(fail=NO_PROGRESS, revert=any(state.auto_revert for state in late))
+        # It fails as a whole: a group that is half-way is left half-way too.
+        unfinished = (state for state in deployment.task_groups.values() if not is_done(state))
+        return Verdict(fail=NO_PROGRESS, revert=any(state.auto_revert for state in unfinished))
     hopeless = _hopeless_groups(deployment, allocations)
     if hopeless:
         return Verdict(fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless))
@@ -78,27 +80,31 @@ def _deadline_ns(state: DeploymentState) -> int | None:
     """None: the group has no deadline, is done, or waits for a person to promote it."""
     if not state.progress_deadline_ns or state.require_progress_by is None:
         return None
-    unpromoted = state.desired_canaries > 0 and not state.promoted
-    wanted = state.desired_canaries if unpromoted else state.desired_total
-    if state.healthy_allocs >= wanted:
-        return None
-    return ns_of_datetime(state.require_progress_by)
+    return None if is_done(state) else ns_of_datetime(state.require_progress_by)
 
 
-def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> bool:
-    """Whether canaries wait, may be promoted without asking, and are all healthy."""
-    waiting = [
-        state
-        for state in deployment.task_groups.values()
-        if state.desired_canaries > 0 and not state.promoted
-    ]
-    if not waiting or not all(state.auto_promote for state in waiting):
-        return False
+def is_done(state: DeploymentState) -> bool:
+    """Whether nothing more is expected of the group, or nothing before its promotion."""
+    wanted = state.desired_canaries if _waits_for_promotion(state) else state.desired_total
+    return state.healthy_allocs >= wanted
+
+
+def _waits_for_promotion(state: DeploymentState) -> bool:
+    return state.desired_canaries > 0 and not state.promoted
+
+
+def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> tuple[str, ...]:
+    """The groups whose canaries wait, if all may be promoted without asking and are healthy."""
+    groups = deployment.task_groups
+    waiting = {name: state for name, state in groups.items() if _waits_for_promotion(state)}
+    if not all(state.auto_promote for state in waiting.values()):
+        return ()
     healthy = {held.id for held in allocations if _health(held) is True and not held.is_terminal}
-    return all(
+    ready = all(
         len(healthy.intersection(state.placed_canaries or ())) >= state.desired_canaries
-        for state in waiting
+        for state in waiting.values()
     )
+    return tuple(waiting) if ready else ()
 
 
 def _hopeless_groups(
@@ -135,24 +141,3 @@ def _has_news(allocations: Sequence[Allocation], memory: Memory) -> bool:
 def _health(allocation: Allocation) -> bool | None:
     status = allocation.deployment_status
     return status.healthy if status is not None else None
-
-
-def revert_target(versions: Sequence[Job], deployment: Deployment) -> Job | None:
-    """The newest stable version other than the deployment's own; `versions` newest first."""
-    return next(
-        (job for job in versions if job.stable and job.version != deployment.job_version), None
-    )
-
-
-def describe_failure(reason: str, wanted: bool, target: Job | None, same_spec: bool) -> str:
-    """The deployment's description, in Nomad's words."""
-    if not wanted:
-        return reason
-    if target is None:
-        return f"{reason} - no stable job version to auto revert to"
-    if same_spec:
-        return (
-            f"{reason} - not rolling back to stable job version {target.version} "
-            "as current job has same specification"
-        )
-    return f"{reason} - rolling back to job version {target.version}"

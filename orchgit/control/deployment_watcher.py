@@ -7,13 +7,7 @@ import logging
 import msgspec
 
 from orchgit.clock import SECOND_NS, Clock
-from orchgit.control.deployment_rules import (
-    Memory,
-    Verdict,
-    describe_failure,
-    judge,
-    revert_target,
-)
+from orchgit.control.deployment_rules import Memory, Verdict, judge
 from orchgit.control.job_evals import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, OrchgitError, RefusedError
@@ -24,13 +18,14 @@ from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.commands import (
     Command,
+    FailDeployment,
     PromoteDeployment,
     UpdateAllocTransitions,
-    UpdateDeploymentStatus,
     UpsertEvaluations,
 )
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.scheduler.auto_revert import auto_revert
 from orchgit.state.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -117,10 +112,10 @@ class DeploymentWatcher:
         try:
             for command in commands:
                 await self._state.propose(command)
-        except (ConflictError, RefusedError) as exc:
-            logger.info("deployment %s changed meanwhile: %s", deployment_id, exc)
         except OrchgitError as exc:
-            logger.warning("cannot act on deployment %s: %s", deployment_id, exc)
+            meanwhile = isinstance(exc, ConflictError | RefusedError)
+            level = logging.INFO if meanwhile else logging.WARNING
+            logger.log(level, "cannot act on deployment %s: %s", deployment_id, exc)
             self._memories.pop(deployment_id, None)
             self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
 
@@ -160,6 +155,7 @@ class DeploymentWatcher:
                 PromoteDeployment(
                     now_ns=now_ns,
                     deployment_id=deployment.id,
+                    groups=list(verdict.promote),
                     evaluation=self._evaluation(job, deployment),
                 )
             )
@@ -180,45 +176,22 @@ class DeploymentWatcher:
 
     def _failure(
         self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: Verdict
-    ) -> UpdateDeploymentStatus:
+    ) -> FailDeployment:
         """End the deployment as failed and, if asked for, run the last stable version again."""
         versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
-        target = revert_target(versions, deployment) if verdict.revert else None
-        same = target is not None and same_spec(target, job)
-        description = describe_failure(verdict.fail, verdict.revert, target, same)
-        reverted = None
-        if target is not None and not same and job.version == deployment.job_version:
-            reverted = msgspec.structs.replace(target, submit_time_ns=self._clock.now_ns())
+        revert = auto_revert(deployment, verdict.fail, verdict.revert, versions)
+        now_ns = self._clock.now_ns()
         update = DeploymentStatusUpdate(
             deployment_id=deployment.id,
             status=DeploymentStatus.FAILED,
-            status_description=description,
-            updated_at=self._clock.now_ns(),
+            status_description=revert.description,
+            updated_at=now_ns,
         )
-        return UpdateDeploymentStatus(
-            now_ns=self._clock.now_ns(),
+        again = revert.job and msgspec.structs.replace(revert.job, submit_time_ns=now_ns)
+        return FailDeployment(
+            now_ns=now_ns,
             update=update,
-            job=reverted,
+            job=again,
+            expected_modify_index=job.job_modify_index,
             evaluation=self._evaluation(job, deployment),
         )
-
-
-_BOOKKEEPING = {
-    "origin": None,
-    "status": "",
-    "status_description": "",
-    "stable": False,
-    "version": 0,
-    "version_tag": None,
-    "submit_time_ns": 0,
-    "create_index": 0,
-    "modify_index": 0,
-    "job_modify_index": 0,
-}
-
-
-def same_spec(one: Job, other: Job) -> bool:
-    """Whether two versions ask for the same, bookkeeping aside."""
-    return msgspec.structs.replace(one, **_BOOKKEEPING) == msgspec.structs.replace(
-        other, **_BOOKKEEPING
-    )

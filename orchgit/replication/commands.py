@@ -180,6 +180,21 @@ class UpdateNodeDrain(Entry, tag="update-node-drain", kw_only=True):
     event: NodeEvent | None = None
 
 
+class SetNodeDrain(Entry, tag="set-node-drain", kw_only=True):
+    """Begin, change or (with `drain` None) end a drain. `completed`: all that was to leave has.
+
+    `meta` is what the operator says about it; a drain's end without any keeps that of its start.
+    """
+
+    node_id: str
+    drain: DrainStrategy | None = None
+    mark_eligible: bool = False
+    completed: bool = False
+    meta: dict[str, str] | None = None
+    evaluations: list[Evaluation] = []
+    event: NodeEvent | None = None
+
+
 class UpdateNodeEligibility(Entry, tag="update-node-eligibility", kw_only=True):
     node_id: str
     eligibility: str
@@ -222,6 +237,23 @@ class UpdateDeploymentStatus(Entry, tag="update-deployment-status", kw_only=True
 
     update: DeploymentStatusUpdate
     job: Job | None = None
+    evaluation: Evaluation | None = None
+
+
+class ResumeDeployment(Entry, tag="resume-deployment", kw_only=True):
+    """A paused deployment goes on; its progress deadlines begin anew."""
+
+    deployment_id: str
+    evaluation: Evaluation | None = None
+
+
+class FailDeployment(Entry, tag="fail-deployment", kw_only=True):
+    """`job` is the version to run again, unless the job is not at `expected_modify_index` any more:
+    then nothing happens at all."""
+
+    update: DeploymentStatusUpdate
+    job: Job | None = None
+    expected_modify_index: int | None = None
     evaluation: Evaluation | None = None
 
 
@@ -428,12 +460,15 @@ Command = (
     | RegisterNode
     | UpdateNodeStatus
     | UpdateNodeDrain
+    | SetNodeDrain
     | UpdateNodeEligibility
     | DeleteNodes
     | UpdateAllocsFromClient
     | UpdateAllocTransitions
     | UpdateDeploymentStatus
     | PromoteDeployment
+    | ResumeDeployment
+    | FailDeployment
     | SetDeploymentHealth
     | DeleteDeployments
     | RecordPeriodicLaunch

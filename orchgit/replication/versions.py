@@ -76,6 +76,9 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.AbortRestore,
         commands.SetAutopilotConfig,
         commands.SetServerStatus,
+        commands.ResumeDeployment,
+        commands.FailDeployment,
+        commands.SetNodeDrain,
     ),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -17,10 +17,13 @@ from orchgit.model.deployment import (
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.commands import (
+    FailDeployment,
     PromoteDeployment,
+    ResumeDeployment,
     SetDeploymentHealth,
     UpdateDeploymentStatus,
 )
+from orchgit.scheduler.auto_revert import AutoRevert, auto_revert
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
@@ -40,12 +43,12 @@ async def promote_deployment(
     with world.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "promote")
         evaluation = _evaluation(world, snapshot, deployment)
-    _check_canaries(deployment, groups)
+    chosen = _with_canaries(deployment, groups)
     applied = await world.propose(
         PromoteDeployment(
             now_ns=world.now_ns(),
             deployment_id=deployment_id,
-            groups=list(groups),
+            groups=chosen,
             evaluation=evaluation,
         )
     )
@@ -53,24 +56,41 @@ async def promote_deployment(
 
 
 async def pause_deployment(world: World, deployment_id: str, pause: bool) -> DeploymentChange:
+    """A paused one places nothing and is not expected to progress; resumed, it has its whole
+    progress deadline again."""
     with world.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "pause" if pause else "resume")
         evaluation = None if pause else _evaluation(world, snapshot, deployment)
-    status = DeploymentStatus.PAUSED if pause else DeploymentStatus.RUNNING
-    description = "Deployment is paused" if pause else "Deployment is running"
-    return await _update(world, deployment, status, description, evaluation=evaluation)
+    if not pause:
+        resume = ResumeDeployment(
+            now_ns=world.now_ns(), deployment_id=deployment_id, evaluation=evaluation
+        )
+        return _change((await world.propose(resume)).index, evaluation, None)
+    status, description = DeploymentStatus.PAUSED, "Deployment is paused"
+    update = _status_update(world, deployment, status, description)
+    applied = await world.propose(UpdateDeploymentStatus(now_ns=world.now_ns(), update=update))
+    return _change(applied.index, None, None)
 
 
 async def fail_deployment(world: World, deployment_id: str) -> DeploymentChange:
     """End it; where a group asks for it, the last stable version runs again."""
     with world.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
-        job = revert_target(snapshot, deployment)
+        job = snapshot.job(deployment.namespace, deployment.job_id)
+        revert = _revert(
+            snapshot, deployment, "Deployment marked as failed", deployment.task_groups
+        )
         evaluation = _evaluation(world, snapshot, deployment)
-    description = _failed("Deployment marked as failed", job)
-    return await _update(
-        world, deployment, DeploymentStatus.FAILED, description, job=job, evaluation=evaluation
+    applied = await world.propose(
+        FailDeployment(
+            now_ns=world.now_ns(),
+            update=_status_update(world, deployment, DeploymentStatus.FAILED, revert.description),
+            job=_again(world, revert),
+            expected_modify_index=job.job_modify_index if job is not None else 0,
+            evaluation=evaluation,
+        )
     )
+    return _change(applied.index, evaluation, revert.job)
 
 
 async def set_deployment_health(
@@ -82,12 +102,13 @@ async def set_deployment_health(
     with world.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
         _check_members(snapshot, deployment_id, [*healthy, *unhealthy])
-        job = revert_target(snapshot, deployment) if unhealthy else None
+        sick = {held.task_group for held in snapshot.allocations_by_ids(unhealthy)}
+        revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
         evaluation = _evaluation(world, snapshot, deployment)
-    update = None
+    update, job = None, None
     if unhealthy:
-        description = _failed("Failed due to unhealthy allocations", job)
-        update = _status_update(world, deployment, DeploymentStatus.FAILED, description)
+        update = _status_update(world, deployment, DeploymentStatus.FAILED, revert.description)
+        job = _again(world, revert)
     applied = await world.propose(
         SetDeploymentHealth(
             now_ns=world.now_ns(),
@@ -102,13 +123,18 @@ async def set_deployment_health(
     return _change(applied.index, evaluation, job)
 
 
-def revert_target(snapshot: Snapshot, deployment: Deployment) -> Job | None:
-    """The newest stable version before the deployment's, if any of its groups reverts by itself."""
-    if not any(state.auto_revert for state in deployment.task_groups.values()):
-        return None
+def _revert(
+    snapshot: Snapshot, deployment: Deployment, reason: str, groups: Iterable[str]
+) -> AutoRevert:
+    """What a failure of these groups goes back to, if one of them reverts by itself."""
     versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
-    older = (job for job in versions if job.stable and job.version < deployment.job_version)
-    return next(older, None)
+    failed = (deployment.task_groups.get(name) for name in groups)
+    wanted = any(state.auto_revert for state in failed if state is not None)
+    return auto_revert(deployment, reason, wanted, versions)
+
+
+def _again(world: World, revert: AutoRevert) -> Job | None:
+    return revert.job and replace(revert.job, submit_time_ns=world.now_ns())
 
 
 def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
@@ -129,7 +155,8 @@ def _evaluation(world: World, snapshot: Snapshot, deployment: Deployment) -> Eva
     )
 
 
-def _check_canaries(deployment: Deployment, groups: Sequence[str]) -> None:
+def _with_canaries(deployment: Deployment, groups: Sequence[str]) -> list[str]:
+    """Those of `groups` (of all, if none is named) whose canaries wait, all of them healthy."""
     if unknown := [name for name in groups if name not in deployment.task_groups]:
         raise RefusedError(f"cannot promote groups {unknown}: the deployment has no such groups")
     chosen = {
@@ -141,6 +168,7 @@ def _check_canaries(deployment: Deployment, groups: Sequence[str]) -> None:
         raise RefusedError("no canaries to promote")
     for name, state in chosen.items():
         _check_group_healthy(name, state)
+    return list(chosen)
 
 
 def _check_group_healthy(name: str, state: DeploymentState) -> None:
@@ -157,34 +185,10 @@ def _check_members(snapshot: Snapshot, deployment_id: str, alloc_ids: Sequence[s
         raise RefusedError(f"allocations {strangers} are not part of deployment {deployment_id}")
 
 
-def _failed(description: str, job: Job | None) -> str:
-    return f"{description} - rolling back to job version {job.version}" if job else description
-
-
 def _status_update(
     world: World, deployment: Deployment, status: str, description: str
 ) -> DeploymentStatusUpdate:
     return DeploymentStatusUpdate(deployment.id, status, description, world.now_ns())
-
-
-async def _update(
-    world: World,
-    deployment: Deployment,
-    status: str,
-    description: str,
-    *,
-    job: Job | None = None,
-    evaluation: Evaluation | None = None,
-) -> DeploymentChange:
-    applied = await world.propose(
-        UpdateDeploymentStatus(
-            now_ns=world.now_ns(),
-            update=_status_update(world, deployment, status, description),
-            job=replace(job, submit_time_ns=world.now_ns()) if job else None,
-            evaluation=evaluation,
-        )
-    )
-    return _change(applied.index, evaluation, job)
 
 
 def _change(index: int, evaluation: Evaluation | None, job: Job | None) -> DeploymentChange:

@@ -20,11 +20,13 @@ from orchgit.model.job import Job
 from orchgit.replication.apply.allocations import set_health
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.health import DeploymentDeltas
-from orchgit.replication.apply.jobs import mark_stability, upsert_job
+from orchgit.replication.apply.jobs import check_modify_index, mark_stability, upsert_job
 from orchgit.replication.commands import (
     DeleteDeployments,
+    FailDeployment,
     JobUpsert,
     PromoteDeployment,
+    ResumeDeployment,
     SetDeploymentHealth,
     UpdateDeploymentStatus,
 )
@@ -35,6 +37,27 @@ from orchgit.state.transaction import WriteTxn
 def update_deployment_status(
     txn: WriteTxn, command: UpdateDeploymentStatus, effects: Effects
 ) -> None:
+    set_status(txn, command.update, effects)
+    _revert(txn, command.job, effects)
+    _evaluate(txn, command.evaluation, effects)
+
+
+def resume_deployment(txn: WriteTxn, command: ResumeDeployment, effects: Effects) -> None:
+    """While it was paused nobody expected progress of it."""
+    deployment = _active(txn, command.deployment_id)
+    if deployment.status != DeploymentStatus.RUNNING:
+        deployment.status = DeploymentStatus.RUNNING
+        deployment.status_description = "Deployment is running"
+        for state in deployment.task_groups.values():
+            _restart_deadline(txn, state)
+        _store(txn, deployment, "DeploymentStatusUpdate", effects)
+    _evaluate(txn, command.evaluation, effects)
+
+
+def fail_deployment(txn: WriteTxn, command: FailDeployment, effects: Effects) -> None:
+    if command.job is not None:
+        known = txn.job(command.job.namespace, command.job.id)
+        check_modify_index(known, command.expected_modify_index, command.job.id)
     set_status(txn, command.update, effects)
     _revert(txn, command.job, effects)
     _evaluate(txn, command.evaluation, effects)
@@ -133,6 +156,10 @@ def _promote(txn: WriteTxn, state: DeploymentState) -> None:
     if not state.desired_canaries:
         return
     state.promoted = True
+    _restart_deadline(txn, state)
+
+
+def _restart_deadline(txn: WriteTxn, state: DeploymentState) -> None:
     if state.progress_deadline_ns and state.require_progress_by is not None:
         allowed = timedelta(microseconds=state.progress_deadline_ns // 1000)
         state.require_progress_by = datetime_of_ns(txn.now_ns) + allowed

@@ -13,6 +13,7 @@ from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.commands import (
     DeleteNodes,
     RegisterNode,
+    SetNodeDrain,
     UpdateNodeDrain,
     UpdateNodeEligibility,
     UpdateNodeStatus,
@@ -110,8 +111,35 @@ def update_node_drain(txn: WriteTxn, command: UpdateNodeDrain, effects: Effects)
     store_evaluations(txn, command.evaluations, effects)
 
 
+def set_node_drain(txn: WriteTxn, command: SetNodeDrain, effects: Effects) -> None:
+    node = _node(txn, command.node_id)
+    node.last_drain = _last_drain(txn, node, command)
+    node.drain_strategy = command.drain
+    node.drain = command.drain is not None
+    if node.drain:
+        node.scheduling_eligibility = Eligibility.INELIGIBLE
+    elif command.mark_eligible:
+        node.scheduling_eligibility = Eligibility.ELIGIBLE
+    _finish(txn, node, command.event, "NodeDrain", effects)
+    store_evaluations(txn, command.evaluations, effects)
+
+
+def _last_drain(txn: WriteTxn, node: Node, command: SetNodeDrain) -> dict[str, object] | None:
+    """In Nomad's shape: draining, then complete or, if somebody ended it before, canceled."""
+    now = datetime_of_ns(txn.now_ns).isoformat().replace("+00:00", "Z")
+    last = dict(node.last_drain or {})
+    if command.drain is not None:
+        if not node.drain:
+            last = {"StartedAt": now, "AccessorID": "", "Meta": None}
+        last |= {"UpdatedAt": now, "Status": "draining", "Meta": command.meta}
+    elif node.drain:
+        status = "complete" if command.completed else "canceled"
+        last |= {"UpdatedAt": now, "Status": status, "Meta": command.meta or last.get("Meta")}
+    return last or None
+
+
 def _record_drain(txn: WriteTxn, node: Node, command: UpdateNodeDrain) -> None:
-    """`last_drain` in Nomad's shape: draining, then complete (or canceled, made eligible again)."""
+    """As servers of the first version record it."""
     now = datetime_of_ns(txn.now_ns).isoformat().replace("+00:00", "Z")
     last = dict(node.last_drain or {})
     if command.drain is not None:

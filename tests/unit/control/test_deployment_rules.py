@@ -9,9 +9,7 @@ from orchgit.control.deployment_rules import (
     NO_PROGRESS,
     UNHEALTHY,
     Memory,
-    describe_failure,
     judge,
-    revert_target,
 )
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S, datetime_of_ns
@@ -93,7 +91,7 @@ def test_canaries_are_promoted_when_all_are_healthy_and_it_may() -> None:
     automatic = deployment(auto_promote=True, **fields)
     assert not judge(automatic, canaries, Memory(), NOW_NS).promote
     canaries[1] = allocation(True, id=canaries[1].id)
-    assert judge(automatic, canaries, Memory(), NOW_NS).promote
+    assert judge(automatic, canaries, Memory(), NOW_NS).promote == ("web",)
     assert not judge(deployment(**fields), canaries, Memory(), NOW_NS).promote
 
 
@@ -108,22 +106,22 @@ def test_a_deployment_that_does_not_run_is_left_alone(status: DeploymentStatus) 
     )
 
 
-def test_the_newest_other_stable_version_is_gone_back_to() -> None:
-    versions = [make_job(id="web", version=n, stable=n in (1, 2, 4)) for n in (4, 3, 2, 1)]
-    held = make_deployment(versions[0])
-    target = revert_target(versions, held)
-    assert target is not None
-    assert target.version == 2
-    assert revert_target(versions[:2], held) is None
+def test_groups_that_were_promoted_by_hand_are_not_promoted_again() -> None:
+    held, canary = deployment(), allocation(True)
+    waiting = DeploymentState(
+        desired_canaries=1, placed_canaries=[canary.id], auto_promote=True, desired_total=1
+    )
+    promoted = msgspec.structs.replace(waiting, placed_canaries=["gone"], promoted=True)
+    held.task_groups |= {"waits": waiting, "was": promoted}
+    assert judge(held, [canary], Memory(), NOW_NS).promote == ("waits",)
 
 
-def test_the_description_says_what_became_of_the_revert() -> None:
-    target = make_job(version=3)
-    assert describe_failure(NO_PROGRESS, False, target, False) == NO_PROGRESS
-    assert describe_failure(NO_PROGRESS, True, None, False).endswith(
-        "no stable job version to auto revert to"
+def test_a_deployment_that_is_late_goes_back_if_any_group_left_half_way_asks_for_it() -> None:
+    held = deployment()
+    later = datetime_of_ns(DEADLINE_NS + 1)
+    held.task_groups["other"] = msgspec.structs.replace(
+        held.task_groups["web"], auto_revert=True, require_progress_by=later
     )
-    assert describe_failure(NO_PROGRESS, True, target, False).endswith(
-        "rolling back to job version 3"
-    )
-    assert "same specification" in describe_failure(NO_PROGRESS, True, target, True)
+    assert judge(held, [], Memory(), DEADLINE_NS).revert
+    held.task_groups["other"].healthy_allocs = 2
+    assert not judge(held, [], Memory(), DEADLINE_NS).revert

@@ -55,6 +55,7 @@ from orchgit.replication.commands import (
     DeleteVolumeClaim,
     DeregisterJob,
     Entry,
+    FailDeployment,
     JobDeletion,
     JobUpsert,
     MoveRefs,
@@ -70,11 +71,13 @@ from orchgit.replication.commands import (
     ReleaseVariableLock,
     RenewVariableLock,
     ResealVariables,
+    ResumeDeployment,
     SetAutopilotConfig,
     SetClusterId,
     SetClusterKeyCheck,
     SetDeploymentHealth,
     SetJobStability,
+    SetNodeDrain,
     SetSchedulerConfig,
     SetServerStatus,
     UpdateAllocsFromClient,
@@ -306,6 +309,17 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         st.sampled_from(["ready", "down", "initializing"]),
         st.booleans(),
     ),
+    SetNodeDrain: st.builds(
+        lambda node, drain, completed: SetNodeDrain(
+            node_id=node,
+            drain=DrainStrategy() if drain else None,
+            completed=completed,
+            meta={"message": "disk"} if drain else None,
+        ),
+        node_ids,
+        st.booleans(),
+        st.booleans(),
+    ),
     UpdateNodeDrain: st.builds(
         lambda node, drain: UpdateNodeDrain(
             node_id=node, drain=DrainStrategy() if drain else None, mark_eligible=not drain
@@ -425,6 +439,17 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         PromoteDeployment,
         deployment_id=st.sampled_from(DEPLOYMENTS),
         groups=st.sampled_from([[], ["web"]]),
+    ),
+    ResumeDeployment: st.builds(ResumeDeployment, deployment_id=st.sampled_from(DEPLOYMENTS)),
+    FailDeployment: st.builds(
+        lambda id_, name, expected: FailDeployment(
+            update=DeploymentStatusUpdate(id_, "failed", "because"),
+            job=make_job(id=name) if expected is not None else None,
+            expected_modify_index=expected,
+        ),
+        st.sampled_from(DEPLOYMENTS),
+        job_names,
+        st.sampled_from([None, 0, 1, 2]),
     ),
     SetDeploymentHealth: st.builds(
         SetDeploymentHealth,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
-from orchgit.model.deployment import Deployment, DeploymentState
+from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError
+from orchgit.model.base import NS_PER_S, datetime_of_ns, ns_of_datetime
+from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatusUpdate
 from orchgit.model.plan import PlanResult
-from orchgit.replication.commands import ApplyPlan, SetJobStability
+from orchgit.replication.commands import ApplyPlan, FailDeployment, SetJobStability
 from orchgit.services.deployments import (
     fail_deployment,
     pause_deployment,
@@ -49,6 +50,63 @@ def test_pausing_and_resuming() -> None:
         assert found.status == "paused"
         assert paused.eval_id == ""
         assert (await pause_deployment(world, deployment.id, False)).eval_id
+
+    in_world(work)
+
+
+def test_a_resumed_deployment_has_its_whole_deadline_again() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        soon = datetime_of_ns(world.now_ns() + NS_PER_S)
+        deployment = await deployment_of(
+            world, "web", progress_deadline_ns=600 * NS_PER_S, require_progress_by=soon
+        )
+        await pause_deployment(world, deployment.id, True)
+        await world.clock.advance(3600)  # type: ignore[attr-defined]
+        await pause_deployment(world, deployment.id, False)
+        with world.snapshot() as snapshot:
+            found = snapshot.deployment(deployment.id)
+        assert found is not None
+        assert (found.status, found.status_description) == ("running", "Deployment is running")
+        deadline = found.task_groups["web"].require_progress_by
+        assert deadline is not None
+        assert ns_of_datetime(deadline) == world.now_ns() + 600 * NS_PER_S
+
+    in_world(work)
+
+
+def test_a_failure_says_when_there_is_nothing_to_go_back_to() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web", auto_revert=True)
+        assert (await fail_deployment(world, deployment.id)).reverted_job_version is None
+        with world.snapshot() as snapshot:
+            found = snapshot.deployment(deployment.id)
+        assert found is not None
+        assert found.status_description.endswith("- no stable job version to auto revert to")
+
+    in_world(work)
+
+
+def test_a_failure_does_not_undo_a_change_that_came_at_the_same_time() -> None:
+    async def work(world: World) -> None:
+        first = await register_job(world, make_job(id="web"))
+        deployment = await deployment_of(world, "web")
+        await register_job(world, make_job(id="web", priority=60))
+        update = DeploymentStatusUpdate(deployment.id, "failed", "because", world.now_ns())
+        with pytest.raises(ConflictError, match="somebody else changed it"):
+            await world.propose(
+                FailDeployment(
+                    update=update,
+                    job=make_job(id="web", priority=70),
+                    expected_modify_index=first.job_modify_index,
+                )
+            )
+        with world.snapshot() as snapshot:
+            job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
+        assert job is not None
+        assert found is not None
+        assert (job.priority, found.status) == (60, "running")
 
     in_world(work)
 
