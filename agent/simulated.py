@@ -3,8 +3,8 @@
 For benchmarks and trials of a cluster:
 `python -m agent.simulated --servers 127.0.0.1:4647 --nodes 1000`.
 A simulated task does what the mock driver's config says (`run_for`, `exit_code`, `start_error`);
-any other task runs until it is stopped. Allocations of a deployment become healthy when their
-`min_healthy_time` is over.
+any other task runs until it is stopped. Allocations of services become healthy when the
+`min_healthy_time` of their deployment, or else of their migration, is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.allocation import Allocation, TaskState
 from orchgit.model.base import NS_PER_S
-from orchgit.model.job import Job
+from orchgit.model.group import MigrateStrategy, UpdateStrategy
+from orchgit.model.job import Job, JobType
 from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources
 from orchgit.model.resources import NetworkResource
 from orchgit.model.task import Task
@@ -140,8 +141,13 @@ class SimulatedNode:
 
     def _plan_health(self, entry: _SimulatedAlloc) -> None:
         group = entry.job.group(entry.alloc.task_group)
-        if entry.alloc.deployment_id and group is not None and group.update is not None:
-            delay_s = group.update.min_healthy_time_ns / NS_PER_S
+        strategy: UpdateStrategy | MigrateStrategy | None = None
+        if group is not None and entry.alloc.deployment_id:
+            strategy = group.update
+        if group is not None and strategy is None and entry.job.type == JobType.SERVICE:
+            strategy = group.migrate or MigrateStrategy()
+        if strategy is not None:
+            delay_s = strategy.min_healthy_time_ns / NS_PER_S
             self.timeline.after(delay_s, lambda: self._judge(entry))
 
     def _judge(self, entry: _SimulatedAlloc) -> None:

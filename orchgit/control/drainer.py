@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from orchgit.clock import SECOND_NS, Clock
-from orchgit.control.drain_rules import NodeDrain, leave_now, next_of_group, node_drain
+from orchgit.control.drain_rules import (
+    NodeDrain,
+    leave_now,
+    next_of_group,
+    node_drain,
+    settled_at_ns,
+)
 from orchgit.control.job_evals import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
@@ -14,9 +20,10 @@ from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, DesiredTransition
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.group import MigrateStrategy, TaskGroup
 from orchgit.model.job import JobType
 from orchgit.model.node import NodeEvent
-from orchgit.replication.commands import UpdateAllocTransitions, UpdateNodeDrain
+from orchgit.replication.commands import SetNodeDrain, UpdateAllocTransitions
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
@@ -36,6 +43,8 @@ class Drainer:
         self._changed = Wakeup(clock)
         self._draining: set[str] = set()
         self._alarm_ns: int | None = None
+        self._settling_ns: int | None = None
+        """When the first of those whose health is awaited is waited for no longer."""
 
     def restore(self, snapshot: Snapshot) -> None:
         self._note_nodes(snapshot, (node.id for node in snapshot.nodes()))
@@ -72,18 +81,19 @@ class Drainer:
         return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
 
     async def _look(self) -> None:
+        self._settling_ns = None
         with self._state.store.snapshot() as snapshot:
             drains = self._drains(snapshot)
             leaving = self._leaving(snapshot, drains)
             command = self._transitions(snapshot, leaving)
-        deadlines = [drain.deadline_ns for drain in drains.values()]
-        self._alarm_ns = min((each for each in deadlines if each is not None), default=None)
+        moments = [self._settling_ns, *(drain.deadline_ns for drain in drains.values())]
+        self._alarm_ns = min((each for each in moments if each is not None), default=None)
         try:
             if command is not None:
                 await self._state.propose(command)
             for node_id, drain in drains.items():
                 if drain.is_done:
-                    await self._state.propose(self._end_of_drain(node_id))
+                    await self._state.propose(self._end_of_drain(node_id, drain))
         except OrchgitError as exc:
             logger.warning("cannot go on draining: %s", exc)
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
@@ -114,9 +124,20 @@ class Drainer:
                 for held in snapshot.allocations_by_job(namespace, job_id)
                 if held.task_group == name
             ]
-            for held in next_of_group(group, of_group, frozenset(drains)):
+            now_ns = self._clock.now_ns()
+            for held in next_of_group(group, of_group, frozenset(drains), now_ns):
                 leaving[held.id] = held
+            self._await_settling(group, of_group, now_ns)
         return leaving
+
+    def _await_settling(
+        self, group: TaskGroup, of_group: Sequence[Allocation], now_ns: int
+    ) -> None:
+        strategy = group.migrate or MigrateStrategy()
+        live = (held for held in of_group if not held.is_terminal)
+        moments = [at_ns for held in live if (at_ns := settled_at_ns(held, strategy)) > now_ns]
+        known = [self._settling_ns] if self._settling_ns is not None else []
+        self._settling_ns = min([*known, *moments], default=None)
 
     def _transitions(
         self, snapshot: Snapshot, leaving: dict[str, Allocation]
@@ -137,9 +158,12 @@ class Drainer:
             ],
         )
 
-    def _end_of_drain(self, node_id: str) -> UpdateNodeDrain:
+    def _end_of_drain(self, node_id: str, drain: NodeDrain) -> SetNodeDrain:
         now_ns = self._clock.now_ns()
         event = NodeEvent(
-            message="Node drain complete", subsystem="Drain", timestamp=datetime_of_ns(now_ns)
+            message="Node drain complete",
+            subsystem="Drain",
+            details={"deadline_reached": "true"} if drain.is_late else None,
+            timestamp=datetime_of_ns(now_ns),
         )
-        return UpdateNodeDrain(now_ns=now_ns, node_id=node_id, drain=None, event=event)
+        return SetNodeDrain(now_ns=now_ns, node_id=node_id, completed=True, event=event)

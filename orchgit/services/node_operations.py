@@ -9,7 +9,7 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.node import DrainStrategy, Eligibility, Node, NodeEvent
 from orchgit.replication.commands import (
     DeleteNodes,
-    UpdateNodeDrain,
+    SetNodeDrain,
     UpdateNodeEligibility,
     UpsertEvaluations,
 )
@@ -20,9 +20,16 @@ from orchgit.state.snapshot import Snapshot
 
 
 async def drain_node(
-    world: World, node_id: str, drain: DrainStrategy | None, mark_eligible: bool = False
+    world: World,
+    node_id: str,
+    drain: DrainStrategy | None,
+    mark_eligible: bool = False,
+    meta: dict[str, str] | None = None,
 ) -> NodeChange:
-    """Begin (or with None: end) a drain. A draining node is ineligible; its deadline starts now."""
+    """Begin (or with None: end) a drain. A draining node is ineligible; its deadline starts now.
+
+    `meta` is kept with the node's last drain.
+    """
     with world.snapshot() as snapshot:
         node = _node(snapshot, node_id)
         becomes_eligible = drain is None and mark_eligible
@@ -31,11 +38,12 @@ async def drain_node(
     if drain is None and node.drain_strategy is None and not becomes_eligible:
         return NodeChange(index, node.status)
     applied = await world.propose(
-        UpdateNodeDrain(
+        SetNodeDrain(
             now_ns=world.now_ns(),
             node_id=node_id,
-            drain=_started(drain, world.now_ns()) if drain else None,
+            drain=_started(drain, node.drain_strategy, world.now_ns()) if drain else None,
             mark_eligible=mark_eligible,
+            meta=meta,
             evaluations=evaluations,
             event=_event(world, "drain started" if drain else "drain ended", "Drain"),
         )
@@ -101,10 +109,11 @@ def _node(snapshot: Snapshot, node_id: str) -> Node:
     return node
 
 
-def _started(drain: DrainStrategy, now_ns: int) -> DrainStrategy:
-    """Deadline 0: no deadline; below 0: force at once."""
+def _started(drain: DrainStrategy, known: DrainStrategy | None, now_ns: int) -> DrainStrategy:
+    """Deadline 0: no deadline; below 0: force at once. A drain that is changed goes on."""
     force = datetime_of_ns(now_ns + drain.deadline_ns) if drain.deadline_ns > 0 else None
-    return replace(drain, started_at=datetime_of_ns(now_ns), force_deadline=force)
+    since = known.started_at if known is not None else None
+    return replace(drain, started_at=since or datetime_of_ns(now_ns), force_deadline=force)
 
 
 def _event(world: World, message: str, subsystem: str) -> NodeEvent:

@@ -11,23 +11,24 @@ from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.reign import ControlConfig
+from orchgit.ids import RandomIds
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, EvalTrigger
-from orchgit.model.group import MigrateStrategy, UpdateStrategy
+from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job
-from orchgit.model.node import DrainStrategy, NodeStatus
+from orchgit.model.node import NodeStatus
 from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
-    UpdateNodeDrain,
 )
+from orchgit.services.deployments import pause_deployment
+from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
 from tests.support.factories import (
     make_evaluation,
-    make_group,
     make_job,
     make_task,
 )
@@ -147,51 +148,50 @@ def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_draining_node_is_emptied_at_the_jobs_pace(tmp_path: Path) -> None:
+def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
     async def run() -> None:
-        async with leader(tmp_path) as rig, rig.worker():
-            old, new = agent_node(), agent_node()
-            async with connected(rig, old) as leaving:
-                group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
-                job = make_job(task_groups=[group])
+        clock = FakeClock()
+        config = ControlConfig(heartbeats=HeartbeatLimits(grace_s=10_000))
+        async with leader(tmp_path, clock, config) as rig, rig.worker():
+            async with connected(rig, agent_node()):
+                world = World(rig.state, clock, RandomIds())
+                job = make_job(update=ROLLING)
                 await rig.register(job)
-                await report_health(leaving, None, *await placed(rig, job, 2))
-                async with connected(rig, new) as taking:
-                    await rig.state.propose(UpdateNodeDrain(node_id=old.id, drain=DrainStrategy()))
-                    for moved in (1, 2):
-                        await _move_one(rig, job, leaving, taking, moved)
-
-                    def drained(snapshot: Snapshot) -> bool:
-                        return snapshot.node(old.id).drain_strategy is None
-
-                    await rig.until("nodes", read=drained)
+                (held,) = await placed(rig, job, 1)
+                await pause_deployment(world, held.deployment_id, True)
+                await clock.advance(3600)
+                await pause_deployment(world, held.deployment_id, False)
+                await rig.state.barrier()
+                await clock.advance(599)
+                with rig.store.snapshot() as snapshot:
+                    deployment = snapshot.deployment(held.deployment_id)
+                assert deployment.status == DeploymentStatus.RUNNING
+                await clock.advance(1)
+                ended = await deployment_ends(rig, job, 0)
+                assert ended.status_description.startswith("Failed due to progress deadline")
 
     asyncio.run(run())
 
 
-async def _move_one(
-    rig: Rig, job: Job, leaving: StreamAgent, taking: StreamAgent, moved: int
-) -> None:
-    """One allocation after the other: `moved` are on the new node when it is done."""
+def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            job = make_job(update=ROLLING)
+            await rig.register(job)
+            (held,) = await placed(rig, job, 1)
+            stop = make_evaluation(job)
+            deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
+            await rig.state.propose(DeregisterJob(deletion=deletion, evaluation=stop))
+            ended = await deployment_ends(rig, job, 0)
+            assert ended.status == DeploymentStatus.CANCELLED
+            await agent.report(AllocReport(alloc_id=held.id, client_status=ClientStatus.COMPLETE))
+            await rig.evaluation_ends(stop.id)
+            await rig.control.collect_garbage()
+            with rig.store.snapshot() as snapshot:
+                assert not snapshot.deployments()
+                assert not snapshot.allocations()
 
-    def arrived(snapshot: Snapshot) -> list[Allocation]:
-        held = snapshot.allocations_by_job(job.namespace, job.id)
-        new = [each for each in held if each.node_id == taking.node.id]
-        assert len(new) <= moved
-        return new if len(new) == moved else []
-
-    new: list[Allocation] = await rig.until("allocations", read=arrived)
-    with rig.store.snapshot() as snapshot:
-        stopped = [
-            each
-            for each in snapshot.allocations_by_node(leaving.node.id)
-            if each.is_server_terminal
-        ]
-    assert len(stopped) == moved
-    await leaving.report(
-        *(AllocReport(alloc_id=e.id, client_status=ClientStatus.COMPLETE) for e in stopped)
-    )
-    await report_health(taking, None, *new)
+    asyncio.run(run())
 
 
 def test_garbage_is_what_is_over_and_a_forced_collection_takes_it_at_once(tmp_path: Path) -> None:

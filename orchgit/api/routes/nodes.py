@@ -68,7 +68,15 @@ async def drain(call: Call) -> Response:
             ignore_system_jobs=bool(nomad_json.get(spec, "IgnoreSystemJobs", False)),
         )
     eligible = bool(nomad_json.get(body, "MarkEligible", False))
-    return _changed(call, await drain_node(call.world, call.path["node_id"], strategy, eligible))
+    meta = nomad_json.get(body, "Meta")
+    change = await drain_node(
+        call.world,
+        call.path["node_id"],
+        strategy,
+        eligible,
+        {str(key): str(value) for key, value in meta.items()} if isinstance(meta, dict) else None,
+    )
+    return _changed(call, change)
 
 
 async def eligibility(call: Call) -> Response:

@@ -76,6 +76,8 @@ def status(
 @option("no-deadline", is_flag=True, help="Wait as long as it takes.")
 @option("ignore-system", is_flag=True, help="Leave system jobs running.")
 @option("keep-ineligible", is_flag=True, help="With -disable: place nothing there yet.")
+@option("m", dest="message", help="Why; kept with the node's last drain.")
+@option("meta", multiple=True, help="key=value to keep with the last drain; may be repeated.")
 @yes_option
 @connected
 def drain(
@@ -89,6 +91,8 @@ def drain(
     no_deadline: bool,
     ignore_system: bool,
     keep_ineligible: bool,
+    message: str | None,
+    meta: tuple[str, ...],
     yes: bool,
 ) -> None:
     """Move everything off a node (-enable), or let work come back (-disable)."""
@@ -102,9 +106,21 @@ def drain(
     spec = {"Deadline": deadline_ns, "IgnoreSystemJobs": ignore_system} if enable else None
     client.put(
         f"/v1/node/{found['ID']}/drain",
-        {"NodeID": found["ID"], "DrainSpec": spec, "MarkEligible": not keep_ineligible},
+        {
+            "NodeID": found["ID"],
+            "DrainSpec": spec,
+            "MarkEligible": not keep_ineligible,
+            "Meta": _drain_meta(message, meta),
+        },
     )
     click.echo(f"Node {short(found['ID'])} drain strategy {'set' if enable else 'unset'}.")
+
+
+def _drain_meta(message: str | None, entries: tuple[str, ...]) -> dict[str, str]:
+    if unreadable := [entry for entry in entries if "=" not in entry]:
+        raise click.UsageError(f"cannot read -meta {unreadable[0]}: give it as key=value")
+    meta = dict(entry.split("=", 1) for entry in entries)
+    return {**meta, "message": message} if message else meta
 
 
 @node.command("eligibility")

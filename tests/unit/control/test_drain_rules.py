@@ -29,7 +29,7 @@ def running(job: object = None, healthy: bool | None = True, **fields: object) -
 def test_as_many_leave_as_may_be_missing() -> None:
     group = make_group(count=4, migrate=MigrateStrategy(max_parallel=2))
     held = [running(node_id=node) for node in ("d", "d", "d", "other")]
-    leaving = next_of_group(group, held, frozenset({"d"}))
+    leaving = next_of_group(group, held, frozenset({"d"}), NOW_NS)
     assert len(leaving) == 2
     assert {each.node_id for each in leaving} == {"d"}
 
@@ -38,11 +38,11 @@ def test_those_that_left_already_count_as_missing_until_they_are_replaced() -> N
     group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
     moving, staying = running(node_id="d"), running(node_id="d")
     moving.desired_transition.migrate = True
-    assert next_of_group(group, [moving, staying], frozenset({"d"})) == []
+    assert next_of_group(group, [moving, staying], frozenset({"d"}), NOW_NS) == []
     starting = running(node_id="other", healthy=None, deployment_id="x")
-    assert next_of_group(group, [staying, starting], frozenset({"d"})) == []
+    assert next_of_group(group, [staying, starting], frozenset({"d"}), NOW_NS) == []
     replaced = running(node_id="other")
-    assert next_of_group(group, [staying, replaced], frozenset({"d"})) == [staying]
+    assert next_of_group(group, [staying, replaced], frozenset({"d"}), NOW_NS) == [staying]
 
 
 def test_at_the_deadline_everything_leaves() -> None:
@@ -65,6 +65,14 @@ def test_system_jobs_leave_last_and_may_stay() -> None:
     assert ignoring.is_done
 
 
+def test_batch_work_that_runs_on_every_node_may_finish_and_is_waited_for() -> None:
+    work, system = running(make_job(type="sysbatch")), running(make_system_job())
+    assert leave_now(node_drain(DrainStrategy(), [work, system], NOW_NS)) == []
+    ignoring = node_drain(DrainStrategy(ignore_system_jobs=True), [work, system], NOW_NS)
+    assert ignoring.remaining == (work,)
+    assert leave_now(ignoring) == []
+
+
 def test_a_drain_is_done_when_the_agent_says_that_all_has_ended() -> None:
     stopping = running(desired_status="stop")
     assert not node_drain(DrainStrategy(), [stopping], NOW_NS).is_done
@@ -73,7 +81,19 @@ def test_a_drain_is_done_when_the_agent_says_that_all_has_ended() -> None:
     assert node_drain(DrainStrategy(), [ended], NOW_NS).is_done
 
 
-def test_without_a_judge_of_health_running_counts() -> None:
-    group = make_group(count=1)
-    held = [running(make_job(), healthy=None, node_id="d")]
-    assert next_of_group(group, held, frozenset({"d"})) == held
+def test_what_is_not_healthy_by_its_deadline_holds_a_drain_up_no_longer() -> None:
+    strategy = MigrateStrategy(max_parallel=1, healthy_deadline_ns=60 * NS_PER_S)
+    group = make_group(count=2, migrate=strategy)
+    staying, starting = running(node_id="d"), running(node_id="other", healthy=None)
+    deadline_ns = NOW_NS + 60 * NS_PER_S
+    held, draining = [staying, starting], frozenset({"d"})
+    assert next_of_group(group, held, draining, deadline_ns - 1) == []
+    assert next_of_group(group, held, draining, deadline_ns) == [staying]
+    failing = running(node_id="other", healthy=False)
+    assert next_of_group(group, [staying, failing], draining, NOW_NS) == [staying]
+
+
+def test_what_is_not_healthy_leaves_first() -> None:
+    group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
+    well, sick = running(node_id="d"), running(node_id="d", healthy=False)
+    assert next_of_group(group, [well, sick], frozenset({"d"}), NOW_NS) == [sick]
