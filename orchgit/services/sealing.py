@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +19,7 @@ from orchgit.errors import OrchgitError
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
+_NONCES_DRAWN = 256
 _RSA_BITS = 2048
 
 
@@ -46,14 +48,15 @@ class PublicKey:
 
 
 class Sealer:
-    """Seals and opens under one key of KEY_BYTES."""
+    """Seals and opens under one key of KEY_BYTES. Belongs to one thread."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
+        self._nonces = _random_nonces()
 
     def seal(self, owner: str, plain: bytes) -> bytes:
         """A random nonce, then the ciphertext: good for four thousand million writes per key."""
-        nonce = os.urandom(_NONCE_BYTES)
+        nonce = next(self._nonces)
         return nonce + self._cipher.encrypt(nonce, plain, owner.encode())
 
     def unseal(self, owner: str, sealed: bytes) -> bytes:
@@ -63,6 +66,14 @@ class Sealer:
             return self._cipher.decrypt(nonce, ciphertext, owner.encode())
         except (InvalidTag, ValueError):
             raise SealError(f"cannot open what is sealed for {owner!r}") from None
+
+
+def _random_nonces() -> Iterator[bytes]:
+    """Drawn many at a time: each draw is a system call, around which other threads take over."""
+    while True:
+        block = os.urandom(_NONCES_DRAWN * _NONCE_BYTES)
+        for at in range(0, len(block), _NONCE_BYTES):
+            yield block[at : at + _NONCE_BYTES]
 
 
 def new_key() -> bytes:

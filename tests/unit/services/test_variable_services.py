@@ -172,6 +172,12 @@ def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:
     assert sealer.seal("default/a", b"secret") != sealed
 
 
+def test_no_nonce_is_used_twice() -> None:
+    sealer = Sealer(new_key())
+    nonces = {sealer.seal("default/a", b"secret")[:12] for _ in range(1000)}
+    assert len(nonces) == 1000
+
+
 def test_the_cluster_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "keyring" / "cluster.key"
     key = read_or_make_cluster_key(path, may_make=True)
