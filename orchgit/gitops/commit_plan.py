@@ -21,7 +21,7 @@ from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
-from orchgit.services.admission import admit, cluster_facts, completed
+from orchgit.services.admission import admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
 
@@ -131,11 +131,11 @@ def _admit_all(
     admitted: dict[JobKey, DesiredJob] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    facts = cluster_facts(snapshot)
+    rules = cluster_rules(snapshot)
     for key, wanted in desired.items():
         place = f"{wanted.path}:{wanted.line}:1"
         try:
-            result = admit(wanted.job, snapshot, facts)
+            result = admit(wanted.job, snapshot, rules)
         except ValidationError as error:
             problems += [f"{place}: {problem}" for problem in error.problems or (str(error),)]
         except OrchgitError as error:

@@ -7,7 +7,7 @@ and the real thing cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,18 +15,44 @@ from msgspec.structs import replace
 from jobspec.validate import ClusterFacts, validate_job
 from orchgit.errors import RefusedError, ValidationError
 from orchgit.model.job import Job
+from orchgit.model.node import Namespace
 from orchgit.services.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
 
 
+RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
+"""What `cluster_rules` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRules:
+    """What of the state decides about jobs, whichever job it is."""
+
+    facts: ClusterFacts
+    namespaces: Mapping[str, Namespace]
+    rejects_registrations: bool
+
+
+def cluster_rules(snapshot: Snapshot) -> ClusterRules:
+    namespaces = {each.name: each for each in snapshot.namespaces()}
+    config = snapshot.scheduler_config()
+    facts = ClusterFacts(
+        namespaces=frozenset(namespaces),
+        node_pools=frozenset(each.name for each in snapshot.node_pools()),
+        memory_oversubscription=config.memory_oversubscription_enabled,
+    )
+    return ClusterRules(facts, namespaces, config.reject_job_registration)
+
+
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A job as it will be stored, and what its author should know."""
+    """A job as it will be stored, what its author should know, and what it takes the place of."""
 
     job: Job
     warnings: Sequence[str]
+    registered: Job | None
 
 
 def completed(job: Job) -> Job:
@@ -36,30 +62,19 @@ def completed(job: Job) -> Job:
     return job
 
 
-def admit(job: Job, snapshot: Snapshot, facts: ClusterFacts | None = None) -> Admitted:
-    """Run every step. Raises ValidationError with all problems, RefusedError from a guard.
-
-    Who admits many jobs against one snapshot reads its `facts` once.
-    """
+def admit(job: Job, snapshot: Snapshot, rules: ClusterRules) -> Admitted:
+    """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
     job = completed(job)
+    registered = snapshot.job(job.namespace, job.id)
     for _, guard in GUARDS:
-        guard(job, snapshot)
-    specification = validate_job(job, facts or cluster_facts(snapshot))
-    local = [problem for _, validate in VALIDATORS for problem in validate(job, snapshot)]
+        guard(job, registered, rules)
+    specification = validate_job(job, rules.facts)
+    local = [problem for _, validate in VALIDATORS for problem in validate(job, rules)]
     problems = [*specification.problems, *local]
     if problems:
         places = [*specification.leaves, *(((), problem) for problem in local)]
         raise ValidationError(multiple_errors(problems), problems, places, specification.warnings)
-    return Admitted(job, tuple(specification.warnings))
-
-
-def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
-    """What the rules need to know of the cluster."""
-    return ClusterFacts(
-        namespaces=frozenset(each.name for each in snapshot.namespaces()),
-        node_pools=frozenset(each.name for each in snapshot.node_pools()),
-        memory_oversubscription=snapshot.scheduler_config().memory_oversubscription_enabled,
-    )
+    return Admitted(job, tuple(specification.warnings), registered)
 
 
 def multiple_errors(problems: Sequence[str]) -> str:
@@ -104,14 +119,13 @@ def _without_bookkeeping(job: Job) -> Job:
 # -- guards: raise or pass -----------------------------------------------------------------------
 
 
-def _registration_allowed(job: Job, snapshot: Snapshot) -> None:
-    if snapshot.scheduler_config().reject_job_registration:
+def _registration_allowed(job: Job, registered: Job | None, rules: ClusterRules) -> None:
+    if rules.rejects_registrations:
         raise RefusedError("cannot register a job: job registration is disabled by an operator")
 
 
-def _kind_unchanged(job: Job, snapshot: Snapshot) -> None:
+def _kind_unchanged(job: Job, old: Job | None, rules: ClusterRules) -> None:
     """A job cannot change what kind of thing it is; register it under another id instead."""
-    old = snapshot.job(job.namespace, job.id)
     if old is None:
         return
     if old.type != job.type:
@@ -129,11 +143,11 @@ def _kind_unchanged(job: Job, snapshot: Snapshot) -> None:
 # -- validators: problems ------------------------------------------------------------------------
 
 
-def _drivers_allowed(job: Job, snapshot: Snapshot) -> Sequence[str]:
+def _drivers_allowed(job: Job, rules: ClusterRules) -> Sequence[str]:
     """A namespace may allow or forbid task drivers."""
-    namespace = snapshot.namespace(job.namespace)
-    rules = (namespace.capabilities if namespace else None) or {}
-    enabled, disabled = rules.get("EnabledTaskDrivers"), rules.get("DisabledTaskDrivers")
+    namespace = rules.namespaces.get(job.namespace)
+    given = (namespace.capabilities if namespace else None) or {}
+    enabled, disabled = given.get("EnabledTaskDrivers"), given.get("DisabledTaskDrivers")
     return [
         f'used task driver "{task.driver}" is not allowed in namespace "{job.namespace}"'
         for group in job.task_groups
@@ -148,10 +162,10 @@ MUTATORS: tuple[tuple[str, Callable[[Job], Job]], ...] = (
     ("bookkeeping", _without_bookkeeping),
     ("implied constraints", with_implied_constraints),
 )
-GUARDS: tuple[tuple[str, Callable[[Job, Snapshot], None]], ...] = (
+GUARDS: tuple[tuple[str, Callable[[Job, Job | None, ClusterRules], None]], ...] = (
     ("registration allowed", _registration_allowed),
     ("kind unchanged", _kind_unchanged),
 )
-VALIDATORS: tuple[tuple[str, Callable[[Job, Snapshot], Sequence[str]]], ...] = (
+VALIDATORS: tuple[tuple[str, Callable[[Job, ClusterRules], Sequence[str]]], ...] = (
     ("drivers", _drivers_allowed),
 )

@@ -11,10 +11,11 @@ from orchgit.model.variable import RootKey, StoredVariable
 from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
 from orchgit.services.sealing import KeyMaterial, Sealer, SealError, new_material
 from orchgit.services.world import World
+from orchgit.state.kept import Kept
+from orchgit.state.snapshot import Snapshot
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
-_KEYS = ("root_keys",)
 
 
 class Keyring:
@@ -24,8 +25,7 @@ class Keyring:
         self._world = world
         self._wrapping = Sealer(cluster_key)
         self._open: dict[str, Sealer] = {}
-        self._active: tuple[int, RootKey] | None = None
-        """The active key, and the index of the keys' table at which it was that."""
+        self._active = Kept(("root_keys",), Snapshot.active_root_key)
         self._making = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -81,13 +81,7 @@ class Keyring:
     # -- inside --------------------------------------------------------------------------------
 
     def _stored_active_key(self) -> RootKey | None:
-        index = self._world.state.store.watch.index(_KEYS)
-        if self._active is not None and self._active[0] == index:
-            return self._active[1]
-        with self._world.snapshot() as snapshot:
-            found = snapshot.active_root_key()
-        self._active = (index, found) if found is not None else None
-        return found
+        return self._active.of(self._world.state.store)
 
     async def _make(self, only_first: bool) -> RootKey:
         material, public = await asyncio.to_thread(new_material)

@@ -45,11 +45,11 @@ async def register_job(
     options: RegisterOptions = RegisterOptions(),
 ) -> Registered:
     """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
+    rules = world.cluster_rules()
     with world.snapshot() as snapshot:
-        registered = snapshot.job(job.namespace, job.id)
-        admitted = admit(job, snapshot)
+        admitted = admit(job, snapshot, rules)
+    job, registered = admitted.job, admitted.registered
     check_enforced_index(options.enforce_index, registered)
-    job = admitted.job
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
     job = replace(job, submit_time_ns=world.now_ns())

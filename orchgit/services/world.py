@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, RefusedError
 from orchgit.ids import IdSource
 from orchgit.replication.commands import Command
 from orchgit.replication.replicated import Applied, ReplicatedState
+from orchgit.services.admission import RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.state.kept import Kept
 from orchgit.state.snapshot import Snapshot
 
 
@@ -17,9 +19,16 @@ class World:
     state: ReplicatedState
     clock: Clock
     ids: IdSource
+    _rules: Kept[ClusterRules] = field(
+        default_factory=lambda: Kept(RULE_TABLES, cluster_rules), repr=False
+    )
 
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()
+
+    def cluster_rules(self) -> ClusterRules:
+        """What every job has to meet, as of now."""
+        return self._rules.of(self.state.store)
 
     def now_ns(self) -> int:
         return self.clock.now_ns()

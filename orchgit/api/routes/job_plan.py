@@ -25,12 +25,12 @@ async def plan(call: Call) -> Response:
     job = job_of_body(body, call)
     if job.id != call.path["job_id"]:
         raise InvalidInputError("Job ID does not match")
+    rules = call.world.cluster_rules()
     with call.world.snapshot() as snapshot:
-        registered = snapshot.job(job.namespace, job.id)
-        admitted = admit(job, snapshot)
+        admitted = admit(job, snapshot, rules)
+    job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
         check_enforced_index(int(nomad_json.get(body, "JobModifyIndex", 0)), registered)
-    job = admitted.job
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
@@ -57,9 +57,10 @@ async def validate(call: Call) -> Response:
     job = job_of_body(body, call)
     problems: list[str] | None = None
     error, warnings = "", ""
+    rules = call.world.cluster_rules()
     with call.world.snapshot() as snapshot:
         try:
-            warnings = warnings_text(admit(job, snapshot).warnings)
+            warnings = warnings_text(admit(job, snapshot, rules).warnings)
         except ValidationError as failure:
             problems, error = list(failure.problems), str(failure)
             warnings = warnings_text(failure.warnings)
