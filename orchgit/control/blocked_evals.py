@@ -101,6 +101,10 @@ class BlockedEvals:
         if eval_id in self._evals:
             self._drop(eval_id)
 
+    @property
+    def has_cancelable(self) -> bool:
+        return bool(self._cancelable)
+
     def take_cancelable(self, limit: int) -> list[Evaluation]:
         ids = list(itertools.islice(self._cancelable, limit))
         return [self._cancelable.pop(eval_id) for eval_id in ids]

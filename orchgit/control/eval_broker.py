@@ -40,14 +40,21 @@ class BrokerLimits:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who asks for evaluations: a worker, and which life of it this is."""
+    """Who asks for evaluations: a worker, and which life of it this is. `near`: a process of the
+    server that leads, which is cheaper to ask than another server's."""
 
     worker_id: str = ""
     session: str = ""
+    near: bool = False
 
     def token(self, number: str) -> str:
         """Of one delivery; tells who has it."""
         return f"{self.worker_id}/{self.session}/{number}"
+
+    def made(self, token: str) -> bool:
+        """Whether it is of a delivery to this life of this worker."""
+        worker_id, session, _ = token.split("/", 2)
+        return worker_id == self.worker_id and session == self.session
 
     def outlived(self, token: str) -> bool:
         """Whether it was given to an earlier life of this worker."""
@@ -57,11 +64,13 @@ class Holder:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One handing-out of an evaluation; `token` proves who holds it."""
+    """One handing-out of an evaluation; `token` proves who holds it. `again`: an earlier one
+    failed."""
 
     evaluation: Evaluation
     token: str
     wait_index: int
+    again: bool = False
 
 
 @dataclass
@@ -147,11 +156,18 @@ class EvalBroker:
 
     # -- out -----------------------------------------------------------------------------------
 
-    def dequeue(self, types: Collection[str], token: str, now_ns: int) -> Delivery | None:
+    def has_ready(self, types: Collection[str]) -> bool:
+        """Whether `dequeue` would find one."""
+        return self._best_queue(types) is not None
+
+    def dequeue(
+        self, types: Collection[str], token: str, now_ns: int, *, fresh: bool = False
+    ) -> Delivery | None:
         """The best ready evaluation of these types, held under `token` until ack, nack or
-        time-out. Among types with equally urgent work the one served longest ago is next."""
+        time-out. Among types with equally urgent work the one served longest ago is next.
+        `fresh`: none if a delivery of that one has failed before."""
         queue = self._best_queue(types)
-        if queue is None:
+        if queue is None or (fresh and self._tracked[self._ready[queue][0][3]].deliveries):
             return None
         eval_id = heapq.heappop(self._ready[queue])[3]
         self._served[queue] = next(self._order)
@@ -161,7 +177,8 @@ class EvalBroker:
         tracked.deliveries += 1
         self._held.add(eval_id)
         self._set_alarm(eval_id, now_ns + self.limits.nack_timeout_ns)
-        return Delivery(tracked.evaluation, token, self._wait_index(tracked.evaluation))
+        wait_index = self._wait_index(tracked.evaluation)
+        return Delivery(tracked.evaluation, token, wait_index, tracked.deliveries > 1)
 
     def ack(self, eval_id: str, token: str, now_ns: int) -> None:
         """The evaluation is dealt with. Raises ConflictError when `token` does not hold it."""
@@ -233,6 +250,10 @@ class EvalBroker:
                 self._admit(eval_id)
 
     # -- canceled work -------------------------------------------------------------------------
+
+    @property
+    def has_cancelable(self) -> bool:
+        return bool(self._cancelable)
 
     def take_cancelable(self, limit: int) -> list[Evaluation]:
         """Up to `limit` evaluations that a newer one made needless; the caller records them as

@@ -37,6 +37,8 @@ class EvalIntake:
         nodes = set(batch.changed.get("nodes", ()))
         # Plans free nothing by themselves: what they stop runs until its agent says that it ended.
         self._capacity_changed(nodes | batch.effects.freed_nodes, batch.index)
+        if self._blocked.has_cancelable:
+            self._queue.needless.set()
 
     def unblock_failed(self) -> None:
         """Let those try again whose plans kept being rejected; called from time to time."""

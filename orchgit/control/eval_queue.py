@@ -1,20 +1,27 @@
-"""The broker with its waiters and timers: what the RPC side talks to.
+"""The broker with its waiters and timers: what the workers' side talks to.
 
-A worker's dequeue waits here until the broker has something for it; longest waiting first. One
-task lets time pass in the broker, sleeping until its next alarm.
+A worker's dequeue waits here until the broker has something for it; longest waiting first. The
+leader's own workers come before those of other servers, which cost requests and are asked only when
+work has been waiting for `PATIENCE_S`. One task lets time pass in the broker, sleeping until its
+next alarm.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.eval_broker import BrokerStats, Delivery, EvalBroker, Holder, JobKey
 from orchgit.control.wakeup import Wakeup
+from orchgit.errors import NotLeaderError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
+
+PATIENCE_S = 0.05
+_ALARM_SLACK_S = 0.001
 
 
 @dataclass(frozen=True)
@@ -36,10 +43,17 @@ class EvalQueue:
         self._waiters: dict[asyncio.Future[list[Delivery]], _Wish] = {}
         self._sessions: dict[str, str] = {}
         """Worker -> its newest life."""
+        self._near: dict[Holder, frozenset[str]] = {}
+        """The leader's own workers, and what they take."""
+        self._behind_since_s: float | None = None
+        """Since when there has always been something that the leader's own could take."""
         self._changed = Wakeup(clock)
+        self._wakes_at_s = math.inf
+        """Until when `run` sleeps."""
         self._paused = False
-        self.acked = Wakeup(clock)
-        """Set by each ack: the reaper of canceled evaluations paces itself by it."""
+        self.needless = Wakeup(clock)
+        """Set while there are evaluations to cancel, as others are acknowledged: the reaper paces
+        itself by it."""
 
     # -- for workers ---------------------------------------------------------------------------
 
@@ -51,9 +65,12 @@ class EvalQueue:
         holder: Holder = Holder(),  # noqa: B008 - frozen
     ) -> list[Delivery]:
         """The next evaluation of these types, and up to `limit` if more are ready then that nobody
-        else waits for; none when none came in time."""
+        else waits for; none when none came in time. One whose delivery has failed comes alone:
+        if it ends the worker's process, it takes no others with it."""
         if self._sessions.setdefault(holder.worker_id, holder.session) != holder.session:
             self._bury(holder)
+        if holder.near:
+            self._near[holder] = frozenset(types)
         waiter: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = _Wish(frozenset(types), limit, holder)
         self._dispatch()
@@ -68,7 +85,8 @@ class EvalQueue:
 
     def ack(self, eval_id: str, token: str) -> None:
         self._broker.ack(eval_id, token, self._clock.now_ns())
-        self.acked.set()
+        if self._broker.has_cancelable:
+            self.needless.set()
         self._dispatch()
 
     def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
@@ -78,6 +96,25 @@ class EvalQueue:
         else:
             self._broker.nack(eval_id, token, now_ns)
         self._dispatch()
+
+    def leave(self, holder: Holder) -> None:
+        """That process of a worker has ended."""
+        self._near.pop(holder, None)
+        for eval_id, token in self._broker.held():
+            if holder.made(token):
+                self.nack(eval_id, token)
+        self._dispatch()
+
+    def close(self) -> None:
+        """Leadership is lost: everybody who waits hears of it."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(
+                    NotLeaderError(
+                        "cannot hand out evaluations: this server does not lead any more"
+                    )
+                )
+        self._waiters.clear()
 
     def holds(self, eval_id: str, token: str) -> bool:
         """Whether the evaluation is out under this token."""
@@ -117,7 +154,9 @@ class EvalQueue:
         while True:
             self._broker.expire(self._clock.now_ns())
             self._hand_out()
-            await self._changed.wait(self._until_alarm_s())
+            until_s = self._until_alarm_s()
+            self._wakes_at_s = self._at_s(until_s)
+            await self._changed.wait(until_s)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -132,29 +171,42 @@ class EvalQueue:
                 self.nack(eval_id, token)
 
     def _take_back(self, waiter: asyncio.Future[list[Delivery]]) -> None:
-        """The worker went away while its deliveries were on the way to it."""
-        for delivery in waiter.result() if waiter.done() else ():
-            self.nack(delivery.evaluation.id, delivery.token)
+        """The worker went away while its deliveries were on the way to it: it saw none of them."""
+        for delivery in _delivered(waiter):
+            self.nack(delivery.evaluation.id, delivery.token, untouched=True)
 
     def _dispatch(self) -> None:
-        """Something changed: hand out, and look at the alarms anew."""
-        self._changed.set()
+        """Something changed: hand out, and see that the next alarm is not slept through."""
         self._hand_out()
+        if self._at_s(self._until_alarm_s()) < self._wakes_at_s - _ALARM_SLACK_S:
+            self._changed.set()
+
+    def _at_s(self, until_s: float | None) -> float:
+        return math.inf if until_s is None else self._clock.monotonic_s() + until_s
 
     def _hand_out(self) -> None:
-        """Give what is ready to those that wait longest: one to each, then more to who wants."""
+        """To the leader's own workers, then to others what is theirs to take."""
         if self._paused:
             return
+        near = [waiter for waiter, wish in self._waiters.items() if wish.holder.near]
+        self._feed(near, frozenset())
+        own = frozenset[str]().union(*self._near.values())
+        self._note_backlog(own)
+        far = [waiter for waiter, wish in self._waiters.items() if not wish.holder.near]
+        self._feed(far, own if not self._is_behind() else frozenset())
+        self._note_backlog(own)
+
+    def _feed(
+        self, waiters: list[asyncio.Future[list[Delivery]]], withheld: frozenset[str]
+    ) -> None:
+        """Give what is ready, but for the types that are `withheld`, to those that wait longest:
+        one to each, then more to who wants."""
+        hungry = [waiter for waiter in waiters if not waiter.done()]
         given: dict[asyncio.Future[list[Delivery]], list[Delivery]] = {}
-        hungry = [waiter for waiter in self._waiters if not waiter.done()]
         while hungry:
             for waiter in list(hungry):
-                wish = self._waiters[waiter]
                 got = given.setdefault(waiter, [])
-                delivery = None
-                if len(got) < wish.limit:
-                    token = wish.holder.token(self._ids.new())
-                    delivery = self._broker.dequeue(wish.types, token, self._clock.now_ns())
+                delivery = self._next_for(self._waiters[waiter], got, withheld)
                 if delivery is None:
                     hungry.remove(waiter)
                 else:
@@ -164,9 +216,48 @@ class EvalQueue:
                 del self._waiters[waiter]
                 waiter.set_result(deliveries)
 
+    def _next_for(
+        self, wish: _Wish, got: list[Delivery], withheld: frozenset[str]
+    ) -> Delivery | None:
+        types = wish.types - withheld if withheld else wish.types
+        if len(got) >= wish.limit or (got and got[0].again) or not self._broker.has_ready(types):
+            return None
+        token = wish.holder.token(self._ids.new())
+        return self._broker.dequeue(types, token, self._clock.now_ns(), fresh=bool(got))
+
+    def _note_backlog(self, own: frozenset[str]) -> None:
+        if not self._broker.has_ready(own):
+            self._behind_since_s = None
+        elif self._behind_since_s is None:
+            self._behind_since_s = self._clock.monotonic_s()
+
+    def _is_behind(self) -> bool:
+        """Whether the leader's own workers do not keep up."""
+        return self._until_behind_s() == 0
+
+    def _until_behind_s(self) -> float | None:
+        """None where they keep up."""
+        if self._behind_since_s is None:
+            return None
+        waited_s = self._clock.monotonic_s() - self._behind_since_s
+        return max(0.0, PATIENCE_S - waited_s)
+
     def _until_alarm_s(self) -> float | None:
+        """Until time-outs and delays end, or other servers' workers are asked to help."""
+        alarms_s = []
         alarm_ns = self._broker.next_alarm_ns()
-        return None if alarm_ns is None else (alarm_ns - self._clock.now_ns()) / SECOND_NS
+        if alarm_ns is not None:
+            alarms_s.append((alarm_ns - self._clock.now_ns()) / SECOND_NS)
+        behind_s = self._until_behind_s()
+        if behind_s and any(not wish.holder.near for wish in self._waiters.values()):
+            alarms_s.append(behind_s)
+        return min(alarms_s, default=None)
+
+
+def _delivered(waiter: asyncio.Future[list[Delivery]]) -> list[Delivery]:
+    if not waiter.done() or waiter.exception() is not None:
+        return []
+    return waiter.result()
 
 
 def stats_by_name(stats: BrokerStats) -> Mapping[str, int]:

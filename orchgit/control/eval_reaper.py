@@ -54,7 +54,7 @@ class EvalReaper:
 
     async def run_canceled(self) -> None:
         while True:
-            await self._queue.acked.wait(SWEEP_S)
+            await self._queue.needless.wait(SWEEP_S)
             await self._cancel_batch()
 
     async def run_failed(self) -> None:

@@ -79,6 +79,16 @@ class Control:
 
     # -- for workers and agents ----------------------------------------------------------------
 
+    @property
+    def leads(self) -> bool:
+        """Whether this server is the one to ask."""
+        return self._state.is_leader
+
+    def worker_gone(self, holder: Holder) -> None:
+        """A worker's process has ended; nothing to do on a server that does not lead."""
+        if self._reign is not None:
+            self._reign.evaluations.leave(holder)
+
     async def dequeue(
         self,
         types: Collection[str],

@@ -26,6 +26,7 @@ from orchgit.control.garbage import GarbageCollector, GarbageLimits
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.heartbeats import Heartbeats
 from orchgit.control.node_rejections import NodeRejections, RejectionLimits
+from orchgit.control.outcome_writer import OutcomeWriter
 from orchgit.control.periodic import PeriodicDispatcher
 from orchgit.control.plan_applier import PlanApplier
 from orchgit.control.plan_queue import PlanQueue
@@ -36,7 +37,7 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.node import Eligibility, NodeEvent
 from orchgit.model.plan import Plan, PlanResult
-from orchgit.replication.commands import UpdateNodeEligibility, UpsertEvaluations
+from orchgit.replication.commands import UpdateNodeEligibility
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
@@ -87,6 +88,7 @@ class Reign:
         self._reaper = EvalReaper(
             state, self.evaluations, self.blocked, clock, ids, config.broker.delivery_limit
         )
+        self._outcomes = OutcomeWriter(state, clock)
         self._deployments = DeploymentWatcher(state, clock, ids)
         self._drainer = Drainer(state, clock, ids)
         self._periodic = PeriodicDispatcher(state, clock, ids)
@@ -108,6 +110,7 @@ class Reign:
                     self._take(batch)
         finally:
             self.plans.close()
+            self.evaluations.close()
             feed.close()
 
     # -- for workers ---------------------------------------------------------------------------
@@ -129,13 +132,10 @@ class Reign:
             raise ConflictError(
                 f"cannot store evaluations for {eval_id}: it is not held under this token any more"
             )
-        now_ns = self._clock.now_ns()
-        applied = await self._state.propose(
-            UpsertEvaluations(now_ns=now_ns, evaluations=evaluations)
-        )
+        index = await self._outcomes.store(evaluations)
         if ack:
             self.evaluations.ack(eval_id, token)
-        return int(applied.index)
+        return index
 
     async def submit_plan(
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]

@@ -1,9 +1,9 @@
-"""A scheduler process: `python -m orchgit.control.worker --store PATH --server ADDR`.
+"""A scheduler process: `python -m orchgit.control.worker --store PATH --link DESCRIPTOR`.
 
-Reads the server's SQLite file, talks to the leader over gRPC. Standard input carries lines:
-`pause`, `resume`, `report`, and `leader ADDRESS` when another server leads; when it closes, the
-process gives back what it holds and ends. Standard output tells the pool how the worker is, and
-what it does when it is asked to report.
+Reads the server's SQLite file, and asks the leader through the server that started it, over one end
+of a socket pair that it inherits. Standard input carries lines: `pause`, `resume` and `report`;
+when it closes, the process gives back what it holds and ends. Standard output tells the pool how
+the worker is, and what it does when it is asked to report.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import contextlib
 import gc
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchgit.clock import SystemClock
-from orchgit.control.leader_port import RpcLeader
+from orchgit.control.linked_leader import LinkedLeader
 from orchgit.control.worker_loop import WorkerLoop
 from orchgit.control.worker_status import WORKLOAD
 from orchgit.ids import RandomIds
@@ -29,8 +30,6 @@ from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.store import Store, StoreReader
-from orchgit.wire.channel import LeaderChannel
-from orchgit.wire.tls import TlsFiles
 
 logger = logging.getLogger("orchgit.worker")
 
@@ -43,6 +42,8 @@ class StoreViews:
         self._store = store
         self._columns = ClusterColumns()
         self._settled_rows = 0
+        self._seen_index = 0
+        """The store was there, and does not go back."""
 
     def _settle(self) -> None:
         """The nodes stay for good: a collector that walks all of them costs milliseconds per
@@ -53,12 +54,15 @@ class StoreViews:
             self._settled_rows = len(self._columns.rows)
 
     async def reach(self, index: int, timeout_s: float) -> None:
-        snapshot = await self._store.snapshot_min_index(index, timeout_s)
-        snapshot.close()
+        if index > self._seen_index:
+            snapshot = await self._store.snapshot_min_index(index, timeout_s)
+            self._seen_index = snapshot.index
+            snapshot.close()
 
     @contextlib.contextmanager
     def open(self) -> Iterator[ClusterView]:
         with self._store.snapshot() as snapshot:
+            self._seen_index = snapshot.index
             self.expected.take_off(self._columns)
             self._columns.refresh(snapshot)
             self.expected.put_on(self._columns, snapshot)
@@ -69,38 +73,34 @@ class StoreViews:
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="orchgit.control.worker", description=__doc__)
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
-    parser.add_argument("--server", action="append", required=True, help="host:port, repeatable")
-    parser.add_argument("--id", default="", help="name of this worker in logs and in the API")
+    parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
-    for name in ("ca", "cert", "key"):
-        parser.add_argument(f"--{name}", type=Path, help="PEM file; all three or none")
     return parser.parse_args(arguments)
 
 
 async def run(options: argparse.Namespace) -> None:
     """Work until standard input closes or a signal says stop."""
-    tls = TlsFiles(options.ca, options.cert, options.key) if options.ca else None
-    channel = LeaderChannel(options.server, tls)
+    leader = LinkedLeader()
+    await leader.connect(socket.socket(fileno=options.link))
     store = Store.open_reader(options.store)
-    ids = RandomIds()
     loop = WorkerLoop(
-        RpcLeader(channel, options.id or ids.new(), session=ids.new()),
+        leader,
         StoreViews(store),
         schedule,
         SystemClock(),
-        ids,
+        RandomIds(),
         options.types.split(","),
         on_status=_tell_status,
     )
     work = asyncio.create_task(loop.run())
-    control = asyncio.create_task(_obey(loop, channel))
+    control = asyncio.create_task(_obey(loop))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, control.cancel)
     await asyncio.wait([work, control], return_when=asyncio.FIRST_COMPLETED)
     for task in (work, control):
         task.cancel()
     await asyncio.gather(work, control, return_exceptions=True)
-    await channel.close()
+    leader.hang_up()
     store.close()
 
 
@@ -109,17 +109,15 @@ def _tell_status(status: str) -> None:
     print(status, flush=True)
 
 
-async def _obey(loop: WorkerLoop, channel: LeaderChannel) -> None:
+async def _obey(loop: WorkerLoop) -> None:
     """Follow the lines on standard input until it closes."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     while line := await reader.readline():
-        word, _, argument = line.decode().strip().partition(" ")
-        if word == "leader":
-            channel.follow(argument)
-        elif word == "report":
+        word = line.decode().strip()
+        if word == "report":
             _tell_status(f"{WORKLOAD}{loop.workload}")
         else:
             loop.set_paused(word == "pause")

@@ -2,8 +2,10 @@
 
     dequeue -> wait for the store -> decide -> submit plan with the outcome -> (look again)
 
-While plans are on their way to the log the next evaluation is decided, counting what they take. A
-plan that is committed whole takes its evaluation's outcome into the same entry and ends it.
+Several evaluations come at once when several are ready, are decided on one view, and what came of
+them leaves together; each of them still has its own answer. While plans are on their way to the log
+the next ones are decided, counting what they take. A plan that is committed whole takes its
+evaluation's outcome into the same entry and ends it.
 Everything outside comes through two ports, the leader and the views, so the loop itself runs in
 tests without a process. Any failure ends in a nack: the broker delivers the evaluation again.
 """
@@ -96,15 +98,31 @@ Schedule = Callable[[Evaluation, ClusterView, int, int], Outcome]
 class WorkerLimits:
     """`sync_limit_s`: how long an evaluation may wait for the store before it is given back.
     `backoff_s`: how long the worker then keeps away, unless the store catches up earlier.
-    `at_once`: evaluations taken from the leader together. `on_the_way`: evaluations in work, all
-    but one of them waiting for the answer to their plans."""
+    `at_least`, `at_most`: evaluations taken from the leader together, as many as take `ahead_s`:
+    what one worker has taken, no other can do. `slice_s`: for how long it decides before what it
+    decided is sent. It goes on to decide while fewer than `on_the_way` evaluations, and fewer than
+    `placements_on_the_way`, wait for their answers: what is on its way is laid over each view."""
 
     dequeue_timeout_s: float = 20.0
     sync_limit_s: float = 5.0
     backoff_s: float = 30.0
     leader_retry_s: float = 0.2
-    at_once: int = 4
-    on_the_way: int = 3
+    at_least: int = 4
+    at_most: int = 32
+    ahead_s: float = 0.05
+    slice_s: float = 0.01
+    on_the_way: int = 32
+    placements_on_the_way: int = 2001
+
+
+@dataclass
+class _Decided:
+    """One evaluation that was looked at. `outcome` None: what is on its way is in its way, so it is
+    looked at again when that is answered. `error`: looking at it failed."""
+
+    taken: DequeuedEvaluation
+    outcome: Outcome | None = None
+    error: Exception | None = None
 
 
 class WorkerLoop:
@@ -139,7 +157,11 @@ class WorkerLoop:
         self._deciding = asyncio.Lock()
         self._submitted = 0
         """Plans that wait for their answer."""
+        self._placements_sent = 0
+        """What they place."""
         self._answered = asyncio.Event()
+        self._pace_s = 0.0
+        """What an evaluation took lately."""
 
     def set_paused(self, paused: bool) -> None:
         """What is being worked on is finished first; `on_status` hears when the worker rests."""
@@ -160,9 +182,9 @@ class WorkerLoop:
         try:
             while True:
                 await self._rest()
-                await self._until_work_below(self._limits.on_the_way)
+                await self._until_little_is_on_the_way()
                 if self._taken:
-                    await self._begin(self._taken.popleft())
+                    await self._begin()
                 else:
                     await self._take()
         finally:
@@ -175,16 +197,32 @@ class WorkerLoop:
             logger.debug("no evaluation from the leader: %s", exc)
             await self._clock.sleep(self._limits.leader_retry_s)
 
-    async def _begin(self, taken: DequeuedEvaluation) -> None:
-        if not await self._catch_up(taken):
+    async def _begin(self) -> None:
+        """Decide on the first of those that were taken, and on as many more as a slice lasts."""
+        first = self._taken.popleft()
+        if not await self._catch_up(first):
             return
-        work = asyncio.create_task(self._handle(taken.evaluation, taken.token))
-        self._work.add(work)
-        work.add_done_callback(self._work.discard)
+        try:
+            async with self._deciding:
+                decided = self._look_at_several(first)
+        except asyncio.CancelledError:
+            await self._give_back(first.evaluation, first.token)
+            raise
+        for each in decided:
+            work = asyncio.create_task(self._handle(each))
+            self._work.add(work)
+            work.add_done_callback(self._work.discard)
 
-    async def _until_work_below(self, count: int) -> None:
-        while len(self._work) >= count:
+    async def _until_little_is_on_the_way(self) -> None:
+        while not self._little_is_on_the_way():
             await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
+
+    def _little_is_on_the_way(self, more: int = 0) -> bool:
+        limits = self._limits
+        return (
+            len(self._work) + more < limits.on_the_way
+            and self._placements_sent < limits.placements_on_the_way
+        )
 
     async def _leave(self) -> None:
         """Give back what is not done."""
@@ -209,10 +247,14 @@ class WorkerLoop:
             raise
         return True
 
-    async def _handle(self, evaluation: Evaluation, token: str) -> None:
+    async def _handle(self, decided: _Decided) -> None:
         """Deal with one delivery: it ends in an ack or a nack."""
+        evaluation, token = decided.taken.evaluation, decided.taken.token
         try:
-            await self._process(evaluation, token)
+            if decided.error is not None:
+                raise decided.error
+            outcome = decided.outcome or await self._decide(evaluation, after_answers=True)
+            await self._process(evaluation, token, outcome)
         except ConflictError as exc:
             logger.warning("evaluation %s is not this worker's any more: %s", evaluation.id, exc)
         except OrchgitError as exc:
@@ -229,7 +271,8 @@ class WorkerLoop:
         """While paused, finish what was taken and wait here."""
         if self._wanted == STARTED or self._taken:
             return
-        await self._until_work_below(1)
+        while self._work:
+            await asyncio.wait(self._work)
         self._on_status(PAUSED)
         with self._in_phase(RESTING):
             while self._wanted == PAUSED:
@@ -243,7 +286,7 @@ class WorkerLoop:
         limits = self._limits
         wait = asyncio.create_task(self._changed.wait())
         ask = asyncio.create_task(
-            self._leader.dequeue(self._types, limits.dequeue_timeout_s, limits.at_once)
+            self._leader.dequeue(self._types, limits.dequeue_timeout_s, self._wanted_at_once())
         )
         try:
             await asyncio.wait((ask, wait), return_when=asyncio.FIRST_COMPLETED)
@@ -255,12 +298,15 @@ class WorkerLoop:
 
     # -- inside --------------------------------------------------------------------------------
 
-    async def _process(self, evaluation: Evaluation, token: str) -> None:
+    def _wanted_at_once(self) -> int:
+        limits = self._limits
+        if self._pace_s <= 0:
+            return limits.at_most
+        return min(max(int(limits.ahead_s / self._pace_s), limits.at_least), limits.at_most)
+
+    async def _process(self, evaluation: Evaluation, token: str, outcome: Outcome) -> None:
         attempts = Attempts(evaluation.type)
-        while True:
-            outcome = await self._decide(evaluation)
-            if outcome.plan is None:
-                break
+        while outcome.plan is not None:
             result = await self._submit(outcome, outcome.plan, token)
             if not result.refresh_index:
                 return
@@ -269,25 +315,64 @@ class WorkerLoop:
                 outcome = gave_up(evaluation, outcome, attempts.limit, self._ids)
                 break
             await self._views.reach(result.refresh_index, self._limits.sync_limit_s)
+            outcome = await self._decide(evaluation)
         await self._leader.close(evaluation.id, token, outcome.followups + _closing(outcome))
 
-    async def _decide(self, evaluation: Evaluation) -> Outcome:
+    async def _decide(self, evaluation: Evaluation, *, after_answers: bool = False) -> Outcome:
         """What is on its way may be refused yet: before something is called impossible because of
         it, its answer is waited for."""
         async with self._deciding:
-            outcome = self._look(evaluation)
-            if self._submitted and _lacks_room(outcome):
+            outcome = None if after_answers else self._look_on_newest(evaluation)
+            if outcome is None or (self._submitted and _lacks_room(outcome)):
                 await self._until_answered()
-                outcome = self._look(evaluation)
-            if outcome.plan is not None:
-                self._views.expected.expect(evaluation.id, outcome.plan.placements)
-                self._submitted += 1
+                outcome = self._look_on_newest(evaluation)
+            self._expect(evaluation, outcome)
             return outcome
 
-    def _look(self, evaluation: Evaluation) -> Outcome:
+    def _look_on_newest(self, evaluation: Evaluation) -> Outcome:
         with self._views.open() as view:
-            seed = zlib.crc32(f"{evaluation.id}/{view.index}".encode())
-            return self._schedule(evaluation, view, self._clock.now_ns(), seed)
+            return self._look(evaluation, view)
+
+    def _look_at_several(self, first: DequeuedEvaluation) -> list[_Decided]:
+        """On one view. What one of them takes is taken for those after it."""
+        began_s = self._clock.monotonic_s()
+        decided: list[_Decided] = []
+        try:
+            with self._views.open() as view:
+                decided.append(self._look_at(first, view))
+                until_s = began_s + self._limits.slice_s
+                while self._may_look_at_next(view, until_s, len(decided)):
+                    decided.append(self._look_at(self._taken.popleft(), view))
+        except Exception as exc:  # noqa: BLE001 - of the view; the evaluation is given back
+            decided = decided or [_Decided(first, error=exc)]
+        took_s = self._clock.monotonic_s() - began_s
+        self._pace_s = (self._pace_s + took_s / len(decided)) / 2
+        return decided
+
+    def _may_look_at_next(self, view: ClusterView, until_s: float, decided: int) -> bool:
+        if not self._taken or self._taken[0].wait_index > view.index:
+            return False
+        return self._little_is_on_the_way(decided) and self._clock.monotonic_s() < until_s
+
+    def _look_at(self, taken: DequeuedEvaluation, view: ClusterView) -> _Decided:
+        try:
+            outcome = self._look(taken.evaluation, view)
+        except Exception as exc:  # noqa: BLE001 - of this one; the others are no worse for it
+            return _Decided(taken, error=exc)
+        if self._submitted and _lacks_room(outcome):
+            return _Decided(taken)
+        self._expect(taken.evaluation, outcome)
+        return _Decided(taken, outcome)
+
+    def _look(self, evaluation: Evaluation, view: ClusterView) -> Outcome:
+        seed = zlib.crc32(f"{evaluation.id}/{view.index}".encode())
+        return self._schedule(evaluation, view, self._clock.now_ns(), seed)
+
+    def _expect(self, evaluation: Evaluation, outcome: Outcome) -> None:
+        if outcome.plan is not None:
+            self._views.expected.expect(evaluation.id, outcome.plan.placements)
+            self._submitted += 1
+            self._placements_sent += _placed_by(outcome.plan)
 
     async def _submit(self, outcome: Outcome, plan: Plan, token: str) -> PlanResult:
         plan.eval_token = token
@@ -298,6 +383,7 @@ class WorkerLoop:
         finally:
             self._views.expected.settle(plan.eval_id, result.placements, result.alloc_index)
             self._submitted -= 1
+            self._placements_sent -= _placed_by(plan)
             self._answered.set()
 
     async def _until_answered(self) -> None:
@@ -344,6 +430,10 @@ class WorkerLoop:
 def _closing(outcome: Outcome) -> list[Evaluation]:
     """What is stored when the evaluation ends."""
     return [outcome.evaluation] + ([outcome.blocked] if outcome.blocked else [])
+
+
+def _placed_by(plan: Plan) -> int:
+    return sum(len(group.alloc_ids) for group in plan.placements)
 
 
 def _lacks_room(outcome: Outcome) -> bool:

@@ -1,7 +1,8 @@
 """The scheduler processes of this server: started, watched, paused and resized live.
 
 Processes are spawned, never forked (gRPC and SQLite do not survive a fork). Each is told what to do
-over its standard input, and ends by itself when that closes: a worker never outlives its server.
+over its standard input, and ends by itself when that closes: a worker never outlives its server. It
+asks for work over a socket pair of its own.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from orchgit.clock import Clock
+from orchgit.control.eval_broker import Holder
+from orchgit.control.worker_link import WorkerLink
+from orchgit.control.worker_loop import LeaderPort
 from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WORKLOAD
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
-from orchgit.wire.tls import TlsFiles
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +40,8 @@ class PoolConfig:
     """`count` 0 means this server schedules nothing itself."""
 
     store: Path
-    servers: tuple[str, ...]
     count: int = 1
     types: tuple[str, ...] = SCHEDULER_TYPES
-    tls: TlsFiles | None = None
     stop_grace_s: float = 2.0
 
     def validate(self) -> None:
@@ -52,6 +55,14 @@ class PoolConfig:
                 f"cannot enable schedulers {', '.join(unknown)}: the types are "
                 + ", ".join(SCHEDULER_TYPES)
             )
+
+
+class LeaderForWorkers(Protocol):
+    """`orchgit.control.nearest_leader`."""
+
+    def port(self, holder: Holder) -> LeaderPort: ...
+
+    def gone(self, holder: Holder) -> None: ...
 
 
 @dataclass
@@ -82,14 +93,16 @@ class WorkerPool:
     """`start` returns when the processes are spawned, not when they are ready: they dequeue by
     themselves."""
 
-    def __init__(self, config: PoolConfig, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self, config: PoolConfig, clock: Clock, ids: IdSource, leader: LeaderForWorkers
+    ) -> None:
         config.validate()
         self._config = config
         self._clock = clock
         self._ids = ids
+        self._leader = leader
         self._slots: list[_Slot] = []
         self._paused = False
-        self._leader = ""
         self._configuring = asyncio.Lock()
 
     @property
@@ -117,10 +130,8 @@ class WorkerPool:
     async def _configure(self, count: int, types: Sequence[str]) -> None:
         config = PoolConfig(
             self._config.store,
-            self._config.servers,
             count,
             tuple(types),
-            self._config.tls,
             self._config.stop_grace_s,
         )
         config.validate()
@@ -144,12 +155,6 @@ class WorkerPool:
     @property
     def paused(self) -> bool:
         return self._paused
-
-    async def follow(self, leader: str) -> None:
-        """Workers ask this server (RPC address) from now on, also those that wait for another."""
-        self._leader = leader
-        for slot in self._slots:
-            await _tell(slot, f"leader {leader}\n".encode())
 
     def info(self) -> list[WorkerInfo]:
         return [slot.info for slot in self._slots]
@@ -188,31 +193,33 @@ class WorkerPool:
         self._slots.append(slot)
 
     async def _spawn(self, slot: _Slot) -> None:
-        slot.process = await asyncio.create_subprocess_exec(
-            *self._command(slot.info.id),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=_environment(),
-            start_new_session=True,
-        )
+        own_end, its_end = socket.socketpair()
+        with its_end:
+            slot.process = await asyncio.create_subprocess_exec(
+                *self._command(its_end.fileno()),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=_environment(),
+                pass_fds=(its_end.fileno(),),
+                start_new_session=True,
+            )
+        await self._connect(slot.info.id, own_end)
         slot.info.pid = slot.process.pid
         slot.info.status = "Starting"
         slot.listener = asyncio.create_task(_listen(slot, slot.process))
-        if self._leader:
-            await _tell(slot, f"leader {self._leader}\n".encode())
         if self._paused:
             await _tell(slot, b"pause\n")
 
-    def _command(self, worker_id: str) -> list[str]:
+    async def _connect(self, worker_id: str, own_end: socket.socket) -> None:
+        """The link lives as long as the worker's process, or until the pool hangs up."""
+        holder = Holder(worker_id, session=self._ids.new())
+        link = WorkerLink(self._leader.port(holder), lambda: self._leader.gone(holder))
+        await link.connect(own_end)
+
+    def _command(self, link: int) -> list[str]:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
-        command += ["--id", worker_id, "--types", ",".join(config.types)]
-        for server in config.servers:
-            command += ["--server", server]
-        if config.tls is not None:
-            command += ["--ca", str(config.tls.ca), "--cert", str(config.tls.cert)]
-            command += ["--key", str(config.tls.key)]
-        return command
+        return [*command, "--link", str(link), "--types", ",".join(config.types)]
 
     async def _keep_alive(self, slot: _Slot) -> None:
         """Start the process again whenever it ends, at most once a second when it ends at once."""

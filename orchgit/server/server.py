@@ -17,6 +17,7 @@ from orchgit.api.context import ApiContext, Counter, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
+from orchgit.control.nearest_leader import NearestLeader
 from orchgit.control.reign import ControlConfig
 from orchgit.control.worker_pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
@@ -52,6 +53,7 @@ from orchgit.services.membership import take_in, take_out
 from orchgit.services.server_directory import ServerDirectory
 from orchgit.services.services import Services
 from orchgit.services.world import World
+from orchgit.wire.channel import LeaderChannel
 
 _log = structlog.get_logger("orchgit.server")
 _LEADER_NEWS_S = 3600.0
@@ -134,6 +136,7 @@ class Server:
         self.http = HttpServer(self._front, config.http_bind)
         self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
         self._workers: WorkerPool | None = None
+        self._leader_for_workers: NearestLeader
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
 
@@ -190,6 +193,7 @@ class Server:
         await within(deadline_s / 4, self.gitops.close(), "gitops")
         if self._workers is not None:
             await within(deadline_s / 2, self._workers.stop(), "workers")
+            await within(deadline_s / 4, self._leader_for_workers.close(), "leader's channel")
         await within(deadline_s / 4, self.control.stop(), "control")
         if self.rpc is not None:
             await within(deadline_s / 4, self.rpc.stop(), "rpc")
@@ -242,12 +246,12 @@ class Server:
         config = self.config
         pool = PoolConfig(
             store=self.state.store.path,
-            servers=(self.rpc_address,),
             count=config.num_schedulers,
             types=config.enabled_schedulers,
-            tls=config.tls,
         )
-        self._workers = WorkerPool(pool, self._clock, self._ids)
+        channel = LeaderChannel([self.rpc_address], config.tls)
+        self._leader_for_workers = NearestLeader(self.control, channel)
+        self._workers = WorkerPool(pool, self._clock, self._ids, self._leader_for_workers)
         self.facts.workers = self._workers
         await self._workers.start()
 
@@ -283,7 +287,7 @@ class Server:
             leader, term_now = await self.directory.leader_after(term, _LEADER_NEWS_S)
             if leader and term_now > term:
                 term = term_now
-                await self.workers.follow(leader)
+                self._leader_for_workers.follow(leader)
 
     def _metrics(self) -> Sequence[Gauge | Counter]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0

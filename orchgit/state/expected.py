@@ -34,18 +34,25 @@ class _OnTheWay:
 class ExpectedPlacements:
     """`expect` before a plan is sent; `settle` when its answer is there.
 
-    `take_off` before the columns are refreshed, `put_on` after it.
+    `take_off` before the columns are refreshed, `put_on` after it; from then on what is expected
+    counts at once.
     """
 
     def __init__(self) -> None:
         self._plans: dict[str, _OnTheWay] = {}
+        self._columns: ClusterColumns | None = None
+        """What the plans are laid over."""
+        self._ports: dict[int, Addresses] = {}
 
     def __bool__(self) -> bool:
         return bool(self._plans)
 
     def expect(self, plan_id: str, placements: list[Placements]) -> None:
-        if placements:
-            self._plans[plan_id] = _OnTheWay(placements)
+        if not placements:
+            return
+        plan = self._plans[plan_id] = _OnTheWay(placements)
+        if self._columns is not None:
+            self._lay(plan, self._columns)
 
     def settle(self, plan_id: str, placements: list[Placements], index: int) -> None:
         """What became of a plan: these placements at this index; none of it when it is empty."""
@@ -62,6 +69,7 @@ class ExpectedPlacements:
 
     def take_off(self, columns: ClusterColumns) -> None:
         """Leave the columns as the state has them, and forget what did not come to be."""
+        self._columns = None
         for plan_id, plan in list(self._plans.items()):
             for rows, usage in zip(plan.rows, plan.usages, strict=True):
                 columns.change_usage(rows, -usage)
@@ -71,18 +79,22 @@ class ExpectedPlacements:
 
     def put_on(self, columns: ClusterColumns, snapshot: Snapshot) -> None:
         """Count what the snapshot does not have yet."""
-        ports: dict[int, Addresses] = {}
+        self._ports = {}
+        columns.expect_ports(self._ports)
         for plan_id, plan in list(self._plans.items()):
             if _has(snapshot, plan):
                 del self._plans[plan_id]
-                continue
-            for placements in plan.placements:
-                rows, usage = _usage_of(placements, columns)
-                columns.change_usage(rows, usage)
-                plan.rows.append(rows)
-                plan.usages.append(usage)
-                _add_ports(placements, columns, ports)
-        columns.expect_ports(ports)
+            else:
+                self._lay(plan, columns)
+        self._columns = columns
+
+    def _lay(self, plan: _OnTheWay, columns: ClusterColumns) -> None:
+        for placements in plan.placements:
+            rows, usage = _usage_of(placements, columns)
+            columns.change_usage(rows, usage)
+            plan.rows.append(rows)
+            plan.usages.append(usage)
+            _add_ports(placements, columns, self._ports)
 
     def on_node(self, node_id: str) -> Iterator[Allocation]:
         """The allocations that are on their way to this node."""

@@ -15,6 +15,7 @@ import grpc.aio
 
 from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
 from orchgit.wire import codec, failures
+from orchgit.wire.error_detail import pack
 from orchgit.wire.methods import Stream, Unary
 from orchgit.wire.tls import TlsFiles, check_plain, names_server, server_credentials
 
@@ -52,7 +53,7 @@ async def _fail(
     error = translate(error)
     if not isinstance(error, OrchgitError):
         logger.error("RPC %s failed inside the server", path, exc_info=error)
-    metadata = ((failures.METADATA_KEY, failures.pack(error)),)
+    metadata = ((failures.METADATA_KEY, pack(error)),)
     await context.abort(failures.status_of(error), str(error)[:1000], metadata)
 
 

@@ -12,23 +12,27 @@ from pathlib import Path
 import pytest
 
 from orchgit.clock import SystemClock
+from orchgit.control.nearest_leader import NearestLeader
 from orchgit.control.worker_pool import PoolConfig, WorkerPool
 from orchgit.errors import InvalidInputError
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus
+from orchgit.wire.channel import LeaderChannel
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.support.factories import make_batch_job, make_job
 
 
 @contextlib.asynccontextmanager
 async def pool_of(rig: Rig, count: int = 1, **fields: object) -> AsyncIterator[WorkerPool]:
-    config = PoolConfig(rig.store.path, (rig.rpc.address,), count, **fields)  # type: ignore[arg-type]
-    pool = WorkerPool(config, SystemClock(), RandomIds())
+    config = PoolConfig(rig.store.path, count, **fields)  # type: ignore[arg-type]
+    leader = NearestLeader(rig.control, LeaderChannel([rig.rpc.address]))
+    pool = WorkerPool(config, SystemClock(), RandomIds(), leader)
     await pool.start()
     try:
         yield pool
     finally:
         await pool.stop()
+        await leader.close()
 
 
 async def schedules(rig: Rig) -> None:
@@ -47,6 +51,23 @@ def test_a_worker_process_schedules_and_another_takes_over_when_it_is_killed(
             await schedules(rig)
             assert pool.info()[0].pid != killed
             assert pool.info()[0].restarts == 1
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_a_killed_worker_held_is_delivered_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig) as pool:
+            await schedules(rig)
+            killed = pool.info()[0].pid
+            os.kill(killed, signal.SIGSTOP)
+            jobs = [make_job(id=f"job-{number}") for number in range(5)]
+            held = await asyncio.gather(*(rig.register(job) for job in jobs))
+            await rig.until("evaluations", read=lambda _: rig.control.broker_stats()["unacked"])
+            os.kill(killed, signal.SIGKILL)
+            for evaluation in held:
+                ended = await rig.evaluation_ends(evaluation.id)
+                assert ended.status == EvalStatus.COMPLETE
 
     asyncio.run(run())
 
@@ -99,4 +120,4 @@ def test_number_and_types_change_live(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "types"), [(-1, ("batch",)), (65, ("batch",)), (1, ("cron",))])
 def test_a_pool_that_makes_no_sense_is_refused(count: int, types: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError):
-        PoolConfig(Path("state.db"), ("127.0.0.1:1",), count, types).validate()
+        PoolConfig(Path("state.db"), count, types).validate()

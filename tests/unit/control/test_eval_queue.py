@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from orchgit.clock import FakeClock
 from orchgit.control.eval_broker import Delivery, EvalBroker, Holder
-from orchgit.control.eval_queue import EvalQueue
+from orchgit.control.eval_queue import PATIENCE_S, EvalQueue
+from orchgit.errors import NotLeaderError
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from tests.support.factories import make_id
@@ -77,5 +80,76 @@ def test_the_same_process_asking_again_loses_nothing() -> None:
         (held,) = await queue.dequeue(SERVICE, 1, holder=Holder("w", "first"))
         await queue.dequeue(SERVICE, 0, holder=Holder("w", "first"))
         assert queue.holds(held.evaluation.id, held.token)
+
+    asyncio.run(run())
+
+
+NEAR = Holder("n", "only", near=True)
+FAR = Holder("f", "only")
+
+
+def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        queue = queue_of(0, clock)
+        loop = asyncio.create_task(queue.run())
+        assert await queue.dequeue(SERVICE, 0, holder=NEAR) == [], "it is there, and busy"
+        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, holder=FAR))
+        await asyncio.sleep(0)
+        queue.enqueue(evaluations(6))
+        await clock.advance(PATIENCE_S / 2)
+        assert jobs_of(await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)) == ["job-0", "job-1"]
+        assert not helping.done()
+        await clock.advance(PATIENCE_S / 2)
+        assert jobs_of(await asyncio.wait_for(helping, 5)) == ["job-2", "job-3", "job-4", "job-5"]
+        queue.enqueue(evaluations(1))
+        assert await queue.dequeue(SERVICE, 0, holder=FAR) == [], "it is not behind any more"
+        loop.cancel()
+
+    asyncio.run(run())
+
+
+def test_other_servers_workers_are_asked_at_once_where_the_leader_has_none() -> None:
+    async def run() -> None:
+        queue = queue_of(3)
+        (first,) = await queue.dequeue(SERVICE, 0, holder=FAR)
+        queue.ack(first.evaluation.id, first.token)
+        batch = Holder("b", "only", near=True)
+        assert await queue.dequeue(("batch",), 0, holder=batch) == []
+        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == ["job-1"], "not its type"
+        assert await queue.dequeue(SERVICE, 0, holder=Holder("n", "1", near=True)) != []
+        queue.leave(Holder("n", "1", near=True))
+        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == [], "a second's delay"
+        queue.enqueue(evaluations(1))
+        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == ["job-0"], "it is gone"
+
+    asyncio.run(run())
+
+
+def test_one_whose_delivery_failed_comes_alone() -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        queue = queue_of(4, clock)
+        loop = asyncio.create_task(queue.run())
+        batch = await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)
+        queue.leave(NEAR)
+        await clock.advance(2)
+        next_life = Holder("n", "next", near=True)
+        sizes = [len(await queue.dequeue(SERVICE, 0, 8, next_life)) for _ in range(4)]
+        assert sizes == [1, 1, 2, 0], "older ones first"
+        assert len(batch) == 2
+        loop.cancel()
+
+    asyncio.run(run())
+
+
+def test_who_waits_hears_that_the_leadership_is_lost() -> None:
+    async def run() -> None:
+        queue = queue_of(0)
+        waiting = asyncio.create_task(queue.dequeue(SERVICE, 9))
+        await asyncio.sleep(0)
+        queue.close()
+        with pytest.raises(NotLeaderError):
+            await asyncio.wait_for(waiting, 5)
 
     asyncio.run(run())

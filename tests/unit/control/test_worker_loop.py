@@ -50,13 +50,19 @@ class ListLeader:
     told: list[tuple[Any, ...]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     may_answer: asyncio.Event = field(default_factory=_set_event)
+    wait_indexes: dict[str, int] = field(default_factory=dict)
 
     async def dequeue(
         self, types: Sequence[str], timeout_s: float, limit: int
     ) -> list[DequeuedEvaluation]:
         if self.deliveries:
             taken, self.deliveries = self.deliveries[:limit], self.deliveries[limit:]
-            return [DequeuedEvaluation(evaluation=e, token="t", wait_index=5) for e in taken]
+            return [
+                DequeuedEvaluation(
+                    evaluation=each, token="t", wait_index=self.wait_indexes.get(each.id, 5)
+                )
+                for each in taken
+            ]
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("never woken")
@@ -87,6 +93,7 @@ class LateViews:
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     patience: int = 1
     expected: NoOverlay = field(default_factory=NoOverlay)
+    opened: int = 0
 
     async def reach(self, index: int, timeout_s: float) -> None:
         self.waits.append((index, timeout_s))
@@ -98,6 +105,7 @@ class LateViews:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Any]:
+        self.opened += 1
         yield self
 
 
@@ -121,7 +129,7 @@ def loop_of(
     schedule: Any = decide,
     resting: asyncio.Event | None = None,
 ) -> WorkerLoop:
-    limits = WorkerLimits(sync_limit_s=5.0, backoff_s=30.0)
+    limits = WorkerLimits(sync_limit_s=5.0, backoff_s=30.0, on_the_way=3)
 
     def note(status: str) -> None:
         if resting is not None and status == "Paused":
@@ -257,6 +265,66 @@ def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
         leader.may_answer.set()
         await asyncio.wait_for(leader.asked.wait(), 5)
         assert len(leader.told) == 5
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_of_a_batch_only_the_rejected_is_decided_again() -> None:
+    decided: list[str] = []
+
+    def note(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+        decided.append(evaluation.id)
+        return decide(evaluation, view, now_ns, seed)
+
+    async def run() -> None:
+        answers = [PlanResult(alloc_index=7), PlanResult(alloc_index=8, refresh_index=8)]
+        leader, views = ListLeader([*answers, PlanResult(alloc_index=9), PlanResult()]), LateViews()
+        leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
+        task = asyncio.create_task(loop_of(leader, views, note).run())
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        while len(leader.told) < 4:
+            await asyncio.sleep(0)
+        assert views.opened == 2, "the batch was looked at on one view"
+        assert decided == ["e0", "e1", "e2", "e1"]
+        assert views.waits[-1][0] == 8
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_of_a_batch_only_the_one_that_fails_is_given_back() -> None:
+    def fail_on_e1(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+        if evaluation.id == "e1":
+            raise ZeroDivisionError
+        return nothing_to_do(evaluation, view, now_ns, seed)
+
+    async def run() -> None:
+        leader = ListLeader()
+        leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
+        task = asyncio.create_task(loop_of(leader, LateViews(), fail_on_e1).run())
+        await asyncio.wait_for(leader.asked.wait(), 5)
+        while len(leader.told) < 3:
+            await asyncio.sleep(0)
+        assert sorted(leader.told) == [("close", "complete"), ("close", "complete"), ("nack", "t")]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_an_evaluation_that_must_see_more_than_the_others_waits_for_a_later_view() -> None:
+    async def run() -> None:
+        leader, views = ListLeader(), LateViews(index=10)
+        leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
+        leader.wait_indexes = {"e1": 10, "e2": 12}
+        task = asyncio.create_task(loop_of(leader, views, nothing_to_do).run())
+        while len(views.waits) < 2:
+            await asyncio.sleep(0)
+        assert [index for index, _ in views.waits] == [5, 12]
+        assert views.opened == 1
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

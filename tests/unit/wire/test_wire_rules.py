@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from orchgit import errors
-from orchgit.wire import failures
+from orchgit.wire import error_detail, failures
 from orchgit.wire.tls import check_plain
 
 
@@ -23,14 +23,14 @@ def test_anything_else_may_not(address: str) -> None:
 
 
 def test_an_error_of_a_newer_version_is_still_an_error() -> None:
-    data = msgspec.msgpack.encode(failures.ErrorDetail("BrandNewError", "cannot"))
-    assert type(failures.unpack(data)) is errors.OrchgitError
-    assert isinstance(failures.unpack(b"\xc1"), errors.UnavailableError)
+    data = msgspec.msgpack.encode(error_detail.ErrorDetail("BrandNewError", "cannot"))
+    assert type(error_detail.unpack(data)) is errors.OrchgitError
+    assert isinstance(error_detail.unpack(b"\xc1"), errors.UnavailableError)
 
 
 def test_a_name_that_is_no_error_class_is_not_called() -> None:
-    data = msgspec.msgpack.encode(failures.ErrorDetail("Sequence", "cannot"))
-    assert type(failures.unpack(data)) is errors.OrchgitError
+    data = msgspec.msgpack.encode(error_detail.ErrorDetail("Sequence", "cannot"))
+    assert type(error_detail.unpack(data)) is errors.OrchgitError
 
 
 @pytest.mark.parametrize(

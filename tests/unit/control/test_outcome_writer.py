@@ -1,0 +1,98 @@
+"""Outcomes that come together are one entry, and everybody hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from orchgit.clock import FakeClock
+from orchgit.control.outcome_writer import MAX_TOGETHER, OutcomeWriter
+from orchgit.errors import NotLeaderError
+from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.proposal import Applied
+from tests.support.factories import make_evaluation
+
+
+class Log:
+    """Notes how many evaluations each entry has."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.entries: list[int] = []
+        self.may_apply = asyncio.Event()
+        self.may_apply.set()
+        self._error = error
+
+    async def propose(self, command: UpsertEvaluations) -> Applied:
+        self.entries.append(len(command.evaluations))
+        index = len(self.entries)
+        await self.may_apply.wait()
+        if self._error is not None:
+            raise self._error
+        return Applied(index, None)
+
+
+def writer_on(log: Log) -> OutcomeWriter:
+    return OutcomeWriter(log, FakeClock())  # type: ignore[arg-type] # what it uses of the state
+
+
+def outcome() -> list[Any]:
+    return [make_evaluation(), make_evaluation()]
+
+
+def test_what_comes_in_one_turn_is_one_entry() -> None:
+    async def run() -> None:
+        log = Log()
+        writer = writer_on(log)
+        assert await asyncio.gather(*(writer.store(outcome()) for _ in range(5))) == [1] * 5
+        assert await writer.store(outcome()) == 2
+        assert log.entries == [10, 2]
+
+    asyncio.run(run())
+
+
+def test_an_entry_does_not_grow_without_end() -> None:
+    async def run() -> None:
+        log = Log()
+        writer = writer_on(log)
+        await asyncio.gather(*(writer.store(outcome()) for _ in range(MAX_TOGETHER)))
+        assert log.entries == [MAX_TOGETHER, MAX_TOGETHER]
+
+    asyncio.run(run())
+
+
+def test_the_next_entry_does_not_wait_for_the_last() -> None:
+    async def run() -> None:
+        log = Log()
+        log.may_apply.clear()
+        writer = writer_on(log)
+        first = asyncio.create_task(writer.store(outcome()))
+        while not log.entries:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(writer.store(outcome()))
+        while len(log.entries) < 2:
+            await asyncio.sleep(0)
+        log.may_apply.set()
+        assert await asyncio.gather(first, second) == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_everybody_hears_that_it_failed_and_one_that_left_takes_nothing_with_it() -> None:
+    async def run() -> None:
+        log = Log(NotLeaderError("cannot: lost"))
+        log.may_apply.clear()
+        writer = writer_on(log)
+        callers = [asyncio.create_task(writer.store(outcome())) for _ in range(3)]
+        while not log.entries:
+            await asyncio.sleep(0)
+        callers[0].cancel()
+        await asyncio.sleep(0)
+        log.may_apply.set()
+        for caller in callers[1:]:
+            with pytest.raises(NotLeaderError):
+                await caller
+        assert log.entries == [6]
+
+    asyncio.run(run())
