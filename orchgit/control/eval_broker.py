@@ -156,6 +156,11 @@ class EvalBroker:
 
     # -- out -----------------------------------------------------------------------------------
 
+    @property
+    def has_any_ready(self) -> bool:
+        """False: there is none. A quick look, which may be wrong the other way."""
+        return any(self._ready.values())
+
     def has_ready(self, types: Collection[str]) -> bool:
         """Whether `dequeue` would find one."""
         return self._best_queue(types) is not None

@@ -22,6 +22,7 @@ from orchgit.model.evaluation import Evaluation
 
 PATIENCE_S = 0.05
 _ALARM_SLACK_S = 0.001
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class EvalQueue:
         """Worker -> its newest life."""
         self._near: dict[Holder, frozenset[str]] = {}
         """The leader's own workers, and what they take."""
+        self._own_types: frozenset[str] = frozenset()
+        """What any of them takes."""
         self._behind_since_s: float | None = None
         """Since when there has always been something that the leader's own could take."""
         self._changed = Wakeup(clock)
@@ -69,8 +72,8 @@ class EvalQueue:
         if it ends the worker's process, it takes no others with it."""
         if self._sessions.setdefault(holder.worker_id, holder.session) != holder.session:
             self._bury(holder)
-        if holder.near:
-            self._near[holder] = frozenset(types)
+        if holder.near and self._near.get(holder) != frozenset(types):
+            self._note_near({**self._near, holder: frozenset(types)})
         waiter: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = _Wish(frozenset(types), limit, holder)
         self._dispatch()
@@ -99,7 +102,7 @@ class EvalQueue:
 
     def leave(self, holder: Holder) -> None:
         """That process of a worker has ended."""
-        self._near.pop(holder, None)
+        self._note_near({other: types for other, types in self._near.items() if other != holder})
         for eval_id, token in self._broker.held():
             if holder.made(token):
                 self.nack(eval_id, token)
@@ -188,13 +191,12 @@ class EvalQueue:
         """To the leader's own workers, then to others what is theirs to take."""
         if self._paused:
             return
-        near = [waiter for waiter, wish in self._waiters.items() if wish.holder.near]
-        self._feed(near, frozenset())
-        own = frozenset[str]().union(*self._near.values())
-        self._note_backlog(own)
-        far = [waiter for waiter, wish in self._waiters.items() if not wish.holder.near]
-        self._feed(far, own if not self._is_behind() else frozenset())
-        self._note_backlog(own)
+        if self._waiters and self._broker.has_any_ready:
+            self._feed([each for each, wish in self._waiters.items() if wish.holder.near], _NONE)
+            self._note_backlog()
+            far = [each for each, wish in self._waiters.items() if not wish.holder.near]
+            self._feed(far, _NONE if self._is_behind() else self._own_types)
+        self._note_backlog()
 
     def _feed(
         self, waiters: list[asyncio.Future[list[Delivery]]], withheld: frozenset[str]
@@ -225,8 +227,12 @@ class EvalQueue:
         token = wish.holder.token(self._ids.new())
         return self._broker.dequeue(types, token, self._clock.now_ns(), fresh=bool(got))
 
-    def _note_backlog(self, own: frozenset[str]) -> None:
-        if not self._broker.has_ready(own):
+    def _note_near(self, near: dict[Holder, frozenset[str]]) -> None:
+        self._near = near
+        self._own_types = frozenset[str]().union(*near.values())
+
+    def _note_backlog(self) -> None:
+        if not self._broker.has_any_ready or not self._broker.has_ready(self._own_types):
             self._behind_since_s = None
         elif self._behind_since_s is None:
             self._behind_since_s = self._clock.monotonic_s()

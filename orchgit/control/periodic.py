@@ -81,14 +81,17 @@ class PeriodicDispatcher:
         return (min(moments) - self._clock.now_ns()) / SECOND_NS if moments else None
 
     def _update(self, snapshot: Snapshot, keys: Iterable[JobKey]) -> None:
-        for namespace, job_id in keys:
-            job = snapshot.job(namespace, job_id)
-            if job is None or not is_tracked(job):
-                self._due_ns.pop((namespace, job_id), None)
-                self._versions.pop((namespace, job_id), None)
-                self._failed.pop((namespace, job_id), None)
-            elif self._versions.get((namespace, job_id)) != job.job_modify_index:
-                self._track(job)
+        for key in keys:
+            if snapshot.is_periodic(*key) or key in self._versions:
+                self._note(key, snapshot.job(*key))
+
+    def _note(self, key: JobKey, job: Job | None) -> None:
+        if job is None or not is_tracked(job):
+            self._due_ns.pop(key, None)
+            self._versions.pop(key, None)
+            self._failed.pop(key, None)
+        elif self._versions.get(key) != job.job_modify_index:
+            self._track(job)
         self._changed.set()
 
     def _track(self, job: Job) -> None:

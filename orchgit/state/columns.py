@@ -7,6 +7,7 @@ allocations changed. Rows of the arrays never move while a refresh is not runnin
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _PORTS = msgspec.msgpack.Decoder(list[AllocatedPort])
 _FIRST_ROWS = 64
+_USED = ("cpu_used", "memory_used", "disk_used")
 _MEMO_LIMIT = 512
 """Entries; each is up to 8 bytes a node, and jobs with constraints of their own keep adding."""
 _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
@@ -37,6 +39,8 @@ _NODE_USAGE = """SELECT sum(cpu_shares), sum(memory_mb), sum(disk_mb), count(por
 _NODE_PORTS = """SELECT ports FROM allocations WHERE node_id = ? AND ports IS NOT NULL
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
 Usage = tuple[int, int, int]
+_LAYOUTS = itertools.count()
+"""Over all columns: they may begin anew."""
 
 
 class ClusterColumns:
@@ -46,6 +50,8 @@ class ClusterColumns:
         self.rows: dict[str, int] = {}
         self.nodes: list[Node | None] = []
         self.memo: dict[Hashable, Any] = {}
+        self.layout = next(_LAYOUTS)
+        """Another number whenever a node got or lost a row."""
         self._size = 0
         self._numbers = {
             name: np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -118,6 +124,7 @@ class ClusterColumns:
         self._ready[row] = node.is_ready
 
     def _new_row(self) -> int:
+        self.layout = next(_LAYOUTS)
         if self._free_rows:
             return self._free_rows.pop()
         row = self._size
@@ -136,6 +143,7 @@ class ClusterColumns:
         if row is None:
             return
         self.memo.clear()
+        self.layout = next(_LAYOUTS)
         self.nodes[row] = None
         for column in self._numbers.values():
             column[row] = 0
@@ -158,7 +166,11 @@ class ClusterColumns:
 
     def change_usage(self, rows: Numbers, usage: Numbers) -> None:
         """So much more (cpu, memory, disk) is taken on each of `rows`, which may repeat."""
-        for position, name in enumerate(("cpu_used", "memory_used", "disk_used")):
+        if len(rows) == 1:
+            for name, more in zip(_USED, usage[0], strict=True):
+                self._numbers[name][rows[0]] += more
+            return
+        for position, name in enumerate(_USED):
             np.add.at(self._numbers[name], rows, usage[:, position])
 
     def expect_ports(self, ports: Mapping[int, Mapping[str, set[int]]]) -> None:
@@ -174,7 +186,7 @@ class ClusterColumns:
         self.add_usage(allocation.node_id, usage, _ports_of(resources))
 
     def _clear_usage(self, row: int) -> None:
-        for name in ("cpu_used", "memory_used", "disk_used"):
+        for name in _USED:
             self._numbers[name][row] = 0
         self._ports.pop(row, None)
 

@@ -7,7 +7,7 @@ laid over the columns and the allocations of a node until a snapshot has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,12 +23,13 @@ Addresses = dict[str, set[int]]
 
 @dataclass
 class _OnTheWay:
-    """One plan's placements. `index` is where they lie in the log, once that is known."""
+    """One plan's placements. `index` is where they lie in the log, once that is known. `taken`:
+    (rows, what is taken on each), worked out when the columns had their rows in `layout`."""
 
     placements: list[Placements]
     index: int = 0
-    rows: list[Numbers] = field(default_factory=list)
-    usages: list[Numbers] = field(default_factory=list)
+    taken: tuple[Numbers, Numbers] | None = None
+    layout: int = -1
 
 
 class ExpectedPlacements:
@@ -42,6 +43,7 @@ class ExpectedPlacements:
         self._plans: dict[str, _OnTheWay] = {}
         self._columns: ClusterColumns | None = None
         """What the plans are laid over."""
+        self._laid: list[tuple[Numbers, Numbers]] = []
         self._ports: dict[int, Addresses] = {}
 
     def __bool__(self) -> bool:
@@ -52,13 +54,13 @@ class ExpectedPlacements:
             return
         plan = self._plans[plan_id] = _OnTheWay(placements)
         if self._columns is not None:
-            self._lay(plan, self._columns)
+            self._lay([plan], self._columns)
 
     def settle(self, plan_id: str, placements: list[Placements], index: int) -> None:
         """What became of a plan: these placements at this index; none of it when it is empty."""
         known = self._plans.get(plan_id)
         if known is not None:
-            known.placements, known.index = placements, index
+            known.placements, known.index, known.taken = placements, index, None
 
     @property
     def settled_index(self) -> int:
@@ -70,31 +72,32 @@ class ExpectedPlacements:
     def take_off(self, columns: ClusterColumns) -> None:
         """Leave the columns as the state has them, and forget what did not come to be."""
         self._columns = None
-        for plan_id, plan in list(self._plans.items()):
-            for rows, usage in zip(plan.rows, plan.usages, strict=True):
-                columns.change_usage(rows, -usage)
-            plan.rows, plan.usages = [], []
-            if not plan.placements:
-                del self._plans[plan_id]
+        for rows, usage in self._laid:
+            columns.change_usage(rows, -usage)
+        self._laid = []
+        for plan_id in [plan_id for plan_id, plan in self._plans.items() if not plan.placements]:
+            del self._plans[plan_id]
 
     def put_on(self, columns: ClusterColumns, snapshot: Snapshot) -> None:
         """Count what the snapshot does not have yet."""
         self._ports = {}
         columns.expect_ports(self._ports)
-        for plan_id, plan in list(self._plans.items()):
-            if _has(snapshot, plan):
-                del self._plans[plan_id]
-            else:
-                self._lay(plan, columns)
+        for plan_id in [each for each, plan in self._plans.items() if _has(snapshot, plan)]:
+            del self._plans[plan_id]
+        if self._plans:
+            self._lay(list(self._plans.values()), columns)
         self._columns = columns
 
-    def _lay(self, plan: _OnTheWay, columns: ClusterColumns) -> None:
-        for placements in plan.placements:
-            rows, usage = _usage_of(placements, columns)
-            columns.change_usage(rows, usage)
-            plan.rows.append(rows)
-            plan.usages.append(usage)
-            _add_ports(placements, columns, self._ports)
+    def _lay(self, plans: list[_OnTheWay], columns: ClusterColumns) -> None:
+        """All of them at once: each change of the columns has its price, however small."""
+        parts = [_taken_by(plan, columns) for plan in plans]
+        rows = np.concatenate([part[0] for part in parts])
+        usage = np.concatenate([part[1] for part in parts])
+        columns.change_usage(rows, usage)
+        self._laid.append((rows, usage))
+        for plan in plans:
+            for placements in plan.placements:
+                _add_ports(placements, columns, self._ports)
 
     def on_node(self, node_id: str) -> Iterator[Allocation]:
         """The allocations that are on their way to this node."""
@@ -112,6 +115,15 @@ def _has(snapshot: Snapshot, plan: _OnTheWay) -> bool:
     first = plan.placements[0].alloc_ids[0]
     found = snapshot.connection.execute("SELECT 1 FROM allocations WHERE id = ?", (first,))
     return found.fetchone() is not None
+
+
+def _taken_by(plan: _OnTheWay, columns: ClusterColumns) -> tuple[Numbers, Numbers]:
+    if plan.taken is None or plan.layout != columns.layout:
+        parts = [_usage_of(placements, columns) for placements in plan.placements]
+        rows = np.concatenate([part[0] for part in parts])
+        plan.taken = rows, np.concatenate([part[1] for part in parts])
+        plan.layout = columns.layout
+    return plan.taken
 
 
 def _usage_of(placements: Placements, columns: ClusterColumns) -> tuple[Numbers, Numbers]:

@@ -102,6 +102,11 @@ class JobReads(Reads):
         sql = f"{_CURRENT} WHERE j.periodic = 1 AND j.stop = 0 ORDER BY j.namespace, j.id"
         return [_job(row) for row in self._rows(sql)]
 
+    def is_periodic(self, namespace: str, job_id: str) -> bool:
+        """Whether there is such a job, and it is launched again and again."""
+        sql = "SELECT periodic FROM jobs WHERE namespace = ? AND id = ?"
+        return bool(self._number(sql, (namespace, job_id)))
+
     def job_submission(self, namespace: str, job_id: str, version: int) -> JobSubmission | None:
         sql = """SELECT body FROM job_submissions
             WHERE namespace = ? AND job_id = ? AND version = ?"""
