@@ -2,19 +2,17 @@
 
 A turn takes in what has come, syncs the journal once for all of it, and only then lets messages go
 and entries be counted. `raft_forwarding.py` has the commands of followers, `raft_committing.py`
-what is committed and who waits for it. Waiting for work is pysyncobj's poller.
+what is committed and who waits for it. Between turns the thread sleeps on a `PollLoop`, in which
+the transport's sockets are too.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
 
 from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.replication.applier import Committed
@@ -26,6 +24,7 @@ from orchgit.replication.membership import (
     PeerProgress,
     Placed,
 )
+from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.proposal import Proposal, not_leader, queue_full
 from orchgit.replication.raft_committing import REGULAR, Committing
 from orchgit.replication.raft_core import RaftCore
@@ -39,6 +38,7 @@ from orchgit.replication.segment import Record
 from orchgit.replication.transport import Transport
 
 _QUEUE = 65536
+_CONNECTED_WAIT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class RaftNode:
         self._now_s = now_s
         self._timing = timing or Timing()
         self.core = RaftCore(
-            *(name, first, journal, snapshots, random.SystemRandom()),
+            *(name, first, journal, snapshots, random.Random()),  # noqa: S311 (it draws waits)
             *(self._timing, applied_index, now_s()),
         )
         self._forwarding = Forwarding(self.core, transport, self._space)
@@ -94,50 +94,40 @@ class RaftNode:
         """Called on the raft thread when another member, or none, is the leader."""
         self._peers: tuple[str, ...] = ()
         self._inbox = Inbox()
-        self._calls: deque[Callable[[], None]] = deque()
         self._submitted: deque[_Submission] = deque()
-        self._is_woken = False
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poller = createPoller("auto")
-        self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
+        self.loop = PollLoop()
 
     # -- what other threads may call -------------------------------------------------------------
 
     def submit(self, command: bytes, proposal: Proposal, forward: bool = False) -> None:
-        """Queue a command; the proposal is answered after it was applied, or failed. `forward`:
-        a follower sends it to the leader."""
+        """Queue a command, for the turn after the next `wake`; the proposal is answered after it
+        was applied, or failed. `forward`: a follower sends it to the leader."""
         if len(self._submitted) >= _QUEUE:
             proposal.fail(queue_full())
             return
         self._submitted.append(_Submission(command, proposal, forward))
-        self.wake()
 
     def read(self, done: Callable[[int | None], None]) -> None:
         """Call `done` with the index to have applied before a current read; None if this member
         does not lead (any more). On the raft thread."""
-        self._calls.append(lambda: self.core.read(done))
-        self.wake()
+        self.loop.call(lambda: self.core.read(done))
 
     def transfer(self, target: str, answer: Callable[[OrchgitError | None], None]) -> None:
         """Hand the leadership to another member; `answer` on the raft thread: what is in the way,
         None when it was begun."""
-        self._calls.append(lambda: answer(self.core.transfer(target)))
-        self.wake()
+        self.loop.call(lambda: answer(self.core.transfer(target)))
 
     def change_members(self, change: Change, proposal: Proposal) -> None:
         """Answered when the change is committed and known to the state here."""
-        self._calls.append(lambda: self._change_members(change, proposal))
-        self.wake()
+        self.loop.call(lambda: self._change_members(change, proposal))
 
     def bootstrap(self, answer: Callable[[bool], None]) -> None:
         """Form a cluster of this member alone; `answer` on the raft thread: did it have none?"""
-        self._calls.append(lambda: answer(self.core.bootstrap()))
-        self.wake()
+        self.loop.call(lambda: answer(self.core.bootstrap()))
 
     def admit(self, term: int, index: int, answer: Callable[[OrchgitError | None], None]) -> None:
         """A leader has taken this server in; `answer` on the raft thread: what is in the way."""
-        self._calls.append(lambda: self._admit(term, index, answer))
-        self.wake()
+        self.loop.call(lambda: self._admit(term, index, answer))
 
     def receive(self, sender: str, message: Message) -> None:
         """From the transport."""
@@ -149,9 +139,7 @@ class RaftNode:
 
     def wake(self) -> None:
         """Let the raft thread take a turn now."""
-        if not self._is_woken:
-            self._is_woken = True
-            os.eventfd_write(self._wake_fd, 1)
+        self.loop.wake()
 
     @property
     def is_raft_leader(self) -> bool:
@@ -217,6 +205,7 @@ class RaftNode:
         """Everything that can be done now."""
         while True:
             self._look_for_room()
+            self._transport.tick()
             self._take_in()
             self._tick()
             self._sync()
@@ -227,7 +216,7 @@ class RaftNode:
             self._release()
             self._committing.hand_over()
             self._last_log_index = self._journal.last_index
-            if not (self._inbox or self._submitted or self._calls):
+            if not (self._inbox or self._submitted or self.loop.has_calls):
                 return
 
     def _look_for_room(self) -> None:
@@ -275,8 +264,7 @@ class RaftNode:
                 self._forwarding.refused(message)
             else:
                 self._receive(sender, message)
-        for _ in range(len(self._calls)):
-            self._calls.popleft()()
+        self.loop.run_calls()
         for _ in range(len(self._submitted)):
             self._append(self._submitted.popleft())
 
@@ -319,6 +307,7 @@ class RaftNode:
         outbox, self.core.outbox = self.core.outbox, []
         for receiver, message in outbox:
             self._transport.send(receiver, message)
+        self._transport.flush()
         reads, self.core.reads_done = self.core.reads_done, []
         for done, index in reads:
             done(index)  # type: ignore[operator]
@@ -349,13 +338,11 @@ class RaftNode:
         """Until a message, a command, or the time comes."""
         if self._space.is_lacked_by(JOURNAL) or not self.core.is_leader:
             timeout_s = min(timeout_s, RETRY_S)
-        self._poller.poll(timeout_s)
-
-    def _woken(self, descriptor: int, events: int) -> None:
-        os.eventfd_read(self._wake_fd)
-        # Before the turn takes what came: whatever comes later wakes again.
-        self._is_woken = False
+        if self._transport.has_connections:
+            timeout_s = min(timeout_s, _CONNECTED_WAIT_S)
+        if self.core.tell_s is not None:
+            timeout_s = min(timeout_s, max(0.0, self.core.tell_s - self._now_s()))
+        self.loop.wait(timeout_s)
 
     def close(self) -> None:
-        self._poller.unsubscribe(self._wake_fd)
-        os.close(self._wake_fd)
+        self.loop.close()

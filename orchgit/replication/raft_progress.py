@@ -67,6 +67,11 @@ class Progress:
         last = self.lap_s is not None and self.lap_s <= within_s
         return last and now_s - self.lap_began_s <= within_s
 
+    def is_to_be_told(self, commit_index: int, now_s: float) -> bool:
+        """Whether it gets entries as they come, and was not told yet that so many are committed."""
+        follows = not self.probing and self.streaming is None and now_s >= self.large_until_s
+        return follows and self.sent_commit < commit_index
+
     @property
     def has_room(self) -> bool:
         return self.in_flight_bytes < MAX_IN_FLIGHT_BYTES and len(self.in_flight) < MAX_IN_FLIGHT

@@ -27,6 +27,9 @@ _BURST = 2
 """Messages to a follower at a time: reading entries for one far behind takes long, and the others
 would hear nothing meanwhile. Its answers bring the next."""
 _RESEND_S = 1.0
+_TELL_S = 0.002
+"""What is committed is told with the next entries; when none follow, by a message of its own after
+that time. One for each commit, and its answers, would cost all members as much as the entries."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class Replicating(Electing):
         self._round = 0
         self._sent_round = 0
         self._heartbeat_s = 0.0
+        self.tell_s: float | None = None
+        """When followers are to be told what is committed, if no entries go to them until then."""
         self._transfer: tuple[str, float] | None = None
         self._parted: dict[str, int] = {}
         """Members that are to be told of their removal, when its entry is committed."""
@@ -92,9 +97,11 @@ class Replicating(Electing):
             return
         self._count()
         asked = any(read.round > self._sent_round for read in self._reads)
+        tells = self.tell_s is not None and self._now_s >= self.tell_s
         for name in self.others:
-            self._replicate(name, force=asked)
+            self._replicate(name, force=asked, tells=tells)
         self._sent_round = self._round
+        self._plan_telling()
         self._finish_reads()
         self._hand_over()
         if self.name not in self.configuration.voters and self._is_settled:
@@ -137,6 +144,7 @@ class Replicating(Electing):
         self._transfer = None
         self._parted = {}
         self.progress = {}
+        self.tell_s = None
         self._gone_rounds = {}
         self.reads_done.extend((read.ticket, None) for read in self._reads)
         self._reads.clear()
@@ -155,7 +163,14 @@ class Replicating(Electing):
             for name in self.others:
                 self._replicate(name, force=True)
 
-    def _replicate(self, name: str, force: bool = False) -> None:
+    def _plan_telling(self) -> None:
+        now_s, commit_index = self._now_s, self.commit_index
+        if not any(peer.is_to_be_told(commit_index, now_s) for peer in self.progress.values()):
+            self.tell_s = None
+        elif self.tell_s is None or now_s >= self.tell_s:
+            self.tell_s = now_s + _TELL_S
+
+    def _replicate(self, name: str, force: bool = False, tells: bool = False) -> None:
         peer = self.progress[name]
         if peer.next - 1 < self.log.first_index and peer.next > 1 and peer.streaming is None:
             self._start_streaming(peer)
@@ -174,7 +189,7 @@ class Replicating(Electing):
                     break
                 self._append_to(name, peer)
                 sent = True
-            if not sent and (force or peer.sent_commit < self.commit_index):
+            if not sent and (force or (tells and peer.sent_commit < self.commit_index)):
                 self._append_to(name, peer, empty=True)
 
     def _append_to(self, name: str, peer: Progress, empty: bool = False) -> None:

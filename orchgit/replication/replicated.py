@@ -74,8 +74,8 @@ class ReplicatedState(Writing):
             opened.pop_all()
         self._started = True
         self._applier.start()
+        self._transport.start(self._node.receive, self._node.loop)
         self._raft.start()
-        self._transport.start(self._node.receive)
         if self._leads_alone:
             await self._unless_failed(self.leadership.gained())
             if self.leadership.is_leader:
@@ -193,8 +193,8 @@ class ReplicatedState(Writing):
             return
         self._started = False
         self.leadership.close()
-        await asyncio.to_thread(self._transport.close)
         await asyncio.to_thread(self._raft.stop)
+        await asyncio.to_thread(self._transport.close)
         await asyncio.to_thread(self._applier.stop)
         for proposal in self._waiting:
             proposal.answer(0, stopped_meanwhile())

@@ -9,51 +9,55 @@ heartbeat never waits for a large entry.
 
 from __future__ import annotations
 
-import socket
-
 MAX_MESSAGE_BYTES = 272 << 20
 PART_BYTES = 256 << 10
 WHOLE, PART, LAST_PART = 0, 1, 2
 STILL_HERE = b"\x00\x00\x00\x00"
+_HEAD_BYTES = 4
 _LENGTH = (1 << 30) - 1
 
 
-def write_frame(channel: socket.socket, data: bytes | memoryview, kind: int = WHOLE) -> None:
-    channel.sendall((kind << 30 | len(data)).to_bytes(4, "big") + data)
+def frame(data: bytes | memoryview, kind: int = WHOLE) -> bytes:
+    """At most PART_BYTES of data."""
+    return (kind << 30 | len(data)).to_bytes(_HEAD_BYTES, "big") + data
 
 
-class FrameReader:
-    """Memory grows with what has come, not with what was announced."""
+class FrameParser:
+    """Messages out of what comes. Memory grows with what has come, not with what was announced."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """Of a message's bytes; may be changed between two messages."""
+        self._data = bytearray()
         self._parts = bytearray()
 
-    def message(self, limit: int = MAX_MESSAGE_BYTES) -> bytes:
-        """The next one; ValueError for what no member sends, ConnectionError at the end."""
-        while True:
-            kind, data = self._frame(limit)
+    def feed(self, data: bytes) -> None:
+        self._data += data
+
+    def message(self) -> bytes | None:
+        """The next one that came whole, if any; ValueError for what no member sends."""
+        while (read := self._frame()) is not None:
+            kind, data = read
             if kind == WHOLE and data:
                 return data
             self._parts += data
-            if len(self._parts) > limit:
-                raise ValueError(f"a message of more than {limit} bytes")
+            if len(self._parts) > self.limit:
+                raise ValueError(f"a message of more than {self.limit} bytes")
             if kind == LAST_PART:
                 whole, self._parts = bytes(self._parts), bytearray()
                 return whole
+        return None
 
-    def _frame(self, limit: int) -> tuple[int, bytes]:
-        head = int.from_bytes(self._read(4), "big")
+    def _frame(self) -> tuple[int, bytes] | None:
+        if len(self._data) < _HEAD_BYTES:
+            return None
+        head = int.from_bytes(self._data[:_HEAD_BYTES], "big")
         kind, length = head >> 30, head & _LENGTH
-        if kind > LAST_PART or length > limit or (kind != WHOLE and length > PART_BYTES):
+        if kind > LAST_PART or length > min(self.limit, PART_BYTES):
             raise ValueError(f"a frame of kind {kind} with {length} bytes")
-        return kind, self._read(length)
-
-    def _read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._channel.recv(min(size - len(data), 1 << 20))
-            if not part:
-                raise ConnectionError("closed by the other side")
-            data += part
-        return bytes(data)
+        end = _HEAD_BYTES + length
+        if len(self._data) < end:
+            return None
+        data = bytes(self._data[_HEAD_BYTES:end])
+        del self._data[:end]
+        return kind, data

@@ -1,10 +1,11 @@
-"""How messages travel between members; what arrives is handed over on any thread."""
+"""How messages travel between members."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.raft_messages import Message
 
 Receive = Callable[[str, Message], None]
@@ -14,23 +15,36 @@ Receive = Callable[[str, Message], None]
 class Transport(Protocol):
     """May lose, delay, repeat and reorder; must not invent, nor mistake the sender."""
 
-    def start(self, receive: Receive) -> None:
-        """Begin to listen."""
+    def start(self, receive: Receive, loop: PollLoop) -> None:
+        """Begin to listen, with the sockets in the loop. All others are for the loop's thread, and
+        return at once."""
+
+    @property
+    def has_connections(self) -> bool:
+        """Whether `tick` is to be called, every second at the least."""
+        ...
 
     def set_peers(self, addresses: Collection[str]) -> None:
-        """Who the other members are from now on; from the raft thread, and returns at once."""
+        """Who the other members are from now on."""
 
     def send(self, receiver: str, message: Message) -> bool:
-        """Returns at once; False if it will certainly not arrive."""
+        """With the next `flush`; False if it will certainly not arrive."""
+
+    def flush(self) -> None: ...
+
+    def tick(self) -> None:
+        """See to the connections: some are silent for too long, some are to be made again."""
 
     def close(self) -> None:
-        """Nothing is received after this returns."""
+        """When the loop's thread has ended."""
 
 
 class LoneTransport:
     """Of a server that can have no others: it has no address that they could reach."""
 
-    def start(self, receive: Receive) -> None:
+    has_connections = False
+
+    def start(self, receive: Receive, loop: PollLoop) -> None:
         """Nobody will call."""
 
     def set_peers(self, addresses: Collection[str]) -> None:
@@ -38,6 +52,12 @@ class LoneTransport:
 
     def send(self, receiver: str, message: Message) -> bool:
         raise AssertionError(f"a lone member sends nothing, not even to {receiver}")
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def tick(self) -> None:
+        """Nothing is open."""
 
     def close(self) -> None:
         """Nothing is open."""

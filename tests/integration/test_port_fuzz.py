@@ -18,9 +18,10 @@ import msgspec
 import psutil
 import pytest
 
-from orchgit.replication import raft_messages, tcp_transport
+from orchgit.replication import raft_messages
 from orchgit.replication.raft_messages import Append, Entry, TimeoutNow
-from orchgit.replication.tcp_transport import PROTOCOL, Greeting
+from orchgit.replication.tcp_inbound import MAX_INBOUND, PROTOCOL
+from orchgit.replication.tcp_link import Greeting
 from orchgit.wire import methods
 from tests.integration.test_raft_transport import frame, pair
 from tests.support.certificates import make_tls_files
@@ -90,10 +91,7 @@ def test_who_says_nothing_keeps_no_member_out(tmp_path: Path, secured: bool) -> 
     tls = make_tls_files(tmp_path) if secured else None
     with pair(tls, tls) as both:
         host, _, port = both.names[1].rpartition(":")
-        silent = [
-            socket.create_connection((host, int(port)), 10)
-            for _ in range(tcp_transport._MAX_INBOUND + 40)
-        ]
+        silent = [socket.create_connection((host, int(port)), 10) for _ in range(MAX_INBOUND + 40)]
         over = threading.Event()
         slow = threading.Thread(target=_say_little, args=(silent, over))
         slow.start()

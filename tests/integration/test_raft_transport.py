@@ -7,6 +7,7 @@ import queue
 import random
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +19,49 @@ from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.ids import RandomIds
 from orchgit.replication import raft_messages
+from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.raft_messages import Append, Entry, Message, TimeoutNow
 from orchgit.replication.raft_tls import client_context, names_host
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.tcp_transport import PROTOCOL, Greeting, TcpTransport
+from orchgit.replication.tcp_inbound import PROTOCOL
+from orchgit.replication.tcp_link import Greeting
+from orchgit.replication.tcp_transport import TcpTransport
+from orchgit.replication.transport import Receive
 from orchgit.wire.tls import TlsFiles
 from tests.support.certificates import Authority, make_tls_files
 from tests.support.raft_processes import free_addresses
 
 WAIT_S = 10.0
+
+
+class Talker:
+    """A transport with the thread that it belongs to."""
+
+    def __init__(self, name: str, tls: TlsFiles | None, receive: Receive) -> None:
+        self.name = name
+        self._transport = TcpTransport(name, "global", tls)
+        self._loop = PollLoop()
+        self._over = False
+        self._transport.start(receive, self._loop)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over:
+            self._loop.run_calls()
+            self._transport.tick()
+            self._transport.flush()
+            self._loop.wait(0.02)
+
+    def send(self, receiver: str, message: Message) -> None:
+        self._loop.call(lambda: self._transport.send(receiver, message) or None)
+
+    def close(self) -> None:
+        self._over = True
+        self._loop.wake()
+        self._thread.join()
+        self._transport.close()
+        self._loop.close()
 
 
 class Pair:
@@ -35,10 +70,10 @@ class Pair:
     def __init__(self, tls: tuple[TlsFiles | None, TlsFiles | None]) -> None:
         self.names = free_addresses(2)
         self.inbox: queue.Queue[tuple[str, Message]] = queue.Queue()
-        self.one = TcpTransport(self.names[0], "global", tls[0])
-        self.two = TcpTransport(self.names[1], "global", tls[1])
-        self.one.start(lambda sender, message: None)
-        self.two.start(lambda sender, message: self.inbox.put((sender, message)))
+        self.one = Talker(self.names[0], tls[0], lambda sender, message: None)
+        self.two = Talker(
+            self.names[1], tls[1], lambda sender, message: self.inbox.put((sender, message))
+        )
 
     def send_until_it_arrives(self, message: Message) -> tuple[str, Message]:
         """What is sent before there is a connection is dropped, so it is sent again."""

@@ -10,6 +10,7 @@ from orchgit.replication import raft_messages
 from orchgit.replication.applier import Committed
 from orchgit.replication.journal import Journal
 from orchgit.replication.membership import Configuration, Placed
+from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.raft_messages import Message
 from orchgit.replication.raft_node import RaftNode
 from orchgit.replication.raft_snapshots import FileSnapshots
@@ -23,7 +24,9 @@ class HubTransport:
         self._hub = hub
         self._name = name
 
-    def start(self, receive: Receive) -> None:
+    has_connections = False
+
+    def start(self, receive: Receive, loop: PollLoop) -> None:
         self.receive = receive
 
     def set_peers(self, addresses: Collection[str]) -> None:
@@ -32,6 +35,12 @@ class HubTransport:
     def send(self, receiver: str, message: Message) -> bool:
         self._hub.carry(self._name, receiver, message)
         return True
+
+    def flush(self) -> None:
+        """The hub has it already."""
+
+    def tick(self) -> None:
+        """Nothing is open."""
 
     def close(self) -> None:
         """The hub goes on without it."""
@@ -56,7 +65,7 @@ class Server:
             *(0, self._take, lambda: True, self.led.append, lambda ref: None),
             now_s=lambda: hub.now_s,
         )
-        self.transport.start(self.node.receive)
+        self.transport.start(self.node.receive, self.node.loop)
 
     def _take(self, entries: Sequence[Committed]) -> None:
         self.applied.extend(entry.payload for entry in entries if entry.payload is not None)

@@ -1,0 +1,70 @@
+"""What one thread sleeps on: its sockets, what other threads ask of it, and the time.
+
+The poller is pysyncobj's. A thread that sends and receives by itself, when it is awake anyway,
+needs no others to hand its bytes to: each hand-over would cost a change of the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+
+from pysyncobj.poller import POLL_EVENT_TYPE, createPoller
+
+
+class PollLoop:
+    """`call` and `wake` are for any thread; the rest belongs to the one that waits."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], None]] = deque()
+        self._is_wanted = False
+        self._sleeps = False
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller = createPoller("auto")
+        self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have it done by the next `run_calls`, which is soon."""
+        self._calls.append(what)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the next `wait`, or the one under way, return at once."""
+        self._is_wanted = True
+        if self._sleeps:
+            self._sleeps = False
+            os.eventfd_write(self._wake_fd, 1)
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
+    def run_calls(self) -> None:
+        for _ in range(len(self._calls)):
+            self._calls.popleft()()
+
+    def watch(self, descriptor: int, ready: Callable[[], None], write: bool = False) -> None:
+        """Have `wait` call `ready` when there is something to read (`write`: or room to write), or
+        an error; in place of an earlier one. Until `forget`, which comes before closing it."""
+        wanted = POLL_EVENT_TYPE.READ | (POLL_EVENT_TYPE.WRITE if write else 0)
+        self._poller.subscribe(descriptor, lambda _, __: ready(), wanted)
+
+    def forget(self, descriptor: int) -> None:
+        self._poller.unsubscribe(descriptor)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until a socket was ready, somebody called, or the time is over."""
+        self._sleeps = True
+        # Whoever calls from here on writes to the descriptor; whoever did before is seen now.
+        self._poller.poll(0 if self._is_wanted else timeout_s)
+        self._sleeps = False
+        # Before the caller takes what came: whatever comes later wakes again.
+        self._is_wanted = False
+
+    def _woken(self, descriptor: int, events: int) -> None:
+        os.eventfd_read(self._wake_fd)
+
+    def close(self) -> None:
+        self._poller.unsubscribe(self._wake_fd)
+        os.close(self._wake_fd)
