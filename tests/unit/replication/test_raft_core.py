@@ -237,3 +237,48 @@ def test_a_snapshot_is_not_passed_over_for_entries_that_did_not_fit() -> None:
     assert SnapshotReply(1, 3, 0, False) in [message for _, message in core.outbox]
     assert not any(getattr(message, "installed", False) for _, message in core.outbox)
     assert core.commit_index == 1
+
+
+def test_a_commit_is_told_with_the_next_entries_or_soon_after_without() -> None:
+    core = make()
+    elect(core, 2.0)
+    # Both answer the first question, so that entries go to them as they come.
+    core.receive("b", AppendReply(core.term, True, 2, 0), 2.1)
+    core.receive("c", AppendReply(core.term, True, 2, 0), 2.1)
+    settle(core)
+    core.propose(b"x")
+    settle(core)
+    core.receive("b", AppendReply(core.term, True, 3, 0), 2.2)
+    assert settle(core) == [], "it waits for entries to go with"
+    assert core.commit_index == 3
+    assert core.tell_s is not None
+    core.propose(b"y")
+    told = settle(core)
+    assert [(to, len(m.entries), m.commit_index) for to, m in told if isinstance(m, Append)] == [
+        ("b", 1, 3),
+        ("c", 1, 3),
+    ]
+    assert core.tell_s is None
+    core.receive("b", AppendReply(core.term, True, 4, 0), 2.3)
+    assert settle(core) == []
+    assert core.tell_s is not None
+    core.tick(core.tell_s)
+    told = settle(core)
+    assert [(to, len(m.entries), m.commit_index) for to, m in told if isinstance(m, Append)] == [
+        ("b", 0, 4),
+        ("c", 0, 4),
+    ]
+    assert core.tell_s is None
+
+
+def test_a_follower_that_does_not_answer_keeps_nobody_awake() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.receive("b", AppendReply(core.term, True, 2, 0), 2.1)
+    settle(core)
+    assert core.tell_s is not None
+    core.tick(core.tell_s)
+    settle(core)
+    assert core.progress["b"].sent_commit == core.commit_index == 2
+    assert core.progress["c"].sent_commit < 2
+    assert core.tell_s is None
