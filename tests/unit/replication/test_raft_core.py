@@ -274,7 +274,7 @@ def test_a_commit_is_told_with_the_next_entries_or_soon_after_without() -> None:
 def test_a_follower_that_does_not_answer_keeps_nobody_awake() -> None:
     core = make()
     elect(core, 2.0)
-    core.receive("b", AppendReply(core.term, True, 2, 0), 2.1)
+    core.receive("b", AppendReply(core.term, True, 2, 0), 2.05)
     settle(core)
     assert core.tell_s is not None
     core.tick(core.tell_s)
