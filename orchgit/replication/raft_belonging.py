@@ -30,6 +30,10 @@ class Belonging:
         self._configurations.settle(self.commit_index)
         self._removed_index = 0
         self._is_deaf = False
+        self.log_id = ""
+        """Told by the owner: which cluster's log this is; empty until the log has said so."""
+        self.strangers: dict[str, str] = {}
+        """Servers of other clusters that were met at an address of this one: address -> log id."""
 
     def _logged_configurations(self) -> Iterable[Placed]:
         for index in self.log.of_kind(CONFIGURATION):
@@ -79,6 +83,14 @@ class Belonging:
     def is_deaf(self) -> bool:
         """It waits to be admitted."""
         return self._is_deaf
+
+    def _is_foreign(self, log_id: str) -> bool:
+        """Whether who speaks of that log is not to be heard. A server that has just formed a
+        cluster of its own hears nobody until that has its id: it may have been a member of another,
+        whose leader still counts on what it acknowledged before it lost its disk."""
+        if self.log_id:
+            return log_id not in ("", self.log_id)
+        return self.configuration.voters == self.configuration.addresses == {self.name}
 
     @property
     def is_catching_up(self) -> bool:

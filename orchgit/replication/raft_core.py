@@ -20,9 +20,11 @@ from orchgit.replication.raft_messages import (
     Entry,
     Message,
     NotMember,
+    OtherLog,
     PreVote,
     PreVoteReply,
     RequestVote,
+    Ruling,
     SnapshotChunk,
     SnapshotReply,
     TimeoutNow,
@@ -56,7 +58,11 @@ class RaftCore(Changing):
         self._now_s = max(now_s, self._now_s)
         if self._is_deaf:
             return
-        if isinstance(message, PreVote | RequestVote) and self._is_stranger(sender):
+        if isinstance(message, OtherLog):
+            self._meet(sender, message.log_id)
+        elif isinstance(message, Ruling) and self._is_foreign(message.log_id):
+            self._refuse_foreign(sender, message.log_id)
+        elif isinstance(message, PreVote | RequestVote) and self._is_stranger(sender):
             self._send(sender, NotMember(self.term, self._configurations.newest.index))
         elif isinstance(message, PreVote):
             self._on_pre_vote(sender, message)
@@ -68,6 +74,16 @@ class RaftCore(Changing):
             self._receive_from_leader(sender, message)
         elif sender in self.configuration.addresses:
             self._receive_from_member(sender, message)
+
+    def _refuse_foreign(self, sender: str, log_id: str) -> None:
+        if self.log_id:
+            self._meet(sender, log_id)
+            self._send(sender, OtherLog(self.term, self.log_id))
+
+    def _meet(self, sender: str, log_id: str) -> None:
+        """Only people can tell which of the two clusters that server should be in."""
+        if log_id not in ("", self.log_id):
+            self.strangers[sender] = log_id
 
     def _is_stranger(self, sender: str) -> bool:
         """A leader knows for certain that it was removed."""

@@ -152,7 +152,7 @@ class Electing(Belonging):
         self.leader = None
         self._votes = {self.name}
         for other in self._other_voters:
-            self._send(other, PreVote(self.term + 1, *self._last()))
+            self._send(other, PreVote(self.term + 1, *self._last(), self.log_id))
         if self._is_majority():
             self._campaign()
 
@@ -162,7 +162,7 @@ class Electing(Belonging):
         self.role = Role.CANDIDATE
         self._votes = {self.name}
         for other in self._other_voters:
-            self._send(other, RequestVote(self.term, *self._last(), transfer))
+            self._send(other, RequestVote(self.term, *self._last(), transfer, self.log_id))
         if self._is_majority():
             self._become_leader()
 

@@ -20,6 +20,9 @@ class PreVote(_Message, frozen=True, tag=1):
 
     last_index: int
     last_term: int
+    log_id: str = ""
+    """Of which log the sender speaks, where it knows: each cluster's has an id of its own. So too
+    in all that a leader or a candidate says."""
 
 
 class PreVoteReply(_Message, frozen=True, tag=2):
@@ -33,6 +36,7 @@ class RequestVote(_Message, frozen=True, tag=3):
     last_term: int
     transfer: bool = False
     """The leader itself asked for this election, so its followers need not stay with it."""
+    log_id: str = ""
 
 
 class VoteReply(_Message, frozen=True, tag=4):
@@ -48,6 +52,7 @@ class Append(_Message, frozen=True, tag=5):
     commit_index: int
     round: int
     """Counts the leader's questions "am I still leading?"; replies repeat it."""
+    log_id: str = ""
 
 
 class AppendReply(_Message, frozen=True, tag=6):
@@ -72,6 +77,7 @@ class SnapshotChunk(_Message, frozen=True, tag=7):
     size: int
     offset: int
     data: bytes
+    log_id: str = ""
 
 
 class SnapshotReply(_Message, frozen=True, tag=8):
@@ -84,6 +90,8 @@ class SnapshotReply(_Message, frozen=True, tag=8):
 
 class TimeoutNow(_Message, frozen=True, tag=9):
     """Stand for election at once: the leader hands over."""
+
+    log_id: str = ""
 
 
 class Forwarded(_Message, frozen=True, tag=10):
@@ -109,6 +117,15 @@ class NotMember(_Message, frozen=True, tag=12):
     index: int
 
 
+class OtherLog(_Message, frozen=True, tag=13):
+    """The receiver spoke of another log than that of the sender's cluster, and was not heard."""
+
+    log_id: str
+
+
+Ruling = PreVote | RequestVote | Append | SnapshotChunk | TimeoutNow
+"""What leaders and candidates say."""
+
 Message = (
     PreVote
     | PreVoteReply
@@ -122,6 +139,7 @@ Message = (
     | Forwarded
     | ForwardRefused
     | NotMember
+    | OtherLog
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -35,6 +35,7 @@ from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
 from orchgit.replication.raft_ports import Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
 from orchgit.replication.segment import Record
+from orchgit.replication.strangers import Strangers
 from orchgit.replication.transport import Transport
 
 _QUEUE = 65536
@@ -49,7 +50,8 @@ class _Submission:
 
 
 class RaftNode:
-    """All but `submit`, `read`, `transfer`, `receive` and `wake` belongs to the raft thread."""
+    """All but `submit`, `read`, `transfer`, `name_log`, `receive` and `wake` belongs to the raft
+    thread."""
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class RaftNode:
         self.on_leader: Callable[[], None] = lambda: None
         """Called on the raft thread when another member, or none, is the leader."""
         self._peers: tuple[str, ...] = ()
+        self._strangers = Strangers()
         self._inbox = Inbox()
         self._submitted: deque[_Submission] = deque()
         self.loop = PollLoop()
@@ -128,6 +131,16 @@ class RaftNode:
     def admit(self, term: int, index: int, answer: Callable[[OrchgitError | None], None]) -> None:
         """A leader has taken this server in; `answer` on the raft thread: what is in the way."""
         self.loop.call(lambda: self._admit(term, index, answer))
+
+    def name_log(self, log_id: str) -> None:
+        """Which cluster's log this is, as the state has learned: messages that speak of another one
+        are not heard from here on."""
+
+        def named() -> None:
+            self.core.log_id = log_id
+
+        self._calls.append(named)
+        self.wake()
 
     def receive(self, sender: str, message: Message) -> None:
         """From the transport."""
@@ -212,6 +225,7 @@ class RaftNode:
             self.core.durable()
             self._tell_role()
             self._tell_peers()
+            self._strangers.met(self.core.strangers, self.core.log_id)
             self._committing.give_up_doubtful(self._now_s(), self._led_term)
             self._release()
             self._committing.hand_over()

@@ -202,7 +202,8 @@ class Replicating(Electing):
                 peer.large_until_s = self._now_s + size / _LARGE_BYTES_PER_S
         peer.sent_commit = self.commit_index
         prev_term = self._term_at(prev_index)
-        message = Append(self.term, prev_index, prev_term, entries, self.commit_index, self._round)
+        place = (self.term, prev_index, prev_term)
+        message = Append(*place, entries, self.commit_index, self._round, self.log_id)
         self._send(name, message)
 
     def _entries(self, index: int) -> list[Entry]:
@@ -277,12 +278,12 @@ class Replicating(Electing):
             return
         target, _ = self._transfer
         if self.progress[target].match == self.log.last_index:
-            self._send(target, TimeoutNow(self.term))
+            self._send(target, TimeoutNow(self.term, self.log_id))
 
     def _retire(self) -> None:
         """Its own removal is committed: whoever has most may stand at once."""
         heir = max(sorted(self.configuration.voters), key=lambda name: self.progress[name].match)
-        self._send(heir, TimeoutNow(self.term))
+        self._send(heir, TimeoutNow(self.term, self.log_id))
         self._become_follower(None)
 
     # -- snapshots -------------------------------------------------------------------------------
@@ -303,14 +304,14 @@ class Replicating(Electing):
                 return
             streaming.sent_s = self._now_s
             ref = streaming.ref
-            chunk = SnapshotChunk(self.term, ref.index, ref.term, ref.size, streaming.offset, data)
-            self._send(name, chunk)
+            place = (self.term, ref.index, ref.term, ref.size, streaming.offset)
+            self._send(name, SnapshotChunk(*place, data, self.log_id))
         elif force:
             self._let_hear(name)
 
     def _let_hear(self, name: str) -> None:
         """That there is a leader, and no more: it agrees with any log, and passes large ones."""
-        self._send(name, Append(self.term, 0, 0, [], 0, self._round))
+        self._send(name, Append(self.term, 0, 0, [], 0, self._round, self.log_id))
 
     def _on_snapshot_reply(self, sender: str, message: SnapshotReply) -> None:
         if not self.is_leader:

@@ -120,6 +120,7 @@ class ReplicatedState(Writing):
             waits_for_admission=config.needs_admission,
         )
         self._node.on_leader = self._leader_changed
+        self._name_log()
         self._refuse_members_out_of_reach()
         origin.remember_address()
         self._raft = RaftThread(
@@ -154,6 +155,13 @@ class ReplicatedState(Writing):
         if not config.listens:
             return LoneTransport()
         return TcpTransport(config.address, config.cluster, config.tls, config.bind)
+
+    def _name_log(self) -> None:
+        """As soon as the state says which log this is; that never changes."""
+        with self.store.snapshot() as snapshot:
+            self._log_id = snapshot.log_id()
+        if self._log_id:
+            self._node.name_log(self._log_id)
 
     async def _name_cluster(self, feed: LeadershipFeed) -> None:
         """Whenever this member leads a cluster that has no id yet, until it has one."""
@@ -256,6 +264,8 @@ class ReplicatedState(Writing):
             self.store.publish_replaced(outcome.changes, outcome.index)
         else:
             self.store.publish(outcome.changes, outcome.index)
+        if not self._log_id:
+            self._name_log()
         self._feeds.push(
             AppliedBatch(
                 *(outcome.index, outcome.changes, outcome.effects),

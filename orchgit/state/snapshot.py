@@ -27,6 +27,12 @@ class MetaReads(Reads):
         row = self.connection.execute(sql).fetchone()
         return str(row[0]) if row else None
 
+    def log_id(self) -> str:
+        """Which log this state comes from: two clusters never have the same, even where one was
+        made from the other's backup. Empty until the first leader has named the cluster."""
+        row = self.connection.execute("SELECT value FROM meta WHERE key = 'log_id'").fetchone()
+        return str(row[0]) if row else ""
+
     def applied_index(self) -> int:
         return self._number("SELECT value FROM meta WHERE key = 'applied_index'")
 

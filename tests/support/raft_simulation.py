@@ -39,6 +39,8 @@ _HEAL_S = 6.0
 _FULL_S = 4.0
 """So long after the leader's disk is full another one leads, and clients write again."""
 _REGULAR = b"\x00"
+LOG_ID = "simulated"
+"""Members know it from the first entry that they apply."""
 
 
 class Violation(AssertionError):
@@ -88,6 +90,7 @@ class Member:
             ),
             *(simulation.timing, self.state.index, self.now_s()),
         )
+        self.core.log_id = LOG_ID if self.state.index else ""
         if self.lost_disks:
             self.core.wait_for_admission()
 
@@ -154,6 +157,7 @@ class Member:
             self.state.value = int.from_bytes(record.payload[1:], "big")
         self.state.chain = hash((self.state.chain, record.term, record.payload))
         self.state.index = index
+        self.alive.log_id = LOG_ID
         self._simulation.applied(self, record.term, record.payload)
         term, operation = self.waiting.pop(index, (0, None))
         if operation is not None and term == record.term:

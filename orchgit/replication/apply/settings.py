@@ -19,8 +19,10 @@ from orchgit.state.transaction import WriteTxn
 
 
 def set_cluster_id(txn: WriteTxn, command: SetClusterId, effects: Effects) -> None:
+    """The log's id stays as it is given here; the cluster's is replaced by a restored one's."""
     if txn.cluster_id() is None:
         txn.set_meta("cluster_id", command.cluster_id)
+        txn.set_meta("log_id", command.cluster_id)
 
 
 def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Effects) -> None:

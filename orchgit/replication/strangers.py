@@ -1,0 +1,28 @@
+"""What people are told when a server of another cluster is met at an address of this one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+_LOG = logging.getLogger(__name__)
+
+
+class Strangers:
+    """Told on the raft thread; each one is named once, in the logs of both sides."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def met(self, strangers: Mapping[str, str], own_log_id: str) -> None:
+        """`strangers`: address -> the id of its cluster's log."""
+        for address, log_id in strangers.items():
+            if self._told.get(address) != log_id:
+                self._told[address] = log_id
+                _LOG.error(
+                    "server %s belongs to another cluster (its log is %s, the one here %s), and "
+                    "neither hears the other. If one of the two lost its data and formed a cluster "
+                    "of its own: stop it, empty its data directory, name a server of the cluster "
+                    "in `server_join`, and start it again",
+                    *(address, log_id, own_log_id),
+                )

@@ -1,0 +1,51 @@
+"""A server that lost its disk, and whose configuration names no others, forms a cluster of its own
+where the former one still counts on it: over real sockets and files, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_replication_members import jobs, register, servers, start, take_in
+from tests.support.raft_processes import until
+
+
+def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with servers(tmp_path, 3) as group:
+            first, second, lost = group
+            for one in (second, lost):
+                await take_in(first, one)
+            await register(first, "before")
+            await lost.stop()
+            shutil.rmtree(lost._config.data_dir)
+            group[2] = alone = await start(tmp_path, lost.address)
+            await alone.leadership.gained()
+            await register(alone, "apart")
+            theirs = first.store.snapshot().log_id()
+            ours = alone.store.snapshot().log_id()
+            assert theirs
+            assert ours not in ("", theirs)
+
+            async def both_are_told() -> bool:
+                said = [each for each in caplog.messages if "belongs to another cluster" in each]
+                of_former = [each for each in said if f"its log is {theirs}" in each]
+                return bool(of_former) and len(of_former) < len(said)
+
+            await until(both_are_told)
+            await register(first, "after")
+            assert jobs(alone) == ["apart"]
+            assert jobs(first) == ["after", "before"]
+            assert alone.is_leader
+            (silent,) = [one for one in first.peer_progress() if one.address == lost.address]
+            await first.remove_member(lost.address)
+            assert silent.last_contact_s > 0
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
