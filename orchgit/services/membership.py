@@ -124,14 +124,23 @@ async def _one_at_a_time(world: World, address: str) -> None:
 
 
 async def hand_over(world: World, address: str) -> None:
-    """Returns when that member leads. One that is just catching up is asked more than once. Raises
-    what keeps it from leading, where that is known: RefusedError for want of room on its disk."""
+    """Returns when that member leads. One that is just catching up, or was just started, is asked
+    more than once. Raises what keeps it from leading: RefusedError for want of room on its disk,
+    UnavailableError if it stays silent."""
     state = world.state
     if address == state.address and state.is_leader:
         return
     deadline_s = world.clock.monotonic_s() + HAND_OVER_S
     while state.leader_address != address and world.clock.monotonic_s() < deadline_s:
-        await state.transfer_leadership(address)
+        try:
+            await state.transfer_leadership(address)
+        except NotLeaderError:
+            raise
+        except UnavailableError:
+            if world.clock.monotonic_s() + _RETRY_S >= deadline_s:
+                raise
+            await world.clock.sleep(_RETRY_S)
+            continue
         await _until_led_by(world, address)
         if not state.is_leader:
             break
