@@ -69,6 +69,7 @@ class RaftNode:
         now_s: Callable[[], float] = time.monotonic,
         space: DiskSpace | None = None,
         waits_for_admission: bool = False,
+        log_id: str = "",
     ) -> None:
         self._space = space or DiskSpace()
         self._look_for_room_s = 0.0
@@ -86,6 +87,7 @@ class RaftNode:
             *(self.core, journal, self._forwarding, applied_index),
             *(hand_over, has_room, on_installed),
         )
+        self.core.log_id = log_id
         if waits_for_admission:
             self.core.wait_for_admission()
         self._last_log_index = journal.last_index
@@ -139,8 +141,7 @@ class RaftNode:
         def named() -> None:
             self.core.log_id = log_id
 
-        self._calls.append(named)
-        self.wake()
+        self.loop.call(named)
 
     def receive(self, sender: str, message: Message) -> None:
         """From the transport."""

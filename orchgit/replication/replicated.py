@@ -94,6 +94,7 @@ class ReplicatedState(Writing):
         opened.callback(self.store.close)
         index, self._log_index = self.store.position()
         self._offset = index - self._log_index
+        self._log_id = self._known_log_id()
         self._snapshots = FileSnapshots(self._files.snapshot, self._journal, self._config.disk)
         self._check_log_meets_store()
         self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
@@ -118,9 +119,9 @@ class ReplicatedState(Writing):
             config.timing,
             space=self._space,
             waits_for_admission=config.needs_admission,
+            log_id=self._log_id,
         )
         self._node.on_leader = self._leader_changed
-        self._name_log()
         self._refuse_members_out_of_reach()
         origin.remember_address()
         self._raft = RaftThread(
@@ -156,10 +157,13 @@ class ReplicatedState(Writing):
             return LoneTransport()
         return TcpTransport(config.address, config.cluster, config.tls, config.bind)
 
+    def _known_log_id(self) -> str:
+        with self.store.snapshot() as snapshot:
+            return snapshot.log_id()
+
     def _name_log(self) -> None:
         """As soon as the state says which log this is; that never changes."""
-        with self.store.snapshot() as snapshot:
-            self._log_id = snapshot.log_id()
+        self._log_id = self._known_log_id()
         if self._log_id:
             self._node.name_log(self._log_id)
 
