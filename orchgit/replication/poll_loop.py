@@ -48,7 +48,7 @@ class PollLoop:
         """Have `wait` call `ready` when there is something to read (`write`: or room to write), or
         an error; in place of an earlier one. Until `forget`, which comes before closing it."""
         wanted = POLL_EVENT_TYPE.READ | (POLL_EVENT_TYPE.WRITE if write else 0)
-        self._poller.subscribe(descriptor, lambda _, __: ready(), wanted)
+        self._poller.subscribe(descriptor, lambda _, __: self._awake(ready), wanted)
 
     def forget(self, descriptor: int) -> None:
         self._poller.unsubscribe(descriptor)
@@ -62,7 +62,13 @@ class PollLoop:
         # Before the caller takes what came: whatever comes later wakes again.
         self._is_wanted = False
 
+    def _awake(self, ready: Callable[[], None]) -> None:
+        """It may call for what it brings; that needs no descriptor any more."""
+        self._sleeps = False
+        ready()
+
     def _woken(self, descriptor: int, events: int) -> None:
+        self._sleeps = False
         os.eventfd_read(self._wake_fd)
 
     def close(self) -> None:

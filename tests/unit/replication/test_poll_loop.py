@@ -81,3 +81,17 @@ def test_sockets_are_served_although_somebody_called(loop: PollLoop) -> None:
         loop.forget(ours.fileno())
         loop.wait(0)
         assert read == [b"x", b"room"]
+
+
+def test_what_a_socket_brings_is_no_reason_to_wake_twice(loop: PollLoop) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        loop.watch(ours.fileno(), lambda: loop.call(lambda: ours.recv(10)))
+        theirs.send(b"x")
+        loop.wait(LONG_S)
+        loop.run_calls()
+        late = threading.Timer(0.05, loop.wake)
+        late.start()
+        loop.wait(LONG_S)
+        late.join(0)
+        assert not late.is_alive(), "it woke by itself, with nothing to do"
