@@ -19,6 +19,7 @@ from orchgit.replication.snapshotting import keep_members
 from orchgit.state.changes import Changes
 from orchgit.state.connection import is_full
 from orchgit.state.store import Store
+from orchgit.state.transaction import MustStartOver, WriteTxn
 
 _MAX_ENTRIES = 1024
 _MAX_BYTES = 8 << 20
@@ -126,7 +127,9 @@ class Applier:
         while True:
             try:
                 outcome = (
-                    self._install(batch) if isinstance(batch, Installed) else self._apply(batch)
+                    self._install(batch)
+                    if isinstance(batch, Installed)
+                    else apply_batch(self._store, batch)
                 )
             except (sqlite3.OperationalError, OSError) as error:
                 if not is_full(error):
@@ -170,26 +173,38 @@ class Applier:
         index, log_index = self._store.position()
         return Outcome(index, changes, Effects(), replaced=True, offset=index - log_index)
 
-    def _apply(self, batch: Sequence[Committed]) -> Outcome:
-        txn = self._store.begin()
-        try:
-            effects = Effects()
-            answers: list[tuple[Proposal, int, object]] = []
-            for entry in batch:
-                result: object = None
-                if entry.payload is not None:
-                    result = apply_entry(txn, entry.index + txn.offset, entry.payload, effects)
-                if entry.members is not None:
-                    keep_members(txn, entry.index, entry.members)
-                index = entry.index + txn.offset
-                answers.extend((proposal, index, result) for proposal in entry.proposals)
-            changes = txn.commit(batch[-1].index + txn.offset)
-        except BaseException:
-            txn.rollback()
-            raise
-        return Outcome(
-            *(batch[-1].index + txn.offset, changes, effects, answers),
-            elects=any(entry.elects for entry in batch),
-            replaced=effects.restored,
-            offset=txn.offset,
-        )
+
+def apply_batch(store: Store, batch: Sequence[Committed]) -> Outcome:
+    """All entries in one transaction, which is committed when this returns.
+
+    Savepoints are made only for a batch that turned out to need them: the log is deterministic,
+    what was applied before the one that had to be undone comes out the same again.
+    """
+    try:
+        return _apply_in(store.begin(savepoints=False), batch)
+    except MustStartOver:
+        return _apply_in(store.begin(), batch)
+
+
+def _apply_in(txn: WriteTxn, batch: Sequence[Committed]) -> Outcome:
+    try:
+        effects = Effects()
+        answers: list[tuple[Proposal, int, object]] = []
+        for entry in batch:
+            result: object = None
+            if entry.payload is not None:
+                result = apply_entry(txn, entry.index + txn.offset, entry.payload, effects)
+            if entry.members is not None:
+                keep_members(txn, entry.index, entry.members)
+            index = entry.index + txn.offset
+            answers.extend((proposal, index, result) for proposal in entry.proposals)
+        changes = txn.commit(batch[-1].index + txn.offset)
+    except BaseException:
+        txn.rollback()
+        raise
+    return Outcome(
+        *(batch[-1].index + txn.offset, changes, effects, answers),
+        elects=any(entry.elects for entry in batch),
+        replaced=effects.restored,
+        offset=txn.offset,
+    )

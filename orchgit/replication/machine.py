@@ -28,7 +28,7 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
 
     A refused entry has been applied: it changes nothing, here and on every other server. Raised is
     only what says nothing about the entry: an error of the database, or an entry of a kind that
-    this version does not know, which must not be passed over.
+    this version does not know, which must not be passed over; and MustStartOver.
     """
     own = Effects()
     try:

@@ -93,9 +93,9 @@ class Store:
             raise _too_late(index, self.watch.applied_index, timeout_s)
         return self.snapshot()
 
-    def begin(self) -> WriteTxn:
+    def begin(self, savepoints: bool = True) -> WriteTxn:
         """The transaction for the next entries; its commit must be followed by `publish`."""
-        return WriteTxn(self._writer)
+        return WriteTxn(self._writer, savepoints)
 
     def replace_by(self, path: Path) -> Changes:
         """Become a copy of the store in `path`, in one transaction; on the applier's thread.

@@ -30,6 +30,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.model.source import Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
+from orchgit.replication.applier import Committed, apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import (
     AbortRestore,
@@ -565,14 +566,22 @@ def as_log(commands: list[Command]) -> list[bytes]:
     return log
 
 
-def apply_log(store: Store, log: list[bytes], cuts: set[int]) -> None:
+def apply_log(store: Store, log: list[bytes]) -> None:
+    """One transaction, a savepoint for each entry."""
     txn = store.begin()
     for index, payload in enumerate(log, start=1):
         apply_entry(txn, index, payload, Effects())
-        if index in cuts:
-            txn.commit(index)
-            txn = store.begin()
     txn.commit(len(log))
+
+
+def apply_batches(store: Store, log: list[bytes], cuts: set[int]) -> None:
+    """As the applier does, in batches that end at the cuts."""
+    batch = []
+    for index, payload in enumerate(log, start=1):
+        batch.append(Committed(index, payload))
+        if index in cuts or index == len(log):
+            apply_batch(store, batch)
+            batch = []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -585,8 +594,8 @@ def test_two_servers_hold_equal_tables(commands: list[Command], cuts: set[int]) 
     with tempfile.TemporaryDirectory() as directory:
         one = Store.open(Path(directory) / "one.db")
         two = Store.open(Path(directory) / "two.db")
-        apply_log(one, log, cuts=set())
-        apply_log(two, log, cuts)
+        apply_log(one, log)
+        apply_batches(two, log, cuts)
         assert dump(one) == dump(two)
         with one.snapshot() as snapshot:
             check_invariants(snapshot)

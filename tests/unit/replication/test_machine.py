@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from orchgit.errors import InvariantError
+from orchgit.replication.applier import Committed, apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import Command, JobUpsert, Noop, RegisterJob, encode
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
-from tests.support.factories import make_job
+from orchgit.replication.proposal import Proposal
+from orchgit.state.transaction import MustStartOver
+from tests.support.factories import make_evaluation, make_job
 from tests.unit.replication.conftest import Cluster
 
 
@@ -52,3 +55,43 @@ def test_a_noop_changes_nothing_but_the_index(cluster: Cluster) -> None:
     assert one_entry(cluster, encode(Noop())) is None
     with cluster.see() as snapshot:
         assert snapshot.index == 1
+
+
+def refused_late() -> RegisterJob:
+    """Its job is written before its evaluation turns out to be impossible."""
+    job = make_job(id="refused")
+    evaluation = make_evaluation(job, queued_allocations={job.task_groups[0].name: 2**63})
+    return RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation)
+
+
+def test_what_is_refused_after_it_wrote_leaves_nothing_of_it_and_all_of_the_others(
+    cluster: Cluster,
+) -> None:
+    before, after = (RegisterJob(upsert=JobUpsert(job=make_job(id=one))) for one in "ac")
+    payloads = [encode(one) for one in (before, refused_late(), after)]
+    answered = [Proposal.__new__(Proposal) for _ in payloads]
+    entries = [
+        Committed(index, payload, [proposal])
+        for index, (payload, proposal) in enumerate(zip(payloads, answered, strict=True), start=1)
+    ]
+    outcome = apply_batch(cluster.store, entries)
+    cluster.store.publish(outcome.changes, outcome.index)
+    with cluster.see() as snapshot:
+        assert [job.id for job in snapshot.jobs()] == ["a", "c"]
+        assert snapshot.evaluations() == []
+        assert snapshot.index == 3
+    assert [proposal for proposal, _, _ in outcome.answers] == answered, "each once"
+    first, refused, last = (result for _, _, result in outcome.answers)
+    assert isinstance(refused, InvariantError)
+    assert not isinstance(first, Exception)
+    assert not isinstance(last, Exception)
+    assert outcome.changes.keys["jobs"] == {"default/a", "default/c"}
+
+
+def test_without_savepoints_nothing_half_written_is_passed_over(cluster: Cluster) -> None:
+    txn = cluster.store.begin(savepoints=False)
+    with pytest.raises(MustStartOver):
+        apply_entry(txn, 1, encode(refused_late()), Effects())
+    txn.rollback()
+    with cluster.see() as snapshot:
+        assert snapshot.jobs() == []
