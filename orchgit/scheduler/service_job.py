@@ -146,7 +146,7 @@ def schedule_service(
     key = (evaluation.namespace, evaluation.job_id)
     is_batch = evaluation.type == JobType.BATCH
     latest = None if is_batch else view.latest_deployment(*key)
-    read = read_allocations(view, key, job, latest)
+    read = read_allocations(view, key, job)
     allocations = read.others
     versions = JobVersions(view, job)
     proposed = Proposed(view, key, allocations, read.steady)

@@ -12,11 +12,15 @@ Entry = dict[str, Any]
 
 
 def fits(wanted: Any, found: Any) -> bool:
-    """Whether `found` has everything that `wanted` states; what it does not state is free."""
+    """Whether `found` has everything that `wanted` states; what it does not state is free.
+
+    The order of names and ids (of what is preempted, of canaries, of devices) means nothing."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(
             fits(value, found.get(key)) for key, value in wanted.items()
         )
+    if isinstance(wanted, list) and wanted and all(isinstance(one, str) for one in wanted):
+        return isinstance(found, list) and sorted(wanted) == sorted(found)
     if isinstance(wanted, list):
         return (
             isinstance(found, list)

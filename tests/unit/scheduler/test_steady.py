@@ -12,6 +12,7 @@ from orchgit.model.allocation import (
     AllocDeploymentStatus,
     AllocState,
     DesiredTransition,
+    RescheduleTracker,
     alloc_name,
 )
 from orchgit.model.constraint import Constraint
@@ -21,6 +22,7 @@ from orchgit.model.group import DisconnectStrategy, UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy
 from orchgit.model.steady import JobAllocations
+from orchgit.model.volume import VolumeRequest
 from orchgit.scheduler.outcome import Outcome
 from orchgit.scheduler.reconcile.steady import read_allocations
 from orchgit.scheduler.schedule import schedule
@@ -30,6 +32,7 @@ from tests.support.scheduling import make_network_node
 
 MOVING = DesiredTransition(migrate=True)
 OUT_OF_TOUCH = [AllocState(value="unknown")]
+NOT_PLACED = RescheduleTracker(last_reschedule="no placement")
 
 
 class WholeCluster(ListCluster):
@@ -65,10 +68,18 @@ def clusters(draw: st.DrawFn) -> tuple[ListCluster, ListCluster, Evaluation]:
         for number in range(draw(st.integers(0, 8)))
     ]
     deployment = _deployment(draw, job, allocations)
+    anew = draw(st.booleans())
     for cluster in (apart, whole):
         for version in (0, 1):
             index = 10 * (version + 1)
-            old = replace(job, version=version, modify_index=index, job_modify_index=index)
+            group = job.task_groups[0]
+            tasks = (
+                [replace(group.tasks[0], env={"VERSION": str(version)})] if anew else group.tasks
+            )
+            groups = [replace(group, tasks=tasks)]
+            old = replace(
+                job, version=version, modify_index=index, job_modify_index=index, task_groups=groups
+            )
             cluster.jobs[job.namespace, job.id, version] = old
         cluster.nodes = {node.id: node for node in nodes}
         cluster.allocs = {allocation.id: allocation for allocation in allocations}
@@ -102,6 +113,7 @@ def _allocation(draw: st.DrawFn, job: Job, number: int, node_id: str) -> Allocat
         deployment_status=draw(st.sampled_from([None, None, AllocDeploymentStatus(True), canary])),
         alloc_states=draw(st.sampled_from([None, None, None, OUT_OF_TOUCH])),
         next_allocation=draw(st.sampled_from(["", "", "a1"])),
+        reschedule_tracker=draw(st.sampled_from([None, None, NOT_PLACED])),
     )
 
 
@@ -142,22 +154,70 @@ def test_the_outcome_is_the_same(
     assert _run(apart, evaluation) == _run(whole, evaluation)
 
 
-def test_a_lost_allocation_leaves_the_others_unread() -> None:
+def _three_steady(job: Job) -> ListCluster:
     cluster = ListCluster(NOW_NS)
-    job = make_job(id="web", version=1, task_groups=[make_group(count=3, update=None)])
-    nodes = [make_network_node(number) for number in range(3)]
-    nodes[0].status = "down"
-    cluster.nodes = {node.id: node for node in nodes}
-    for number, node in enumerate(nodes):
+    cluster.jobs[job.namespace, job.id, job.version] = job
+    for number in range(3):
+        node = make_network_node(number)
+        cluster.nodes[node.id] = node
         cluster.allocs[f"a{number}"] = Allocation(
             id=f"a{number}",
+            namespace=job.namespace,
             name=alloc_name(job.id, job.task_groups[0].name, number),
             node_id=node.id,
             job_id=job.id,
-            job_version=1,
+            job_version=job.version,
             task_group=job.task_groups[0].name,
+            allocated_resources=make_resources(),
             client_status="running",
         )
-    read = read_allocations(cluster, (job.namespace, job.id), job, None)
+    return cluster
+
+
+def test_a_lost_allocation_leaves_the_others_unread() -> None:
+    job = make_job(id="web", version=1, task_groups=[make_group(count=3, update=None)])
+    cluster = _three_steady(job)
+    next(iter(cluster.nodes.values())).status = "down"
+    read = read_allocations(cluster, (job.namespace, job.id), job)
     assert [allocation.id for allocation in read.others] == ["a0"]
     assert read.steady[job.task_groups[0].name].name_indexes == [1, 2]
+
+
+def _are_all_read(job: Job, **first: object) -> bool:
+    cluster = _three_steady(job)
+    cluster.allocs["a0"] = replace(cluster.allocs["a0"], **first)
+    read = read_allocations(cluster, (job.namespace, job.id), job)
+    return len(read.others) == 3 and not read.steady
+
+
+def test_where_steady_ones_can_be_touched_all_are_read() -> None:
+    group = make_group(count=3, update=None)
+    job = make_job(id="web", version=1, task_groups=[group])
+    assert not _are_all_read(job)
+    assert _are_all_read(replace(job, stop=True))
+    assert _are_all_read(replace(job, task_groups=[replace(group, count=2)]))
+    volumes = {"data": VolumeRequest(name="data", type="host", source="data", sticky=True)}
+    assert _are_all_read(replace(job, task_groups=[replace(group, volumes=volumes)]))
+    assert _are_all_read(job, job_version=0)
+    assert _are_all_read(job, alloc_states=OUT_OF_TOUCH)
+    ended = {"client_status": "failed", "desired_status": "stop", "job_version": 0}
+    assert not _are_all_read(job, **ended)
+    assert _are_all_read(job, reschedule_tracker=NOT_PLACED, **ended)
+
+
+def test_what_comes_back_finds_its_replacement_among_steady_ones() -> None:
+    """Its place was taken meanwhile, and another one is missing: the count is not exceeded."""
+    group = make_group(
+        count=3,
+        update=None,
+        disconnect=DisconnectStrategy(lost_after_ns=10**12, reconcile="keep_original"),
+    )
+    job = make_job(id="web", version=1, task_groups=[group])
+    cluster = _three_steady(job)
+    cluster.allocs["a0"] = replace(
+        cluster.allocs["a0"], alloc_states=OUT_OF_TOUCH, next_allocation="a1"
+    )
+    evaluation = Evaluation(id="e", type=job.type, job_id=job.id, triggered_by="node-update")
+    plan = _run(cluster, evaluation).plan
+    assert plan is not None
+    assert [stop.alloc_id for stop in plan.stops] == ["a1"]
