@@ -50,6 +50,6 @@ def validate_job(job: Job, cluster: ClusterFacts | None = None) -> ValidationRes
         check_before(findings, job, cluster)
     check_job(findings, job)
     if cluster is not None:
-        check_after(findings, job)
+        check_after(findings, job, cluster)
     warnings = job_warnings(job, cluster or ClusterFacts(memory_oversubscription=True))
     return ValidationResult(findings.messages, warnings, findings.leaves)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.fingerprint import cpu, gpu, host, memory, network, storage
-from orchgit.model.node import NodeCpu, NodeDisk, NodeMemory, NodeResources
+from agent.fingerprint import cpu, gpu, host, memory, network, storage, topology
+from orchgit.model.node import NodeCpu, NodeDevice, NodeDisk, NodeMemory, NodeResources
 
 
 class FingerprintConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +36,8 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
     ram = memory.read(total_mb=config.memory_total_mb)
     disk = storage.read(config.data_dir, config.disk_total_mb, config.disk_free_mb)
     net = network.read(config.network_interface, config.network_speed_mbits)
+    devices = gpu.devices()
+    numa = topology.read(processors.total_compute_mhz // processors.cores, _buses(devices))
     return Fingerprint(
         attributes={
             **host.attributes(),
@@ -55,8 +57,14 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
             disk=NodeDisk(disk_mb=disk.free_mb),
             networks=net.resources(),
             node_networks=net.node_networks(),
-            devices=gpu.devices() or None,
+            devices=devices or None,
+            processors={"Topology": numa} if numa is not None else None,
             min_dynamic_port=config.min_dynamic_port,
             max_dynamic_port=config.max_dynamic_port,
         ),
     )
+
+
+def _buses(devices: list[NodeDevice]) -> list[str]:
+    found = [(each.locality or {}).get("PciBusID") for d in devices for each in d.instances]
+    return [str(bus) for bus in found if bus]

@@ -21,6 +21,8 @@ class ClusterFacts:
     max_priority: int = 100
     memory_oversubscription: bool = False
     vault_clusters: frozenset[str] = frozenset()
+    numa: bool = False
+    """Whether `numa` blocks are heeded."""
 
 
 def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
@@ -54,7 +56,9 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     )
 
 
-def check_after(findings: Findings, job: Job) -> None:
+def check_after(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
+    if cluster.numa:
+        return
     for group_index, group in enumerate(job.task_groups):
         for task_index, task in enumerate(group.tasks):
             numa = task.resources.numa

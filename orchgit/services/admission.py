@@ -42,6 +42,7 @@ def cluster_rules(snapshot: Snapshot) -> ClusterRules:
         namespaces=frozenset(namespaces),
         node_pools=frozenset(each.name for each in snapshot.node_pools()),
         memory_oversubscription=config.memory_oversubscription_enabled,
+        numa=config.numa_enabled,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 

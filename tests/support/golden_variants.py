@@ -21,11 +21,11 @@ _ID = re.compile(r"\b([0-9a-f]{8})-0000-4000-8000-([0-9]{12})\b")
 _MOMENT = re.compile(r"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
 _LATER = timedelta(days=400, seconds=17)
 _FIRST_TIME_NS = 10**18
-_AMOUNTS = frozenset(
-    ("CPU", "CpuShares", "MemoryMB", "MemoryMaxMB", "DiskMB", "SizeMB", "SecretsMB")
-    + ("BaseSpeed", "GuessSpeed", "MaxSpeed")
-    + ("cpu", "memory_mb", "memory_max_mb", "disk_mb")
-)
+_AMOUNTS = {
+    *("CPU", "CpuShares", "MemoryMB", "MemoryMaxMB", "DiskMB", "SizeMB", "SecretsMB"),
+    *("BaseSpeed", "GuessSpeed", "MaxSpeed"),
+    *("cpu", "memory_mb", "memory_max_mb", "disk_mb"),
+}
 _LISTS = ("nodes", "jobs", "allocs", "deployments", "claims", "node_pools")
 
 

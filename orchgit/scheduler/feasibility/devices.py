@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from copy import copy
 from dataclasses import dataclass, field
 
 from orchgit.model.constraint import Affinity, Constraint
@@ -136,6 +137,12 @@ class DeviceOffer:
     matched_weight: float = 0.0
     total_weight: float = 0.0
 
+    def add(self, other: DeviceOffer) -> None:
+        for task, given in other.by_task.items():
+            self.by_task.setdefault(task, []).extend(given)
+        self.matched_weight += other.matched_weight
+        self.total_weight += other.total_weight
+
     @property
     def has_score(self) -> bool:
         return self.total_weight > 0
@@ -166,6 +173,23 @@ class DevicePool:
             ]
             for device in self._devices
         ]
+
+    def fork(self) -> DevicePool:
+        """A copy to try something with."""
+        twin = copy(self)
+        twin._free = [list(ids) for ids in self._free]
+        return twin
+
+    def only(self, allowed: Collection[str]) -> DevicePool:
+        """A copy that has just these instances."""
+        twin = self.fork()
+        twin._free = [[each for each in ids if each in allowed] for ids in self._free]
+        return twin
+
+    def take(self, offer: DeviceOffer) -> None:
+        """What another copy offered is gone from this one too."""
+        taken = {i for given in offer.by_task.values() for d in given for i in d.device_ids}
+        self._free = [[each for each in ids if each not in taken] for ids in self._free]
 
     def free(self, device: NodeDevice) -> int:
         """How many instances of one of the node's device groups are free."""

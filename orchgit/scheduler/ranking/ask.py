@@ -15,6 +15,7 @@ from orchgit.model.resources import (
     RequestedDevice,
 )
 from orchgit.model.task import Task
+from orchgit.scheduler.ranking.cores import NONE
 
 
 class Ask:
@@ -25,10 +26,16 @@ class Ask:
         """`numa`: whether the cluster heeds what tasks say about NUMA nodes."""
         self.group = group
         self.numa: dict[str, str] = {
-            task.name: task.resources.numa.affinity
+            task.name: task.resources.numa.affinity if task.resources.numa is not None else NONE
             for task in group.tasks
-            if numa and task.resources.numa is not None
+            if numa and task.resources.cores
         }
+        self.near: dict[str, frozenset[str]] = {
+            task.name: frozenset(task.resources.numa.devices or ())
+            for task in group.tasks
+            if task.name in self.numa and task.resources.numa is not None
+        }
+        """Task -> the devices (as it asks for them) that it wants where its cores are."""
         self.network: NetworkResource | None = group.networks[0] if group.networks else None
         self.cores = {task.name: task.resources.cores for task in group.tasks if _cores(task)}
         self.task_networks = {

@@ -1,17 +1,20 @@
-"""Which cores of a node a task is given."""
+"""Which cores of a node a task is given, and on which of its NUMA nodes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedResources
 
-PREFER, REQUIRE = "prefer", "require"
+NONE, PREFER, REQUIRE = "none", "prefer", "require"
 
 Given = dict[str, tuple[list[int], int]]
 """Task -> (core ids, their MHz together)."""
+Suits = Callable[[str, int], bool]
+"""Whether a NUMA node has what a task wants there besides cores; it is taken at once."""
 
 
 def give_cores(
@@ -19,41 +22,78 @@ def give_cores(
     in_use: Sequence[AllocatedResources],
     wanted: Mapping[str, int],
     numa: Mapping[str, str],
+    suits: Suits = lambda task, place: True,
 ) -> Given | None:
-    """Lowest free ids first. A task in `numa` wants all of its cores on one NUMA node if that is
-    possible (`prefer`), or not at all (`require`). None: there are too few."""
+    """Lowest free ids first. A task in `numa` wants all of its cores on one NUMA node that suits
+    it, if that is possible (`prefer`) or not at all (`require`); one that has no wish (`none`)
+    takes what is left of those that are nearly full. None: there are too few."""
     speeds = core_speeds(node)
-    places = numa_nodes(node)
+    topology = _Topology(node)
     free = _free_cores(node, in_use, speeds)
     given: Given = {}
-    for task, count in wanted.items():
-        ids = _choose(free, count, numa.get(task, ""), places)
+    for task in sorted(wanted, key=lambda name: numa.get(name, "") not in (PREFER, REQUIRE)):
+        ids = _choose(free, task, wanted[task], numa.get(task, ""), topology, suits)
         if ids is None:
             return None
         free = [core for core in free if core not in ids]
         given[task] = (ids, sum(speeds.get(core, 0) for core in ids))
-    return given
+    return {task: given[task] for task in wanted}
 
 
 def _choose(
-    free: list[int], count: int, affinity: str, places: Mapping[int, int]
+    free: list[int], task: str, count: int, affinity: str, topology: _Topology, suits: Suits
 ) -> list[int] | None:
     if affinity in (PREFER, REQUIRE):
-        together = _on_one_numa_node(free, count, places)
-        if together is not None or affinity == REQUIRE:
-            return together
-    return free[:count] if len(free) >= count else None
+        for place, cores in topology.smallest_first(free, count):
+            if suits(task, place):
+                return cores[:count]
+        if affinity == REQUIRE:
+            return None
+    if len(free) < count:
+        return None
+    if affinity == PREFER:
+        return topology.nearest(free, count)
+    return sorted(topology.leftovers(free)[:count]) if affinity == NONE else free[:count]
 
 
-def _on_one_numa_node(
-    free: Sequence[int], count: int, places: Mapping[int, int]
-) -> list[int] | None:
-    """On the NUMA node that has the fewest free cores yet enough: the others stay whole."""
-    by_place: defaultdict[int, list[int]] = defaultdict(list)
-    for core in free:
-        by_place[places.get(core, 0)].append(core)
-    enough = [(len(cores), place) for place, cores in by_place.items() if len(cores) >= count]
-    return by_place[min(enough)[1]][:count] if enough else None
+class _Topology:
+    """Where a node's cores are."""
+
+    def __init__(self, node: Node) -> None:
+        self._place_of = numa_nodes(node)
+        self._distances = numa_distances(node)
+
+    def _by_place(self, free: Sequence[int]) -> dict[int, list[int]]:
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for core in free:
+            places[self._place_of.get(core, 0)].append(core)
+        return places
+
+    def smallest_first(self, free: Sequence[int], count: int) -> Iterator[tuple[int, list[int]]]:
+        """NUMA nodes with enough free cores, those with the fewest first: others stay whole."""
+        places = self._by_place(free)
+        for place in sorted(places, key=lambda place: (len(places[place]), place)):
+            if len(places[place]) >= count:
+                yield place, places[place]
+
+    def leftovers(self, free: Sequence[int]) -> list[int]:
+        return [core for _, cores in self.smallest_first(free, 0) for core in cores]
+
+    def nearest(self, free: Sequence[int], count: int) -> list[int]:
+        """The cores with the smallest sum of distances from one of the NUMA nodes."""
+        starts = sorted(self._by_place(free))
+        sets = [
+            sorted(free, key=lambda c: (self._distance(start, c), c))[:count] for start in starts
+        ]
+        sums = [
+            (sum(self._distance(start, core) for core in cores), position)
+            for position, (start, cores) in enumerate(zip(starts, sets, strict=True))
+        ]
+        return sorted(sets[min(sums)[1]])
+
+    def _distance(self, start: int, core: int) -> int:
+        place = self._place_of.get(core, 0)
+        return self._distances.get((start, place), 0 if place == start else 1)
 
 
 def _free_cores(
@@ -67,15 +107,14 @@ def _free_cores(
     return sorted(set(speeds if reservable is None else reservable) - taken)
 
 
-def _topology(node: Node) -> list[dict[str, int]]:
+def _topology(node: Node) -> dict[str, Any]:
     topology = (node.node_resources.processors or {}).get("Topology")
-    cores = topology.get("Cores") if isinstance(topology, dict) else None
-    return cores or []
+    return topology if isinstance(topology, dict) else {}
 
 
 def core_speeds(node: Node) -> dict[int, int]:
     """MHz of every core, by core id."""
-    cores = _topology(node)
+    cores = _topology(node).get("Cores")
     if cores:
         return {
             int(c["ID"]): int(c.get("BaseSpeed") or c.get("GuessSpeed") or c.get("MaxSpeed") or 0)
@@ -88,4 +127,22 @@ def core_speeds(node: Node) -> dict[int, int]:
 
 def numa_nodes(node: Node) -> dict[int, int]:
     """Core id -> the NUMA node it is on."""
-    return {int(core["ID"]): int(core.get("NodeID") or 0) for core in _topology(node)}
+    cores = _topology(node).get("Cores") or ()
+    return {int(core["ID"]): int(core.get("NodeID") or 0) for core in cores}
+
+
+def numa_distances(node: Node) -> dict[tuple[int, int], int]:
+    """(NUMA node, another) -> how far apart they are, as the kernel says."""
+    topology = _topology(node)
+    places = topology.get("Nodes") or ()
+    return {
+        (int(first), int(second)): int(distance)
+        for first, row in zip(places, topology.get("Distances") or (), strict=False)
+        for second, distance in zip(places, row, strict=False)
+    }
+
+
+def numa_node_of_bus(node: Node) -> dict[str, int]:
+    """PCI bus id -> the NUMA node that it is attached to."""
+    buses = _topology(node).get("BusAssociativity") or {}
+    return {str(bus): int(place) for bus, place in buses.items()}

@@ -13,8 +13,11 @@ from orchgit.scheduler.feasibility.devices import DeviceOffer, DevicePool
 from orchgit.scheduler.feasibility.targets import resolve
 from orchgit.scheduler.networks import PortUnavailableError
 from orchgit.scheduler.ranking.ask import Ask
-from orchgit.scheduler.ranking.cores import give_cores
+from orchgit.scheduler.ranking.cores import Given, give_cores
+from orchgit.scheduler.ranking.near_devices import NearDevices
 from orchgit.scheduler.ranking.proposed import Proposed
+
+_NO_DEVICES = "devices: no devices match request"
 
 
 class NotOfferedError(Exception):
@@ -66,18 +69,28 @@ def _special_offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -
     ports = _group_ports(proposed, row, ask, rng) if ask.has_ports else []
     networks = _task_networks(proposed, row, ask, rng)
     in_use = proposed.resources_on(row)
-    devices = DevicePool(node, in_use).offer(ask.devices) if ask.devices else None
-    if ask.devices and devices is None:
-        raise NotOfferedError("devices: no devices match request")
-    resources = ask.resources
-    if ask.cores:
-        given = give_cores(node, in_use, ask.cores, ask.numa)
-        if given is None:
-            raise NotOfferedError("numa" if "require" in ask.numa.values() else "cores")
-        resources = ask.with_cores(given)
+    devices, cores = _devices_and_cores(node, in_use, ask)
+    resources = ask.with_cores(cores) if cores else ask.resources
     resources = _with_extras(resources, networks, devices)
     score = devices.score if devices is not None and devices.has_score else None
     return Offer(resources.total().cpu_shares, ports, resources, score)
+
+
+def _devices_and_cores(
+    node: Node, in_use: list[AllocatedResources], ask: Ask
+) -> tuple[DeviceOffer | None, Given | None]:
+    """Devices that are wanted where the cores are come with them, the others from what is left."""
+    pool = DevicePool(node, in_use)
+    if ask.devices and pool.fork().offer(ask.devices) is None:
+        raise NotOfferedError(_NO_DEVICES)
+    near = NearDevices(node, pool, ask)
+    cores = give_cores(node, in_use, ask.cores, ask.numa, near.suits) if ask.cores else None
+    if ask.cores and cores is None:
+        raise NotOfferedError("numa" if "require" in ask.numa.values() else "cores")
+    devices = near.complete() if ask.devices else None
+    if ask.devices and devices is None:
+        raise NotOfferedError(_NO_DEVICES)
+    return devices, cores
 
 
 def _task_networks(

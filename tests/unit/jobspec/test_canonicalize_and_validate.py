@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from typing import Any
@@ -170,6 +171,14 @@ def test_rules_of_the_cluster_need_its_facts() -> None:
     assert validate_job(job).problems == []
     facts = ClusterFacts(namespaces=frozenset({"default"}))
     assert validate_job(job, facts).problems == ['job "j" is in nonexistent namespace "nope"']
+
+
+def test_numa_affinities_are_for_clusters_that_heed_them() -> None:
+    spec = copy.deepcopy(SMALL)
+    spec["TaskGroups"][0]["Tasks"][0]["Resources"] = {"Cores": 2, "NUMA": {"Affinity": "require"}}
+    refused = "numa scheduling requires Nomad Enterprise"
+    assert validate_job(to_job(spec), ClusterFacts()).problems == [refused]
+    assert validate_job(to_job(spec), ClusterFacts(numa=True)).problems == []
 
 
 def _mutations(count: int, seed: int) -> None:

@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.node import Node
+from orchgit.model.node import Node, NodeDevice, NodeDeviceInstance
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.resources import (
     NUMA,
     AllocatedCpu,
     AllocatedResources,
     AllocatedTask,
+    RequestedDevice,
     Resources,
 )
+from orchgit.model.task import Task
 from orchgit.scheduler.ranking.cores import PREFER, REQUIRE, give_cores
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
@@ -114,3 +116,78 @@ def _placed(config: SchedulerConfig) -> tuple[list[int] | None, str]:
 def test_a_cluster_heeds_numa_blocks_when_it_is_told_to() -> None:
     assert _placed(SchedulerConfig()) == ([0, 1, 2], "")
     assert _placed(SchedulerConfig(numa_enabled=True)) == (None, "numa")
+
+
+# --- with devices -------------------------------------------------------------------------------
+
+
+def gpu_node(*buses: str) -> Node:
+    """Cores 0 to 3 on NUMA node 0, 4 to 7 on NUMA node 1; a card on each bus, `0a` on node 1."""
+    node = node_of(0, 0, 0, 0, 1, 1, 1, 1)
+    cards = [NodeDeviceInstance(id=f"g-{bus}", locality={"PciBusID": bus}) for bus in buses]
+    node.node_resources.devices = [NodeDevice("acme", "gpu", "one", cards)]
+    assert node.node_resources.processors is not None
+    topology = node.node_resources.processors["Topology"]
+    assert isinstance(topology, dict)
+    topology["BusAssociativity"] = {"01": 0, "02": 0, "0a": 1}
+    return node
+
+
+def gpu_task(affinity: str, cores: int = 2, gpus: int = 1) -> Task:
+    numa = NUMA(affinity=affinity, devices=["acme/gpu"])
+    devices = [RequestedDevice(name="acme/gpu", count=gpus)]
+    return make_task(resources=Resources(cores=cores, memory_mb=64, numa=numa, devices=devices))
+
+
+def given_on(node: Node, task: Task, *, heeded: bool = True) -> tuple[list[int], list[str]] | str:
+    """(cores, instances), or what the node has too little of."""
+    cluster = ListCluster(NOW_NS)
+    cluster.config = SchedulerConfig(numa_enabled=heeded)
+    cluster.nodes[node.id] = node
+    job = make_job(id="train", task_groups=[make_group(count=1, tasks=[task])])
+    cluster.jobs[job.namespace, job.id, job.version] = job
+    evaluation = Evaluation(id="e", type=job.type, job_id=job.id, triggered_by="job-register")
+    outcome = schedule(evaluation, cluster, NOW_NS, 1, SequentialIds())
+    failed = outcome.evaluation.failed_tg_allocs
+    if failed:
+        (metric,) = failed.values()
+        return next(iter(metric.dimension_exhausted or {}))
+    assert outcome.plan is not None
+    resources = outcome.plan.placements[0].resources_of[0].tasks[task.name]
+    (device,) = resources.devices or ()
+    return resources.cpu.reserved_cores or [], device.device_ids
+
+
+def test_cores_are_given_where_the_device_is() -> None:
+    for affinity in (PREFER, REQUIRE):
+        assert given_on(gpu_node("0a"), gpu_task(affinity)) == ([4, 5], ["g-0a"])
+        assert given_on(gpu_node("01"), gpu_task(affinity)) == ([0, 1], ["g-01"])
+        assert given_on(gpu_node("0a", "01", "02"), gpu_task(affinity, gpus=2)) == (
+            [0, 1],
+            ["g-01", "g-02"],
+        )
+
+
+def test_what_cannot_be_together_is_only_given_where_that_is_not_required() -> None:
+    far_apart = gpu_node("01", "0a")
+    assert given_on(far_apart, gpu_task(REQUIRE, gpus=2)) == "numa"
+    assert given_on(far_apart, gpu_task(PREFER, gpus=2)) == ([0, 1], ["g-01", "g-0a"])
+    assert given_on(gpu_node("unknown"), gpu_task(REQUIRE)) == "numa"
+    assert given_on(far_apart, gpu_task(REQUIRE, gpus=2), heeded=False) == (
+        [0, 1],
+        ["g-01", "g-0a"],
+    )
+
+
+def test_a_preference_that_needs_several_numa_nodes_takes_near_ones() -> None:
+    node = node_of(0, 0, 1, 1, 2, 2)
+    assert node.node_resources.processors is not None
+    topology = node.node_resources.processors["Topology"]
+    assert isinstance(topology, dict)
+    topology |= {"Nodes": [0, 1, 2], "Distances": [[10, 30, 20], [30, 10, 30], [20, 30, 10]]}
+    assert ids(node, [], 4, PREFER) == [0, 1, 4, 5]
+
+
+def test_a_task_without_a_wish_takes_what_is_left_of_nearly_full_numa_nodes() -> None:
+    assert ids(node_of(0, 0, 0, 1, 1), used(3), 1, "none") == [4]
+    assert ids(node_of(0, 0, 0, 1, 1), used(3), 2, "") == [0, 1], "where numa is not heeded"
