@@ -2,8 +2,9 @@
 
 A worker's dequeue waits here until the broker has something for it; longest waiting first. The
 leader's own workers come before those of other servers, which cost requests and are asked only when
-work has been waiting for `PATIENCE_S`. One task lets time pass in the broker, sleeping until its
-next alarm.
+work waits for the leader's own and none of them has asked for any for `STUCK_S`, or when some has
+been waiting without a break for `BEHIND_S`. One task lets time pass in the broker, sleeping until
+its next alarm.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from orchgit.errors import NotLeaderError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
 
-PATIENCE_S = 0.05
+STUCK_S = 0.15
+BEHIND_S = 0.5
 _ALARM_SLACK_S = 0.001
 _NONE: frozenset[str] = frozenset()
 
@@ -50,6 +52,8 @@ class EvalQueue:
         """What any of them takes."""
         self._behind_since_s: float | None = None
         """Since when there has always been something that the leader's own could take."""
+        self._asked_at_s = 0.0
+        """When one of them asked last."""
         self._changed = Wakeup(clock)
         self._wakes_at_s = math.inf
         """Until when `run` sleeps."""
@@ -74,6 +78,8 @@ class EvalQueue:
             self._bury(holder)
         if holder.near and self._near.get(holder) != frozenset(types):
             self._note_near({**self._near, holder: frozenset(types)})
+        if holder.near:
+            self._asked_at_s = self._clock.monotonic_s()
         waiter: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = _Wish(frozenset(types), limit, holder)
         self._dispatch()
@@ -245,8 +251,9 @@ class EvalQueue:
         """None where they keep up."""
         if self._behind_since_s is None:
             return None
-        waited_s = self._clock.monotonic_s() - self._behind_since_s
-        return max(0.0, PATIENCE_S - waited_s)
+        stuck_at_s = max(self._behind_since_s, self._asked_at_s) + STUCK_S
+        behind_at_s = min(stuck_at_s, self._behind_since_s + BEHIND_S)
+        return max(0.0, behind_at_s - self._clock.monotonic_s())
 
     def _until_alarm_s(self) -> float | None:
         """Until time-outs and delays end, or other servers' workers are asked to help."""

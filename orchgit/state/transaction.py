@@ -56,6 +56,7 @@ class WriteTxn(
         self.changes = Changes()
         self.counted: defaultdict[GroupKey, defaultdict[str, int]]
         self.counted = defaultdict(lambda: defaultdict(int))
+        self.queued = {}
         self._committed = Changes()
         self._touched: dict[tuple[str, str], bool] = {}
         self._attached: list[str] = []
@@ -67,6 +68,7 @@ class WriteTxn(
         self.index, self.now_ns = index, now_ns
         self.changes = Changes()
         self.counted.clear()
+        self.queued.clear()
         self._touched.clear()
         self._writes_before = self.connection.total_changes
         if self._savepoints:
@@ -89,11 +91,9 @@ class WriteTxn(
         self._committed.merge(self.changes)
 
     def _settle_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> None:
-        wanted = self.derived_job_status(namespace, job_id, purged_evals)
-        sql = "SELECT status FROM jobs WHERE namespace = ? AND id = ?"
-        row = self.connection.execute(sql, (namespace, job_id)).fetchone()
-        if wanted is not None and row[0] != wanted:
-            self.set_job_status(namespace, job_id, wanted)
+        statuses = self.job_statuses(namespace, job_id, purged_evals)
+        if statuses is not None and statuses[0] != statuses[1]:
+            self.set_job_status(namespace, job_id, statuses[1])
 
     def undo_entry(self) -> None:
         """Leave nothing of the entry; MustStartOver where that cannot be had."""

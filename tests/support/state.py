@@ -126,7 +126,9 @@ def _check_jobs(snapshot: StateReads, allocations: list[Allocation]) -> None:
     for job in snapshot.jobs():
         counted = snapshot.live_count(job.namespace, job.id)
         assert counted == live[job.namespace, job.id], f"job {job.id} counts {counted} live"
-        implied = snapshot.derived_job_status(job.namespace, job.id, purged_evals=False)
+        found = snapshot.job_statuses(job.namespace, job.id, purged_evals=False)
+        assert found is not None
+        _, implied = found
         assert job.status == implied or (job.status == "dead" and implied == "pending"), (
             f"job {job.id} is {job.status}, not {implied}"
         )

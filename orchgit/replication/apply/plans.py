@@ -8,7 +8,7 @@ from orchgit.errors import ConflictError
 from orchgit.model.allocation import AllocState
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
-from orchgit.model.job import Job, JobOrigin
+from orchgit.model.job import JobOrigin
 from orchgit.model.plan import (
     AllocPreemption,
     AllocStop,
@@ -33,8 +33,7 @@ Records = dict[str, AllocRecord]
 def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     """The result is the index at which the plan's allocations lie."""
     plan = command.result
-    job = _planned_job(txn, command)
-    origin = job.origin if job is not None and job.origin is not None else JobOrigin()
+    origin = _planned_origin(txn, command)
     deltas = DeploymentDeltas()
     if plan.deployment is not None:
         _store_deployment(txn, plan.deployment, origin, effects)
@@ -54,16 +53,17 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     return txn.index
 
 
-def _planned_job(txn: WriteTxn, command: ApplyPlan) -> Job | None:
-    """The version the plan places; what was purged meanwhile can only be stopped."""
-    registered = txn.job(command.namespace, command.job_id)
-    version = txn.job_version(command.namespace, command.job_id, command.job_version)
-    if command.result.placements and (registered is None or version is None):
+def _planned_origin(txn: WriteTxn, command: ApplyPlan) -> JobOrigin:
+    """Of the version that the plan places; what was purged meanwhile can only be stopped."""
+    origin, is_registered = txn.version_origin(
+        command.namespace, command.job_id, command.job_version
+    )
+    if command.result.placements and (origin is None or not is_registered):
         raise ConflictError(
             f"cannot commit the plan of evaluation {command.eval_id!r}: version "
             f"{command.job_version} of job {command.job_id!r} is gone; evaluate the job again"
         )
-    return version
+    return origin or JobOrigin()
 
 
 def _store_deployment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from orchgit.model.evaluation import Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
@@ -38,7 +39,20 @@ class EvaluationReads(Reads):
         return EVALUATIONS.find(self.connection, where, (namespace, job_id))
 
 
+_CREATED = "SELECT id, create_index FROM evaluations WHERE id IN "
+_AT_ONCE = 500
+
+
 class EvaluationWrites(EvaluationReads, Writes):
+    def evaluations_created(self, eval_ids: Sequence[str]) -> dict[str, int]:
+        """Evaluation -> its create index, for those of them that there are."""
+        created: dict[str, int] = {}
+        for start in range(0, len(eval_ids), _AT_ONCE):
+            ids = eval_ids[start : start + _AT_ONCE]
+            rows = self._rows(f"{_CREATED}({', '.join('?' * len(ids))})", ids)
+            created.update(cast(list[tuple[str, int]], rows))
+        return created
+
     def put_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
         """Their indexes are the caller's."""
         EVALUATIONS.put(self.connection, evaluations)

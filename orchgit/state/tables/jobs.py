@@ -12,7 +12,8 @@ from typing import cast
 
 import msgspec
 
-from orchgit.model.job import Job, JobSubmission
+from orchgit.model.base import Model
+from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.tables.base import Reads, Writes
@@ -25,6 +26,19 @@ _CURRENT = f"""SELECT {_COLUMNS} FROM jobs j JOIN job_versions v
     ON v.namespace = j.namespace AND v.id = j.id AND v.job_create_index = j.create_index
     AND v.version = j.version"""  # noqa: S608 (constant names)
 _VERSIONS = f"SELECT {_COLUMNS} FROM job_versions v"  # noqa: S608 (constant names)
+
+_ORIGIN = """SELECT v.body, EXISTS (SELECT 1 FROM jobs WHERE namespace = ?1 AND id = ?2)
+    FROM job_versions v WHERE v.namespace = ?1 AND v.id = ?2 AND v.version = ?3
+    ORDER BY v.job_create_index DESC LIMIT 1"""
+
+
+class _Glance(Model):
+    """What is read of a job's body when only its origin is wanted."""
+
+    origin: JobOrigin | None = None
+
+
+_GLANCE = msgspec.msgpack.Decoder(_Glance)
 
 
 def _job(row: Sequence[object]) -> Job:
@@ -48,6 +62,16 @@ class JobReads(Reads):
             ORDER BY v.job_create_index DESC LIMIT 1"""
         row = self.connection.execute(sql, (namespace, job_id, version)).fetchone()
         return _job(row) if row else None
+
+    def version_origin(
+        self, namespace: str, job_id: str, version: int
+    ) -> tuple[JobOrigin | None, bool]:
+        """(where that version came from, None if it is gone; whether the job is registered). Reads
+        little of it: every plan asks."""
+        row = self.connection.execute(_ORIGIN, (namespace, job_id, version)).fetchone()
+        if row is None:
+            return None, False
+        return _GLANCE.decode(row[0]).origin or JobOrigin(), bool(row[1])
 
     def job_versions(self, namespace: str, job_id: str) -> list[Job]:
         """The kept versions of a registered job, newest first."""

@@ -21,6 +21,18 @@ COUNTED = {
 
 _COUNTS = ("queued", "complete", "failed", "running", "starting", "lost", "unknown")
 
+# One statement for every entry that touches a job: whether evaluations wait is asked only of a job
+# without live allocations.
+_WORK = """SELECT status, type, stop, parent, live, CASE WHEN live THEN 0 ELSE EXISTS (
+        SELECT 1 FROM evaluations WHERE namespace = ?1 AND job_id = ?2
+        AND status IN ('pending', 'blocked')) END
+    FROM (SELECT status, type, stop, periodic OR parameterized AS parent, coalesce((
+        SELECT sum(live) FROM job_summaries WHERE namespace = ?1 AND job_id = ?2), 0) AS live
+        FROM jobs WHERE namespace = ?1 AND id = ?2)"""
+
+_SET_QUEUED = """UPDATE job_summaries SET queued = ?1, modify_index = ?2
+    WHERE namespace = ?3 AND job_id = ?4 AND task_group = ?5 AND queued != ?1"""
+
 
 class SummaryReads(Reads):
     def job_summary(self, namespace: str, job_id: str) -> JobSummary | None:
@@ -58,29 +70,26 @@ class SummaryReads(Reads):
         sql = "SELECT sum(live) FROM job_summaries WHERE namespace = ? AND job_id = ?"
         return self._number(sql, (namespace, job_id))
 
-    def derived_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> str | None:
-        """What the job's allocations and evaluations imply; None for one not registered.
+    def job_statuses(
+        self, namespace: str, job_id: str, purged_evals: bool
+    ) -> tuple[str, str] | None:
+        """(the job's status, what its allocations and evaluations imply); None for one that is not
+        registered.
 
         `purged_evals`: evaluations were garbage collected, so that none left means dead.
         """
-        sql = """SELECT type, stop, periodic OR parameterized FROM jobs
-            WHERE namespace = ? AND id = ?"""
-        row = self.connection.execute(sql, (namespace, job_id)).fetchone()
+        row = self.connection.execute(_WORK, (namespace, job_id)).fetchone()
         if row is None:
             return None
-        job_type, stop, parent = row
+        status, job_type, stop, parent, live, pending = row
         if job_type == JobType.SYSTEM or parent:
-            return JobStatus.DEAD if stop else JobStatus.RUNNING
-        return self._status_of_work(namespace, job_id, purged_evals)
+            return status, JobStatus.DEAD if stop else JobStatus.RUNNING
+        if live or pending:
+            return status, JobStatus.RUNNING if live else JobStatus.PENDING
+        return status, self._status_without_work(namespace, job_id, purged_evals)
 
-    def _status_of_work(self, namespace: str, job_id: str, purged_evals: bool) -> str:
+    def _status_without_work(self, namespace: str, job_id: str, purged_evals: bool) -> str:
         key = (namespace, job_id)
-        if self.live_count(namespace, job_id):
-            return JobStatus.RUNNING
-        pending = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ? AND job_id = ?
-            AND status IN ('pending', 'blocked'))"""
-        if self._number(pending, key):
-            return JobStatus.PENDING
         past = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ?1 AND job_id = ?2)
             OR EXISTS (SELECT 1 FROM allocations WHERE namespace = ?1 AND job_id = ?2)"""
         if purged_evals or self._number(past, key):
@@ -95,6 +104,7 @@ class SummaryWrites(SummaryReads, Writes):
     """Changes are gathered while an entry is applied and written once, by `flush_summaries`."""
 
     counted: defaultdict[GroupKey, defaultdict[str, int]]
+    queued: dict[GroupKey, int]
 
     def count_alloc(self, key: GroupKey, status: str, live: bool, by: int) -> None:
         """`by` more allocations of (namespace, job, group) have this client status."""
@@ -115,21 +125,29 @@ class SummaryWrites(SummaryReads, Writes):
         )
 
     def set_queued(self, namespace: str, job_id: str, queued: dict[str, int]) -> None:
-        self.connection.executemany(
-            """UPDATE job_summaries SET queued = ?1, modify_index = ?2 WHERE namespace = ?3
-            AND job_id = ?4 AND task_group = ?5 AND queued != ?1""",
-            [(count, self.index, namespace, job_id, group) for group, count in queued.items()],
-        )
+        for group, count in queued.items():
+            self.queued[namespace, job_id, group] = count
 
     def flush_summaries(self) -> None:
-        for (namespace, job_id, group), counts in self.counted.items():
+        for key, counts in self.counted.items():
             changed = {column: by for column, by in counts.items() if by}
-            if not changed:
-                continue
-            sets = ", ".join(f"{column} = max(0, {column} + ?)" for column in changed)
-            self.connection.execute(
-                f"UPDATE job_summaries SET {sets}, modify_index = ? "  # noqa: S608
-                "WHERE namespace = ? AND job_id = ? AND task_group = ?",
-                (*changed.values(), self.index, namespace, job_id, group),
-            )
+            if changed:
+                self._add_counts(key, changed)
         self.counted.clear()
+        if self.queued:
+            rows = [(count, self.index, *key) for key, count in self.queued.items()]
+            self.connection.executemany(_SET_QUEUED, rows)
+            self.queued.clear()
+
+    def _add_counts(self, key: GroupKey, changed: dict[str, int]) -> None:
+        """With the queued ones of the same group, if they are known anew."""
+        sets = "".join(f"{column} = max(0, {column} + ?), " for column in changed)
+        values = [*changed.values()]
+        if (queued := self.queued.pop(key, None)) is not None:
+            sets += "queued = ?, "
+            values.append(queued)
+        self.connection.execute(
+            f"UPDATE job_summaries SET {sets} modify_index = ? "  # noqa: S608
+            "WHERE namespace = ? AND job_id = ? AND task_group = ?",
+            (*values, self.index, *key),
+        )

@@ -8,7 +8,7 @@ import pytest
 
 from orchgit.clock import FakeClock
 from orchgit.control.eval_broker import Delivery, EvalBroker, Holder
-from orchgit.control.eval_queue import PATIENCE_S, EvalQueue
+from orchgit.control.eval_queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.errors import NotLeaderError
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
@@ -97,13 +97,34 @@ def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> Non
         helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, holder=FAR))
         await asyncio.sleep(0)
         queue.enqueue(evaluations(6))
-        await clock.advance(PATIENCE_S / 2)
+        await clock.advance(STUCK_S / 2)
         assert jobs_of(await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)) == ["job-0", "job-1"]
-        assert not helping.done()
-        await clock.advance(PATIENCE_S / 2)
+        await clock.advance(STUCK_S / 2)
+        assert not helping.done(), "it asked, so it gets on"
+        await clock.advance(STUCK_S / 2)
         assert jobs_of(await asyncio.wait_for(helping, 5)) == ["job-2", "job-3", "job-4", "job-5"]
         queue.enqueue(evaluations(1))
         assert await queue.dequeue(SERVICE, 0, holder=FAR) == [], "it is not behind any more"
+        loop.cancel()
+
+    asyncio.run(run())
+
+
+def test_other_servers_workers_help_when_the_leaders_own_get_on_but_never_get_done() -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        queue = queue_of(0, clock)
+        loop = asyncio.create_task(queue.run())
+        await queue.dequeue(SERVICE, 0, holder=NEAR)
+        queue.enqueue(evaluations(100))
+        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, holder=FAR))
+        rounds = 0
+        while not helping.done():
+            assert len(await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)) == 2
+            await clock.advance(STUCK_S / 2)
+            rounds += 1
+        assert rounds == BEHIND_S / STUCK_S * 2
+        assert len(helping.result()) == 4
         loop.cancel()
 
     asyncio.run(run())

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from orchgit.clock import FakeClock
 from orchgit.control.eval_broker import FAILED, Delivery, EvalBroker, Holder
-from orchgit.control.eval_queue import PATIENCE_S, EvalQueue
+from orchgit.control.eval_queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from tests.support.factories import make_id
@@ -103,7 +103,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert not self.queue.holds(each.evaluation.id, each.token)
             self.failures[each.evaluation.id] = self.failures.get(each.evaluation.id, 0) + 1
 
-    @rule(seconds=st.sampled_from((PATIENCE_S / 2, PATIENCE_S, 2.0, 25.0)))
+    @rule(seconds=st.sampled_from((STUCK_S / 2, STUCK_S, BEHIND_S, 2.0, 25.0)))
     def time_passes(self, seconds: float) -> None:
         """Not as long as a hold lasts at once; holds that ran out are counted."""
         self.do(self.clock.advance(seconds))
