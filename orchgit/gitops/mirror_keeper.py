@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
-from orchgit.gitops.mirror_rules import MirrorPlan, Wanted, backoff_s, plan_mirror, wanted_of
+from orchgit.gitops.mirror_rules import (
+    MAX_BACKOFF_S,
+    MAX_LOST_BACKOFF_S,
+    MirrorPlan,
+    Wanted,
+    backoff_s,
+    plan_mirror,
+    wanted_of,
+)
 from orchgit.gitops.mirrors import Mirror, Mirrors
 from orchgit.gitops.packs import (
     known_to,
@@ -50,6 +59,14 @@ class MirrorCounts:
     bytes_sent: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Objects that this server lacks, and all of these others."""
+
+    objects: frozenset[str]
+    peers: frozenset[str]
+
+
 class MirrorKeeper:
     """`run` on every server for as long as it runs. `caught_up` is told a source's name when
     objects came that had been missing."""
@@ -75,6 +92,9 @@ class MirrorKeeper:
         self._caught_up = caught_up
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._lacking: dict[str, int] = {}
+        self._lost: dict[str, _Lost] = {}
+        self._came: dict[str, asyncio.Event] = {}
+        """Set when objects came to a mirror without being asked for: with a push."""
         self._fetching = asyncio.Semaphore(_FETCHES_AT_ONCE)
         self._holding = asyncio.Semaphore(_HOLDS_AT_ONCE)
         self._sending = asyncio.Semaphore(_PACKS_AT_ONCE)
@@ -116,23 +136,57 @@ class MirrorKeeper:
         for name in self._followers.keys() - names:
             self._followers.pop(name).cancel()
             self._lacking.pop(name, None)
+            self._lost.pop(name, None)
+            self._came.pop(name, None)
 
     async def _follow(self, name: str) -> None:
-        """Objects once lost everywhere are asked for again and again, ever more rarely: the server
-        that has them may be away."""
+        """Until cancelled. What a server has that does not answer is asked for every few seconds;
+        what none has is said once, and asked for ever more rarely."""
         failures, said = 0, ""
-        targets = (target("sources", name), target("git_refs", name))
         while True:
             with self._world.snapshot() as snapshot:
                 index = snapshot.index
             error = await self._round(name)
-            if error not in ("", said):
+            lost = self._lost.get(name)
+            if error not in ("", said) and lost is None:
                 LOG.warning("a mirror lacks objects", source=name, error=error)
-            said, pause_s = error, _IDLE_WAIT_S
-            if error:
-                pause_s = backoff_s(failures, self._random.random())
+            said = error
+            if lost is not None:
+                pause_s = backoff_s(failures, self._random.random(), MAX_LOST_BACKOFF_S)
+                await self._until_worth_asking(name, lost, index, pause_s)
+            else:
+                chance = self._random.random()
+                pause_s = backoff_s(failures, chance) if error else _IDLE_WAIT_S
+                await self._world.state.store.watch.wait(_targets(name), index, pause_s)
             failures = failures + 1 if error else 0
-            await self._world.state.store.watch.wait(targets, index, pause_s)
+
+    async def _until_worth_asking(self, name: str, lost: _Lost, index: int, pause_s: float) -> None:
+        """Returns before `pause_s` if something else is lacking now, there are other servers, or
+        a push or a commit has come, which may have brought it to one of them."""
+        clock, watch = self._world.clock, self._world.state.store.watch
+        began_s, wanted = clock.monotonic_s(), self.wanted(name)
+        while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
+            came = self._came.setdefault(name, asyncio.Event())
+            came.clear()
+            changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
+            await _first_of(changed, came.wait())
+            with self._world.snapshot() as snapshot:
+                index = snapshot.index
+            if self.wanted(name) != wanted:
+                pause_s = min(pause_s, MAX_BACKOFF_S)
+            if not await self._is_still(name, lost):
+                return
+
+    async def _is_still(self, name: str, lost: _Lost | None) -> bool:
+        """Whether the same is lacking, and the same servers lack it. The refs follow on the way."""
+        if lost is None or lost.peers != self._peer_addresses():
+            return False
+        missing = await self.settle(await asyncio.to_thread(self._mirrors.get, name))
+        self._lacking[name] = len(missing)
+        return missing == lost.objects
+
+    def _peer_addresses(self) -> frozenset[str]:
+        return frozenset(peer.address for peer in self._peers.others())
 
     async def _round(self, name: str) -> str:
         """What went wrong, or ''. One bad round must not end the following of a mirror."""
@@ -150,14 +204,14 @@ class MirrorKeeper:
         `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
         Where every server was asked, and none has them, there is nothing to wait for."""
         mirror = self._mirrors.get(name)
-        if mirror.settled == self.wanted(name):
+        if mirror.settled == self.wanted(name) or await self._is_still(name, self._lost.get(name)):
             return
         limit_s = self._git.limits.catch_up_timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 await self.catch_up(name)
-        except NotFoundError as error:
-            LOG.warning("objects are lost", source=name, error=str(error))
+        except NotFoundError:
+            return
         except TimeoutError:
             raise UnavailableError(
                 f"cannot use repository {name!r} on {self._peers.own_name} yet: its newest "
@@ -175,8 +229,14 @@ class MirrorKeeper:
             if not missing:
                 return
             LOG.info("fetching from other servers", source=name, objects=len(missing))
+            peers, known = self._peer_addresses(), self._lost.pop(name, None)
             try:
                 await self._fetch_from_any(mirror, missing)
+            except NotFoundError as error:
+                lost = self._lost[name] = _Lost(await self.settle(mirror), peers)
+                if known is None or known.objects != lost.objects:
+                    LOG.error("objects are lost", source=name, error=str(error))
+                raise
             finally:
                 self._lacking[name] = len(await self.settle(mirror))
             self._caught_up(name)
@@ -195,7 +255,13 @@ class MirrorKeeper:
         missing = await lacking(self._git, mirror, wanted.objects)
         await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
         mirror.settled = wanted if not missing else None
+        if not missing:
+            self._tell_that_objects_came(mirror.name)
         return missing
+
+    def _tell_that_objects_came(self, name: str) -> None:
+        if name in self._came:
+            self._came[name].set()
 
     async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
         """The refs that can be pushed to here."""
@@ -254,6 +320,7 @@ class MirrorKeeper:
                 async with self._holding:
                     await self._fetch(mirror, Peer(address), missing)
             missing = await lacking(self._git, mirror, wants)
+        self._tell_that_objects_came(source)
         if missing:
             raise UnavailableError(f"cannot hold {len(missing)} objects: {address} lacks them too")
 
@@ -276,6 +343,21 @@ class MirrorKeeper:
                 async for frame in frames:
                     yield frame
             self._counts.packs_sent += 1
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Returns when one of them does; the others end."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _targets(name: str) -> tuple[str, str]:
+    """What may change which objects a mirror must hold."""
+    return target("sources", name), target("git_refs", name)
 
 
 def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> MirrorPlan:

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.limits import GitLimits
 from tests.support.git_repos import WorkTree, batch_job
@@ -231,6 +233,42 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
         await asyncio.gather(*(member.start() for member in cluster.members))
         await cluster.caught_up()
         for member in cluster.members:
+            assert member.mirror.open().resolve("refs/heads/main") == work.head()
+
+    with_cluster(tmp_path, body)
+
+
+def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes back with a push of the history, to every server, long before it is asked for."""
+
+    async def body(cluster: GitopsCluster, work: WorkTree) -> None:
+        leader = await cluster.leader()
+        work.commit({"web.hcl": batch_job("web")})
+        await pushed(work, leader)
+        await cluster.caught_up()
+        for member in cluster.members:
+            await member.stop()
+            shutil.rmtree(member.directory / "git")
+        await asyncio.gather(*(member.start() for member in cluster.members))
+        leader = await cluster.leader()
+        for member in cluster.members:
+            keeper = member.rig.gitops.keeper
+            await member.until(
+                lambda keeper=keeper: keeper.counts.lacking > 0 and keeper.counts.fetches > 5
+            )
+        asked = [member.rig.gitops.keeper.counts.fetches for member in cluster.members]
+        for member in cluster.members:
+            for _ in range(20):
+                await member.rig.gitops.keeper.current("demo")
+        again = [member.rig.gitops.keeper.counts.fetches for member in cluster.members]
+        assert sum(again) - sum(asked) < 20, "it is known to be lost"
+        assert capsys.readouterr().out.count("objects are lost") == 3
+        await pushed(work, leader)
+        await cluster.caught_up()
+        for member in cluster.members:
+            assert member.rig.gitops.keeper.counts.lacking == 0
             assert member.mirror.open().resolve("refs/heads/main") == work.head()
 
     with_cluster(tmp_path, body)

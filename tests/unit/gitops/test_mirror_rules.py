@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.gitops.holders import others_needed
-from orchgit.gitops.mirror_rules import KEPT_PREFIX, Wanted, backoff_s, plan_mirror
+from orchgit.gitops.mirror_rules import (
+    KEPT_PREFIX,
+    MAX_LOST_BACKOFF_S,
+    Wanted,
+    backoff_s,
+    plan_mirror,
+)
 from orchgit.gitops.peers import Peer
 from orchgit.gitops.receive_protocol import RefCommand, check_room, shown_refs
 from orchgit.gitops.refs import ZERO_ID
@@ -94,6 +100,9 @@ def test_whatever_minority_is_lost_one_that_holds_the_commit_is_left(voters: int
 def test_the_pause_grows_and_is_bounded(failures: int, chance: float) -> None:
     assert 0 < backoff_s(failures, chance) <= 15
     assert backoff_s(failures, chance) <= backoff_s(failures + 1, chance)
+    lost = [backoff_s(count, chance, MAX_LOST_BACKOFF_S) for count in range(15)]
+    assert lost == sorted(lost)
+    assert MAX_LOST_BACKOFF_S / 2 <= lost[-1] <= MAX_LOST_BACKOFF_S
 
 
 @pytest.mark.parametrize(
