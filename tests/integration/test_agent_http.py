@@ -13,8 +13,6 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-import wsproto
-from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, TextMessage
 
 from agent.agent import Agent
 from agent.serve import client_app
@@ -22,6 +20,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from tests.integration.test_agent import allocation, end_everything, new_agent, raw_task
 from tests.support.stub_server import StubServer
+from tests.support.websocket import websocket
 
 Scenario = Callable[["Node"], Coroutine[Any, Any, None]]
 
@@ -255,29 +254,3 @@ def test_exec_in_an_unknown_task_is_refused(run: Callable[[Scenario], None]) -> 
         assert (frames, close) == ([], 1008)
 
     run(scenario)
-
-
-async def websocket(
-    port: int, path: str, say: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], int]:
-    """Every frame the server sends, and its close code."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    connection = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
-    writer.write(connection.send(Request(host="127.0.0.1", target=path)))
-    frames: list[dict[str, Any]] = []
-    try:
-        while True:
-            connection.receive_data(await reader.read(65536))
-            for event in connection.events():
-                match event:
-                    case AcceptConnection():
-                        for frame in say:
-                            writer.write(connection.send(TextMessage(json.dumps(frame))))
-                    case TextMessage():
-                        frames.append(json.loads(event.data))
-                    case Ping():
-                        writer.write(connection.send(event.response()))
-                    case CloseConnection():
-                        return frames, event.code
-    finally:
-        writer.close()

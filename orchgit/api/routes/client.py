@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
+from orchgit.api.routes.client_socket import refuse, relay
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 
 _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
@@ -20,6 +21,7 @@ _HOP_HEADERS = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length")
 )
 _CONNECT_TIMEOUT_S = 5.0
+_HEAR_OF_IT_S = 2.0
 
 
 class ClientRoutes:
@@ -30,6 +32,12 @@ class ClientRoutes:
         self._http: httpx.AsyncClient | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            try:
+                await self._answer_socket(scope, receive, send)
+            except OrchgitError as error:
+                await refuse(receive, send, error)
+            return
         try:
             node_id = self._node_of(scope)
             local = self._context.local_node
@@ -40,6 +48,27 @@ class ClientRoutes:
         except OrchgitError as error:
             response = text_response(str(error), status_of(error))
         await response(scope, receive, send)
+
+    async def _answer_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A websocket is answered here, whoever leads: a server that is a little behind the leader
+        waits for what it has not heard of yet."""
+        await self._until_known(scope)
+        node_id, local = self._node_of(scope), self._context.local_node
+        if local is not None and node_id in ("", local.node_id()):
+            await local.app(scope, receive, send)
+        else:
+            address = self._address(node_id).partition("://")[2]
+            await relay(scope, receive, send, address)
+
+    async def _until_known(self, scope: Scope) -> None:
+        world = self._context.services.world
+        watch, clock = world.state.store.watch, world.clock
+        deadline_s = clock.monotonic_s() + _HEAR_OF_IT_S
+        while (left_s := deadline_s - clock.monotonic_s()) > 0:
+            index = watch.index(("allocations", "nodes"))
+            if self.knows_node(scope):
+                return
+            await watch.wait(("allocations", "nodes"), index, left_s)
 
     def knows_node(self, scope: Scope) -> bool:
         """Whether this server can tell which agent has to answer."""

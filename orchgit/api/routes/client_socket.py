@@ -1,0 +1,168 @@
+"""A websocket of `/v1/client` that another machine's agent answers: carried on, both ways.
+
+Whichever server a client spoke to connects to the agent itself, as it does for other requests of
+`/v1/client`; so `alloc exec` works at every server, whoever leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from starlette.types import Receive, Scope, Send
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Ping,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+from wsproto.utilities import ProtocolError
+
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+
+CONNECT_S = 5.0
+FAILED = 1011
+_MAX_REASON = 120
+_READ_BYTES = 1 << 16
+_RELAYED = b"x-orchgit-relayed"
+_OWN = (b"host", b"connection", b"upgrade", _RELAYED)
+"""Headers of one connection; so is what begins with `sec-websocket-`."""
+
+
+async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
+    """With the reason, which a client only gets to see of a websocket that was accepted."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": FAILED, "reason": str(error)[:_MAX_REASON]})
+
+
+async def relay(scope: Scope, receive: Receive, send: Send, address: str) -> None:
+    """Until one of the two ends it. Raises UnavailableError if the agent at `address` cannot be
+    reached, before anything was received."""
+    if any(name == _RELAYED for name, _ in scope["headers"]):
+        raise RefusedError(f"cannot reach the agent at {address}: it answers that it is not there")
+    agent = await _AgentSocket.open(scope, address)
+    try:
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": agent.subprotocol})
+        ways = (_to_client(agent, send), _to_agent(receive, agent))
+        tasks = [asyncio.create_task(way, name="relayed websocket") for way in ways]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        agent.close()
+
+
+async def _to_client(agent: _AgentSocket, send: Send) -> None:
+    code, reason = FAILED, "the agent is gone"
+    with contextlib.suppress(OSError, ProtocolError):
+        async for event in agent.events():
+            if isinstance(event, TextMessage):
+                await send({"type": "websocket.send", "text": event.data})
+            elif isinstance(event, BytesMessage):
+                await send({"type": "websocket.send", "bytes": bytes(event.data)})
+            elif isinstance(event, CloseConnection):
+                code, reason = event.code, event.reason or ""
+    await send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+async def _to_agent(receive: Receive, agent: _AgentSocket) -> None:
+    while (message := await receive())["type"] == "websocket.receive":
+        if message.get("text") is not None:
+            await agent.say(TextMessage(message["text"]))
+        else:
+            await agent.say(BytesMessage(message["bytes"]))
+    await agent.say(CloseConnection(1000))
+
+
+@dataclass
+class _AgentSocket:
+    """This server's connection to the agent."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    connection: WSConnection = field(default_factory=lambda: WSConnection(ConnectionType.CLIENT))
+    subprotocol: str | None = None
+
+    @classmethod
+    async def open(cls, scope: Scope, address: str) -> Self:
+        host, _, port = address.rpartition(":")
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                streams = await asyncio.open_connection(host.strip("[]"), int(port))
+                agent = cls(*streams)
+                await agent._shake_hands(scope, address)
+        except (OSError, TimeoutError, ProtocolError) as error:
+            raise UnavailableError(f"cannot reach the agent at {address}: {error}") from error
+        return agent
+
+    async def _shake_hands(self, scope: Scope, address: str) -> None:
+        query = scope["query_string"].decode("latin-1")
+        await self.say(
+            Request(
+                host=address,
+                target=scope["path"] + (f"?{query}" if query else ""),
+                subprotocols=list(scope.get("subprotocols", ())),
+                extra_headers=[*_passed_on(scope["headers"]), (_RELAYED, b"1")],
+            )
+        )
+        async for event in self.events():
+            if isinstance(event, AcceptConnection):
+                self.subprotocol = event.subprotocol
+                return
+            if isinstance(event, RejectConnection):
+                break
+        self.close()
+        raise UnavailableError(f"cannot talk to the agent at {address}: it does not take this")
+
+    async def say(self, event: Event) -> None:
+        self.writer.write(self.connection.send(event))
+        await self.writer.drain()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Whole messages, up to the agent's last word; pings are answered on the way."""
+        parts: list[str | bytes] = []
+        while True:
+            for event in self.connection.events():
+                if isinstance(event, Ping):
+                    await self.say(event.response())
+                elif isinstance(event, TextMessage | BytesMessage):
+                    parts.append(event.data)
+                    if event.message_finished:
+                        yield type(event)(_joined(parts))
+                        parts = []
+                else:
+                    yield event
+                if isinstance(event, CloseConnection):
+                    return
+            data = await self.reader.read(_READ_BYTES)
+            if not data:
+                return
+            self.connection.receive_data(data)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def _joined(parts: Sequence[str | bytes]) -> str | bytes:
+    return "".join(map(str, parts)) if isinstance(parts[0], str) else b"".join(map(bytes, parts))  # type: ignore[arg-type]
+
+
+def _passed_on(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _OWN and not name.startswith(b"sec-websocket-")
+    ]
