@@ -133,16 +133,22 @@ class _AgentSocket:
 
     async def events(self) -> AsyncIterator[Event]:
         """Whole messages, up to the agent's last word; pings are answered on the way."""
-        parts: list[str | bytes] = []
+        texts: list[str] = []
+        pieces: list[bytes] = []
         while True:
             for event in self.connection.events():
                 if isinstance(event, Ping):
                     await self.say(event.response())
-                elif isinstance(event, TextMessage | BytesMessage):
-                    parts.append(event.data)
+                elif isinstance(event, TextMessage):
+                    texts.append(event.data)
                     if event.message_finished:
-                        yield type(event)(_joined(parts))
-                        parts = []
+                        yield TextMessage("".join(texts))
+                        texts.clear()
+                elif isinstance(event, BytesMessage):
+                    pieces.append(bytes(event.data))
+                    if event.message_finished:
+                        yield BytesMessage(b"".join(pieces))
+                        pieces.clear()
                 else:
                     yield event
                 if isinstance(event, CloseConnection):
@@ -154,10 +160,6 @@ class _AgentSocket:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def _joined(parts: Sequence[str | bytes]) -> str | bytes:
-    return "".join(map(str, parts)) if isinstance(parts[0], str) else b"".join(map(bytes, parts))  # type: ignore[arg-type]
 
 
 def _passed_on(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
