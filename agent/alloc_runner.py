@@ -23,6 +23,7 @@ from agent.local_state import AllocRecord, TaskRecord
 from agent.loops import spawn
 from agent.paths import AllocPaths
 from agent.probes import RunInTask
+from agent.run_limit import EXCEEDED, RunLimit
 from agent.services import AllocServices
 from agent.task_runner import TaskRunner
 from agent.task_state import DEAD, PENDING, Happened
@@ -74,6 +75,7 @@ class AllocRunner:
             for task in context.group.tasks
         }
         self._health = HealthWatch(self, node.clock)
+        self._limit = RunLimit(node.clock, self._exceed_limit)
 
     @property
     def id(self) -> str:
@@ -97,6 +99,7 @@ class AllocRunner:
         loops = [loop for loop in (self._loop, self._killing, *self._task_loops.values()) if loop]
         for loop in loops:
             loop.cancel()
+        self._limit.close()
         self._health.close()
         self.services.close()
         await asyncio.gather(*loops, return_exceptions=True)
@@ -181,16 +184,28 @@ class AllocRunner:
 
     async def _run_to_end(self) -> None:
         if not self.local.finished:
+            self._limit.begin(self.local.received_ns, self.context.group.max_run_duration_ns)
             try:
                 await self._prepare()
             except OrchgitError as problem:
                 self._fail_all(problem)
             await self._supervise()
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
+        self._limit.close()
         self.services.close()
         self._health.close()
         self._reported(self)
         self.ended.set()
+
+    def _exceed_limit(self) -> None:
+        """Its time is over: every task ends, and what would come after them is left out."""
+        if self.local.finished or self._stop is not None:
+            return
+        because = _killing(self.clock.now_ns(), EXCEEDED)
+        for task in self.context.group.tasks:
+            if lifecycle.phase(task) is lifecycle.Phase.POSTSTOP:
+                self.tasks[task.name].kill(because, with_delay=False)
+        self.end_locally(EXCEEDED)
 
     async def _prepare(self) -> None:
         """Before the first task: the directories, the previous allocation's end, the volumes."""

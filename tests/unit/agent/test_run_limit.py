@@ -1,0 +1,79 @@
+"""What ends an allocation that runs for longer than its group allows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agent.run_limit import EXCEEDED
+from orchgit.model.base import NS_PER_S
+from orchgit.model.job import Job
+from orchgit.model.task import TaskLifecycle
+from tests.support.agent_rig import AgentRig, mock_job, mock_task
+
+LIMIT_NS = 60 * NS_PER_S
+
+
+def limited(**fields: object) -> Job:
+    tasks = [
+        mock_task(**fields),
+        mock_task("last", config={"run_for": "1s"}, lifecycle=TaskLifecycle(hook="poststop")),
+    ]
+    return mock_job(*tasks, type="batch", max_run_duration_ns=LIMIT_NS)
+
+
+def test_it_ends_as_complete_and_nothing_is_run_after_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        rig = AgentRig(tmp_path)
+        try:
+            runner = rig.deliver(limited())
+            await rig.until_status(runner, "running")
+            await rig.clock.advance(59)
+            assert rig.state(runner).state == "running"
+            await rig.clock.advance(1)
+            await rig.until_status(runner, "complete")
+            assert rig.last(runner).client_description == EXCEEDED
+            assert rig.state(runner, "last").started_at is None
+            reasons = {event.kill_reason for event in rig.state(runner, "last").events}
+            assert EXCEEDED in reasons
+        finally:
+            await rig.close()
+
+    asyncio.run(run())
+
+
+def test_one_that_ends_in_time_is_left_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        rig = AgentRig(tmp_path)
+        try:
+            runner = rig.deliver(limited(config={"run_for": "10s"}))
+            await rig.until_status(runner, "running")
+            await rig.clock.advance(10)
+            await rig.until(lambda: rig.state(runner, "last").state == "running")
+            await rig.clock.advance(1)
+            await rig.until_status(runner, "complete")
+            await rig.clock.advance(60)
+            assert rig.last(runner).client_description != EXCEEDED
+        finally:
+            await rig.close()
+
+    asyncio.run(run())
+
+
+def test_the_time_goes_on_while_the_agent_is_away(tmp_path: Path) -> None:
+    async def run() -> None:
+        rig = AgentRig(tmp_path)
+        runner = rig.deliver(limited())
+        await rig.until_status(runner, "running")
+        await rig.close()
+        await rig.clock.advance(61)
+        again = AgentRig(tmp_path, rig.clock, {"mock_driver": rig.mock})
+        try:
+            back = again.allocs.get(runner.id)
+            await again.until_status(back, "complete")
+            assert again.last(back).client_description == EXCEEDED
+            assert again.state(back, "last").started_at is None
+        finally:
+            await again.close()
+
+    asyncio.run(run())
