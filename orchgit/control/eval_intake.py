@@ -7,7 +7,7 @@ from a snapshot and goes on with the batches after it, so nothing is missed and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from orchgit.control.blocked_evals import BlockedEvals
 from orchgit.control.eval_broker import job_key
@@ -30,13 +30,37 @@ class EvalIntake:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take in what the state holds: the start of a leadership."""
-        self._route(snapshot.evaluations_by_status(EvalStatus.PENDING, EvalStatus.BLOCKED))
+        blocked = snapshot.evaluations_by_status(EvalStatus.BLOCKED)
+        if blocked:
+            since = min(evaluation.snapshot_index for evaluation in blocked)
+            self._note_changes(snapshot, since)
+        self._route(blocked)
+        self._route(snapshot.evaluations_by_status(EvalStatus.PENDING))
+
+    def _note_changes(self, snapshot: Snapshot, since: int) -> None:
+        """What came, changed or ended after `since`, and who waited may not have been told: the
+        leader that would have may be gone."""
+        freed = snapshot.freed_since(since)
+        volumes_changed: dict[str, int] = {}
+        for volume in snapshot.host_volumes():
+            known = volumes_changed.get(volume.node_id, 0)
+            volumes_changed[volume.node_id] = max(known, volume.modify_index)
+        by_class: dict[str, int] = {}
+        for node in snapshot.nodes():
+            index = max(node.modify_index, freed.get(node.id, 0), volumes_changed.get(node.id, 0))
+            if node.is_ready and index > since:
+                by_class[node.computed_class] = max(index, by_class.get(node.computed_class, 0))
+                self._blocked.unblock_node(node.id, index)
+        for computed_class, index in by_class.items():
+            self._blocked.unblock_class(computed_class, index)
 
     def take(self, batch: AppliedBatch) -> None:
         self._route(batch.evaluations)
         nodes = set(batch.changed.get("nodes", ()))
         # Plans free nothing by themselves: what they stop runs until its agent says that it ended.
-        self._capacity_changed(nodes | batch.effects.freed_nodes, batch.index)
+        nodes |= batch.effects.freed_nodes
+        nodes |= self._nodes_of_volumes(batch.changed.get("host_volumes", ()))
+        self._capacity_changed(nodes, batch.index)
         if self._blocked.has_cancelable:
             self._queue.needless.set()
 
@@ -61,6 +85,14 @@ class EvalIntake:
         placed_all = not evaluation.failed_tg_allocs
         if evaluation.status == EvalStatus.COMPLETE and placed_all:
             self._blocked.untrack(job_key(evaluation))
+
+    def _nodes_of_volumes(self, volume_ids: Collection[str]) -> set[str]:
+        """A volume is ready only after its node has told of it."""
+        if not volume_ids:
+            return set()
+        with self._store.snapshot() as snapshot:
+            volumes = [snapshot.host_volume(volume_id) for volume_id in volume_ids]
+        return {volume.node_id for volume in volumes if volume is not None}
 
     def _capacity_changed(self, node_ids: set[str], index: int) -> None:
         """Nodes came, changed, or have less to do: who waited for that tries again."""

@@ -7,13 +7,16 @@ import re
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, RefusedError
+from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume, VolumeCapability
 from orchgit.replication.commands import (
     DeleteHostVolume,
     DeleteVolumeClaim,
+    UpsertEvaluations,
     UpsertHostVolume,
 )
+from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
@@ -96,11 +99,18 @@ async def delete_host_volume(world: World, namespace: str, volume_id: str) -> in
 
 
 async def delete_volume_claim(world: World, claim_id: str) -> int:
-    """Un-stick a group from its volume; its workload keeps running."""
+    """Un-stick a group from its volume; its workload keeps running, and a job that waits for the
+    volume is looked at again."""
     with world.snapshot() as snapshot:
-        if snapshot.volume_claim(claim_id) is None:
+        claim = snapshot.volume_claim(claim_id)
+        if claim is None:
             raise NotFoundError("volume claim not found")
+        job = snapshot.job(claim.namespace, claim.job_id)
+        waits = bool(snapshot.blocked_evaluations(claim.namespace, claim.job_id))
     applied = await world.propose(DeleteVolumeClaim(now_ns=world.now_ns(), claim_id=claim_id))
+    if job is not None and waits:
+        evaluation = evaluation_for_job(world, job, EvalTrigger.QUEUED_ALLOCS)
+        await world.propose(UpsertEvaluations(now_ns=world.now_ns(), evaluations=[evaluation]))
     return applied.index
 
 

@@ -112,6 +112,12 @@ class AllocationReads(Reads):
         sql = "SELECT COUNT(*) FROM allocations WHERE eval_id = ?"
         return int(self.connection.execute(sql, (eval_id,)).fetchone()[0])
 
+    def freed_since(self, index: int) -> dict[str, int]:
+        """Nodes on which an allocation ended after `index`, and the index of the latest."""
+        sql = f"""SELECT node_id, MAX(modify_index) FROM allocations
+            WHERE modify_index > ? AND {_CLIENT_TERMINAL} GROUP BY node_id"""  # noqa: S608
+        return {cast(str, node): cast(int, at) for node, at in self._rows(sql, (index,))}
+
     def allocations_by_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 
