@@ -43,6 +43,12 @@ class HeartbeatTimers:
         """A node known from before this leadership: give it time to find its new leader."""
         self._arm(node_id, now_s + self._limits.failover_s)
 
+    def look_again(self, node_id: str, at_s: float) -> None:
+        """What was to be done about an overdue node could not be done; unless it was heard of
+        since, it is overdue again at `at_s`."""
+        if node_id not in self._deadlines:
+            self._arm(node_id, at_s)
+
     def forget(self, node_id: str) -> None:
         self._deadlines.pop(node_id, None)
 

@@ -85,7 +85,7 @@ class Heartbeats:
                 self.heartbeat(node_id)
         except OrchgitError as exc:
             logger.warning("cannot mark node %s, which missed its heartbeat: %s", node_id, exc)
-            self._timers.expect(node_id, self._clock.monotonic_s() + _RETRY_S)
+            self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:
         """What to record of a silent node; None: nothing new."""

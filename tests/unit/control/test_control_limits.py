@@ -54,6 +54,17 @@ def test_each_heartbeat_starts_the_time_anew() -> None:
     assert timers.next_s() == 35.0
 
 
+def test_a_node_that_could_not_be_marked_is_overdue_again_soon_unless_it_was_heard_of() -> None:
+    timers = HeartbeatTimers(LIMITS)
+    for node_id in ("silent", "back"):
+        timers.beat(node_id, 0.0, 0.0)
+    assert timers.overdue(15.0) == ["back", "silent"]
+    timers.beat("back", 15.5, 0.0)
+    for node_id in ("silent", "back"):
+        timers.look_again(node_id, 16.0)
+    assert timers.overdue(16.0) == ["silent"]
+
+
 def test_many_nodes_report_less_often() -> None:
     timers = HeartbeatTimers(LIMITS)
     ttls = [timers.beat(f"n{number}", 0.0, 0.0) for number in range(100)]
