@@ -31,6 +31,7 @@ from orchgit.control.periodic import PeriodicDispatcher
 from orchgit.control.plan_applier import PlanApplier
 from orchgit.control.plan_queue import PlanQueue
 from orchgit.control.variable_locks import VariableLocks
+from orchgit.control.volume_watcher import VolumeWatcher
 from orchgit.errors import ConflictError, OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.base import datetime_of_ns
@@ -92,6 +93,7 @@ class Reign:
         self._deployments = DeploymentWatcher(state, clock, ids)
         self._drainer = Drainer(state, clock, ids)
         self._periodic = PeriodicDispatcher(state, clock, ids)
+        self._volumes = VolumeWatcher(state, clock)
         self._locks = VariableLocks(state, clock)
         self.autopilot = Autopilot(state, clock, config.autopilot)
 
@@ -167,6 +169,7 @@ class Reign:
             self._deployments.run(),
             self._drainer.run(),
             self._periodic.run(),
+            self._volumes.run(),
             self._locks.run(),
             self.garbage.run(),
             self.autopilot.run(),
@@ -179,6 +182,7 @@ class Reign:
         self._deployments.restore(snapshot)
         self._drainer.restore(snapshot)
         self._periodic.restore(snapshot)
+        self._volumes.restore(snapshot)
         self._locks.restore(snapshot)
         self._intake.restore(snapshot)
 
@@ -191,6 +195,7 @@ class Reign:
         self._deployments.take(batch)
         self._drainer.take(batch)
         self._periodic.take(batch)
+        self._volumes.take(batch)
         self._locks.take(batch)
 
     async def _tend_blocked(self) -> None:

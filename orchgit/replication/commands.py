@@ -311,6 +311,12 @@ class UpsertHostVolume(Entry, tag="upsert-host-volume", kw_only=True):
     volume: HostVolume
 
 
+class SetHostVolumeStates(Entry, tag="set-host-volume-states", kw_only=True):
+    """Volume id -> its state, as the leader finds it. Of one that is deleted: nothing."""
+
+    states: dict[str, str]
+
+
 class DeleteHostVolume(Entry, tag="delete-host-volume", kw_only=True):
     namespace: str
     volume_id: str
@@ -478,6 +484,7 @@ Command = (
     | UpsertNamespaces
     | DeleteNamespaces
     | UpsertHostVolume
+    | SetHostVolumeStates
     | DeleteHostVolume
     | DeleteVolumeClaim
     | UpsertVariable

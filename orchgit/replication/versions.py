@@ -79,6 +79,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.ResumeDeployment,
         commands.FailDeployment,
         commands.SetNodeDrain,
+        commands.SetHostVolumeStates,
     ),
 }
 

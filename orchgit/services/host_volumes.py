@@ -7,6 +7,7 @@ import re
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, RefusedError
+from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume, VolumeCapability
@@ -16,6 +17,7 @@ from orchgit.replication.commands import (
     UpsertEvaluations,
     UpsertHostVolume,
 )
+from orchgit.scheduler.fit import volume_source
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
@@ -87,6 +89,11 @@ async def delete_host_volume(world: World, namespace: str, volume_id: str) -> in
         claims = [
             claim for claim in snapshot.volume_claims(namespace) if claim.volume_id == volume_id
         ]
+        users = _users_of(snapshot, volume)
+    if users:
+        raise RefusedError(
+            f"could not delete volume {volume_id} in use by alloc {users[0].id}; stop its job first"
+        )
     if claims:
         jobs = sorted({claim.job_id for claim in claims})
         raise RefusedError(
@@ -112,6 +119,22 @@ async def delete_volume_claim(world: World, claim_id: str) -> int:
         evaluation = evaluation_for_job(world, job, EvalTrigger.QUEUED_ALLOCS)
         await world.propose(UpsertEvaluations(now_ns=world.now_ns(), evaluations=[evaluation]))
     return applied.index
+
+
+def _users_of(snapshot: Snapshot, volume: HostVolume) -> list[Allocation]:
+    """Allocations on the volume's node that have it mounted, or will."""
+    held = snapshot.allocations_on_node(volume.node_id)
+    return [allocation for allocation in held if _uses(snapshot, allocation, volume.name)]
+
+
+def _uses(snapshot: Snapshot, allocation: Allocation, volume_name: str) -> bool:
+    job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
+    group = job.group(allocation.task_group) if job is not None else None
+    requests = (group.volumes or {}).values() if group is not None else ()
+    return any(
+        request.type == "host" and volume_source(request, allocation.name) == volume_name
+        for request in requests
+    )
 
 
 def _check(volume: HostVolume) -> None:

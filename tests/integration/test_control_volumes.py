@@ -6,22 +6,26 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from orchgit.control.volume_watcher import state_of
+from orchgit.errors import RefusedError
 from orchgit.ids import RandomIds
 from orchgit.model.job import Job
 from orchgit.model.node import ClientHostVolume, Node, NodeStatus
 from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
 from orchgit.replication.commands import (
+    DeleteNodes,
     RegisterNode,
     UpdateNodeStatus,
     UpsertHostVolume,
 )
-from orchgit.services.host_volumes import delete_volume_claim
+from orchgit.services.host_volumes import delete_host_volume, delete_volume_claim
 from orchgit.services.world import World
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.integration.test_control_blocked import blocked, report_ended, stop
 from tests.integration.test_control_loops import placed
-from tests.support.factories import make_group, make_id, make_job
+from tests.support.factories import make_group, make_id, make_job, make_node
 
 ONE_WRITER = "single-node-single-writer"
 
@@ -107,3 +111,76 @@ def test_a_group_that_is_bound_to_a_lost_volume_goes_on_when_its_claim_is_delete
             assert new.volume_id != claim.volume_id
 
     asyncio.run(run())
+
+
+async def volume_is(rig: Rig, volume: HostVolume, state: str) -> None:
+    await rig.until("host_volumes", read=lambda s: s.host_volume(volume.id).state == state)
+
+
+def test_a_volume_is_unavailable_while_its_node_is_down_and_who_waits_gets_it_after(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker():
+            node, volume = await node_with_volume(rig)
+            await rig.state.propose(UpdateNodeStatus(node_id=node.id, status="down"))
+            await volume_is(rig, volume, "unavailable")
+            job = writing_job()
+            await rig.register(job)
+            await blocked(rig, job)
+            await rig.state.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
+            await volume_is(rig, volume, "ready")
+            await placed(rig, job, 1)
+
+    asyncio.run(run())
+
+
+def test_what_became_of_volumes_while_nobody_led_is_found_out(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node, volume = await node_with_volume(rig)
+            await rig.control.stop()
+            await rig.state.propose(DeleteNodes(node_ids=[node.id]))
+            await rig.control.start()
+            await volume_is(rig, volume, "unavailable")
+
+    asyncio.run(run())
+
+
+def test_a_volume_that_is_mounted_is_not_deleted(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker():
+            world = World(rig.state, rig.clock, RandomIds())
+            _, volume = await node_with_volume(rig)
+            job = writing_job()
+            await rig.register(job)
+            await placed(rig, job, 1)
+            with pytest.raises(RefusedError, match="in use by alloc"):
+                await delete_host_volume(world, "default", volume.id)
+            await stop(rig, job)
+            await report_ended(rig, job)
+            await delete_host_volume(world, "default", volume.id)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("known", "status", "reported", "expected"),
+    [
+        ("ready", NodeStatus.READY, True, "ready"),
+        ("ready", NodeStatus.DISCONNECTED, True, "ready"),
+        ("ready", NodeStatus.DOWN, True, "unavailable"),
+        ("ready", NodeStatus.READY, False, "unavailable"),
+        ("ready", None, False, "unavailable"),
+        ("unavailable", NodeStatus.INITIALIZING, True, "ready"),
+        ("pending", NodeStatus.DOWN, False, "pending"),
+    ],
+)
+def test_a_volume_is_what_its_node_says(
+    known: str, status: str | None, reported: bool, expected: str
+) -> None:
+    volume = HostVolume(id="v", name="data", state=known)
+    node = make_node(status=status) if status is not None else None
+    if node is not None and reported:
+        node.host_volumes = {"data": ClientHostVolume(name="data", id="v")}
+    assert state_of(volume, node) == expected

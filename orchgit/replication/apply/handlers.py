@@ -68,6 +68,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UpsertNamespaces: settings.upsert_namespaces,
     commands.DeleteNamespaces: settings.delete_namespaces,
     commands.UpsertHostVolume: volumes.upsert_host_volume,
+    commands.SetHostVolumeStates: volumes.set_host_volume_states,
     commands.DeleteHostVolume: volumes.delete_host_volume,
     commands.DeleteVolumeClaim: volumes.delete_volume_claim,
     commands.UpsertVariable: variables.upsert_variable,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.volume import HostVolume
-from orchgit.replication.commands import DeleteHostVolume, DeleteVolumeClaim, UpsertHostVolume
+from orchgit.replication.commands import (
+    DeleteHostVolume,
+    DeleteVolumeClaim,
+    SetHostVolumeStates,
+    UpsertHostVolume,
+)
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -21,6 +26,15 @@ def upsert_host_volume(txn: WriteTxn, command: UpsertHostVolume, effects: Effect
     volume.modify_index, volume.modify_time_ns = txn.index, txn.now_ns
     txn.put_host_volume(volume)
     return volume
+
+
+def set_host_volume_states(txn: WriteTxn, command: SetHostVolumeStates, effects: Effects) -> None:
+    for volume_id, state in command.states.items():
+        volume = txn.host_volume(volume_id)
+        if volume is not None and volume.state != state:
+            volume.state = state
+            volume.modify_index, volume.modify_time_ns = txn.index, txn.now_ns
+            txn.put_host_volume(volume)
 
 
 def delete_host_volume(txn: WriteTxn, command: DeleteHostVolume, effects: Effects) -> None:

@@ -77,6 +77,7 @@ from orchgit.replication.commands import (
     SetClusterId,
     SetClusterKeyCheck,
     SetDeploymentHealth,
+    SetHostVolumeStates,
     SetJobStability,
     SetNodeDrain,
     SetSchedulerConfig,
@@ -496,6 +497,10 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         named,
         node_ids,
         st.sampled_from(["pending", "ready"]),
+    ),
+    SetHostVolumeStates: st.builds(
+        SetHostVolumeStates,
+        states=st.dictionaries(named, st.sampled_from(["ready", "unavailable"]), max_size=2),
     ),
     DeleteHostVolume: st.builds(DeleteHostVolume, namespace=st.just("default"), volume_id=named),
     DeleteVolumeClaim: st.builds(DeleteVolumeClaim, claim_id=named),

@@ -1,0 +1,78 @@
+"""Says of host volumes whether they can be had: one is unavailable while its node is down, gone, or
+does not report it. Who waits for one is let go when it is ready again (`eval_intake`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from orchgit.clock import Clock
+from orchgit.control.wakeup import Wakeup
+from orchgit.errors import OrchgitError
+from orchgit.model.node import Node, NodeStatus
+from orchgit.model.volume import HostVolume
+from orchgit.replication.commands import SetHostVolumeStates
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+READY, UNAVAILABLE = "ready", "unavailable"
+_RETRY_S = 1.0
+
+
+def state_of(volume: HostVolume, node: Node | None) -> str:
+    """What the volume's state should be; one that was never made is left to its maker."""
+    if volume.state not in (READY, UNAVAILABLE):
+        return volume.state
+    if node is None or node.status == NodeStatus.DOWN:
+        return UNAVAILABLE
+    reported = {known.id for known in node.host_volumes.values()}
+    return READY if volume.id in reported else UNAVAILABLE
+
+
+class VolumeWatcher:
+    """Looks at a node's volumes whenever the node changes."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        self._changed = Wakeup(clock)
+        self._marked: set[str] = set()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._mark(volume.node_id for volume in snapshot.host_volumes())
+
+    def take(self, batch: AppliedBatch) -> None:
+        self._mark(batch.changed.get("nodes", ()))
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(_RETRY_S if self._marked else None)
+            marked, self._marked = self._marked, set()
+            states = self._states(marked)
+            if not states:
+                continue
+            try:
+                await self._state.propose(
+                    SetHostVolumeStates(now_ns=self._clock.now_ns(), states=states)
+                )
+            except OrchgitError as exc:
+                logger.warning("cannot record what became of volumes %s: %s", list(states), exc)
+                self._marked |= marked
+
+    def _mark(self, node_ids: Iterable[str]) -> None:
+        self._marked.update(node_ids)
+        if self._marked:
+            self._changed.set()
+
+    def _states(self, node_ids: Iterable[str]) -> dict[str, str]:
+        """Of those volumes whose state is another than it should be."""
+        with self._state.store.snapshot() as snapshot:
+            return {
+                volume.id: state
+                for node_id in sorted(node_ids)
+                for volume in snapshot.host_volumes(node_id=node_id)
+                if (state := state_of(volume, snapshot.node(node_id))) != volume.state
+            }
