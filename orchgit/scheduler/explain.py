@@ -10,7 +10,7 @@ import numpy as np
 from orchgit.model.evaluation import AllocMetric, ScoreMetaData
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.scheduler.feasibility.checks import Check
+from orchgit.scheduler.feasibility.checks import Check, values_of
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 from orchgit.scheduler.ranking.ask import Ask
@@ -57,7 +57,7 @@ def node_at(columns: NodeColumns, row: int) -> Node:
 
 @dataclass(slots=True)
 class _Tally:
-    """Filtered and exhausted nodes of one failed placement."""
+    """Filtered and exhausted nodes of one placement."""
 
     columns: NodeColumns
     filtered: Counter[str] = field(default_factory=Counter)
@@ -66,22 +66,32 @@ class _Tally:
     class_exhausted: Counter[str] = field(default_factory=Counter)
 
     def filter_row(self, row: int, reason: str) -> None:
-        self.filtered[reason] += 1
-        self._count_class(self.class_filtered, row)
-
-    def exhaust_row(self, row: int, dimension: str) -> None:
-        self.exhausted[dimension] += 1
-        self._count_class(self.class_exhausted, row)
-
-    def _count_class(self, counter: Counter[str], row: int) -> None:
-        node_class = node_at(self.columns, row).node_class
-        if node_class:
-            counter[node_class] += 1
+        self.filter_rows(np.array([row]), Counter([reason]))
 
     def filter_rows(self, rows: Numbers, reasons: Counter[str]) -> None:
         self.filtered += reasons
-        for row in rows.tolist():
-            self._count_class(self.class_filtered, row)
+        self.class_filtered += self._classes(rows)
+
+    def exhaust_rows(self, rows: Numbers, dimension: str) -> None:
+        if len(rows):
+            self.exhausted[dimension] += len(rows)
+            self.class_exhausted += self._classes(rows)
+
+    def _classes(self, rows: Numbers) -> Counter[str]:
+        """How many of the rows have which node class; those without one are not counted."""
+        codes, names = values_of(self.columns, "${node.class}")
+        counts = np.bincount(codes[rows], minlength=len(names)).tolist() if len(rows) else []
+        return Counter(
+            {name: count for name, count in zip(names, counts, strict=False) if name and count}
+        )
+
+    def write(self, metric: AllocMetric) -> None:
+        metric.nodes_filtered = sum(self.filtered.values())
+        metric.nodes_exhausted = sum(self.exhausted.values())
+        metric.class_filtered = dict(self.class_filtered) or None
+        metric.constraint_filtered = dict(self.filtered) or None
+        metric.class_exhausted = dict(self.class_exhausted) or None
+        metric.dimension_exhausted = dict(self.exhausted) or None
 
 
 def failure(
@@ -96,18 +106,9 @@ def failure(
     tally = _Tally(proposed.columns)
     keep, reasons, failed = eligibility.filter(candidates.rows, selector.ask.group.name, checks)
     tally.filter_rows(failed, reasons)
-    passing = candidates.rows[keep]
-    if selector.ask.is_plain and not selector.ask.has_ports and not selector.ranking.row_checks:
-        passing = _judge_at_once(proposed, passing, selector, tally)
-    for row in passing.tolist():
-        _judge_row(proposed, row, selector, request, tally)
+    _judge_rows(proposed, candidates.rows[keep], selector, request, tally)
     metric = candidates.metric()
-    metric.nodes_filtered = sum(tally.filtered.values())
-    metric.nodes_exhausted = sum(tally.exhausted.values())
-    metric.class_filtered = dict(tally.class_filtered) or None
-    metric.constraint_filtered = dict(tally.filtered) or None
-    metric.class_exhausted = dict(tally.class_exhausted) or None
-    metric.dimension_exhausted = dict(tally.exhausted) or None
+    tally.write(metric)
     _add_exhausted(metric, selector.ask)
     return metric
 
@@ -116,6 +117,16 @@ def coalesce(metric: AllocMetric, ask: Ask) -> None:
     """One more placement of the group that found no node, for the same reasons."""
     metric.coalesced_failures += 1
     _add_exhausted(metric, ask)
+
+
+def _judge_rows(
+    proposed: Proposed, rows: Numbers, selector: Selector, request: Request, tally: _Tally
+) -> None:
+    """Why the rows, which pass all checks that do not change, cannot take it; or nothing."""
+    if selector.ask.is_plain and not selector.ask.has_ports and not selector.ranking.row_checks:
+        rows = _judge_at_once(proposed, rows, selector, tally)
+    for row in rows.tolist():
+        _judge_row(proposed, row, selector, request, tally)
 
 
 def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally: _Tally) -> Numbers:
@@ -130,8 +141,7 @@ def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally:
         ("cpu", "memory", "disk"), used, capacities, asks, strict=True
     ):
         over = held[rows] + wanted > capacity[rows]
-        for row in rows[over].tolist():
-            tally.exhaust_row(row, dimension)
+        tally.exhaust_rows(rows[over], dimension)
         rows = rows[~over]
     return special
 
@@ -139,14 +149,13 @@ def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally:
 def _judge_row(
     proposed: Proposed, row: int, selector: Selector, request: Request, tally: _Tally
 ) -> None:
-    for check in selector.ranking.row_checks:
-        reason = check.refused(row, request.name)
-        if reason:
-            tally.filter_row(row, reason)
-            return
+    reason = selector.refusal(row, request.name)
+    if reason:
+        tally.filter_row(row, reason)
+        return
     dimension = exhausted_dimension(proposed, row, selector.ask, selector)
     if dimension:
-        tally.exhaust_row(row, dimension)
+        tally.exhaust_rows(np.array([row]), dimension)
 
 
 def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Selector) -> str:
@@ -182,26 +191,63 @@ def _add_exhausted(metric: AllocMetric, ask: Ask) -> None:
 
 
 def success(
+    proposed: Proposed,
     candidates: Candidates,
+    checks: list[Check],
     selector: Selector,
+    eligibility: ClassEligibility,
     request: Request,
     chosen: int,
     preemption: float | None,
 ) -> AllocMetric:
-    """The metric of a placement about to be made: the best nodes with all their scores."""
-    scores = selector.scores(request.penalty_rows)
+    """The metric of a placement about to be made: what was left out and why, and the best nodes
+    with all their scores."""
     metric = candidates.metric()
-    metric.nodes_filtered = len(candidates.rows) - len(selector.rows)
-    fitting = np.flatnonzero(scores > -np.inf)
-    metric.nodes_exhausted = len(selector.rows) - len(fitting)
-    order = fitting[np.argsort(-scores[fitting], kind="stable")[:_SCORES_KEPT]]
-    rows = [int(selector.rows[position]) for position in order]
+    tally = _Tally(proposed.columns)
+    if len(selector.rows) < len(candidates.rows):
+        tally.filter_rows(*_left_out(candidates, checks, selector, eligibility))
+    scores = selector.scores(request.penalty_rows)
+    fits = scores > -np.inf
+    if not fits.all():
+        _judge_rows(proposed, selector.rows[~fits], selector, request, tally)
+    fitting = np.flatnonzero(fits)
+    order = fitting[np.argsort(-scores[fitting], kind="stable")]
+    rows = _best_rows(selector, selector.rows[order], request, tally)
+    tally.write(metric)
     if chosen not in rows:
         rows.append(chosen)
     metric.score_meta_data = [
         score_of_row(selector, row, request, preemption if row == chosen else None) for row in rows
     ]
     return metric
+
+
+def _left_out(
+    candidates: Candidates, checks: list[Check], selector: Selector, eligibility: ClassEligibility
+) -> tuple[Numbers, Counter[str]]:
+    """The candidates that are not ranked at all, and why: the same for all of the group."""
+    if selector.left_out is None:
+        group = selector.ask.group.name
+        _, reasons, rows = eligibility.fresh().filter(candidates.rows, group, checks)
+        selector.left_out = rows, reasons
+    return selector.left_out
+
+
+def _best_rows(selector: Selector, rows: Numbers, request: Request, tally: _Tally) -> list[int]:
+    """The first few that the checks of this placement let pass; the others before them are told
+    as filtered."""
+    if not selector.ranking.row_checks:
+        return [int(row) for row in rows[:_SCORES_KEPT]]
+    best: list[int] = []
+    for row in rows.tolist():
+        reason = selector.refusal(row, request.name)
+        if reason:
+            tally.filter_row(row, reason)
+        else:
+            best.append(row)
+            if len(best) == _SCORES_KEPT:
+                break
+    return best
 
 
 def success_on_row(

@@ -239,7 +239,7 @@ class Placer:
         """What would have to go on this node; None: nothing that goes would help."""
         if not self._preempts:
             return None
-        if any(check.refused(row, request.name) for check in selector.ranking.row_checks):
+        if selector.refusal(row, request.name):
             return None
         return self._preemptor.evict_on(row, selector.ask)
 
@@ -275,7 +275,7 @@ class Placer:
         if eviction is not None:
             for victim in eviction.victims:
                 self._stacks.proposed.stop(victim)
-        metrics = self._metrics(placement, job, selector, choice, request, eviction)
+        metrics = self._metrics(placement, stack, selector, choice, request, eviction)
         columns, row = self._builder.add(
             job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
         )
@@ -299,14 +299,14 @@ class Placer:
     def _metrics(
         self,
         placement: Placement,
-        job: Job,
+        stack: GroupStack,
         selector: Selector,
         choice: Choice,
         request: Request,
         eviction: Eviction | None,
     ) -> AllocMetric | None:
         """Of every placement when there are few, else of the first one of the group."""
-        key = (placement.group.name, job.version)
+        key = (placement.group.name, stack.job.version)
         if not self._explain_each and key in self._explained:
             return None
         self._explained.add(key)
@@ -314,7 +314,16 @@ class Placer:
         candidates = self._stacks.candidates
         if self._one_node_each:
             return success_on_row(candidates, selector, request, choice.row, score)
-        return success(candidates, selector, request, choice.row, score)
+        return success(
+            self._stacks.proposed,
+            candidates,
+            stack.checks,
+            selector,
+            self._stacks.eligibility,
+            request,
+            choice.row,
+            score,
+        )
 
     def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:
         proposed, ask, group = self._stacks.proposed, stack.ask, stack.group

@@ -31,6 +31,12 @@ class ClassEligibility:
         self._escaped.add(level)
         self.has_escaped = True
 
+    def fresh(self) -> ClassEligibility:
+        """One that has looked at no node yet, for an explanation by itself."""
+        twin = ClassEligibility(self._columns)
+        twin._escaped = self._escaped
+        return twin
+
     def class_eligibility(self) -> dict[str, bool]:
         """Computed class -> eligible, for the classes that were looked at."""
         verdicts: dict[int, bool] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,6 +85,8 @@ class Selector:
         self._queues: Queues | None = None
         self._capacities: dict[int, tuple[int, int, int]] = {}
         self.limited = _rows_with_limits(proposed)
+        self.left_out: tuple[Numbers, Counter[str]] | None = None
+        """The candidates that are not in `mask` and why, once somebody asked."""
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
 
@@ -220,7 +223,7 @@ class Selector:
     def _accept(self, row: int, request: Request) -> Choice | None:
         if self._sums[row] == _NO_SCORE:
             return None
-        if self.ranking.row_checks and self._refused(row, request.name):
+        if self.ranking.row_checks and self.refusal(row, request.name):
             return None
         if self._same_offer is not None:
             return Choice(row, self._same_offer)
@@ -229,8 +232,10 @@ class Selector:
         except NotOfferedError:
             return None
 
-    def _refused(self, row: int, name: str) -> bool:
-        return any(check.refused(row, name) for check in self.ranking.row_checks)
+    def refusal(self, row: int, name: str) -> str:
+        """Why what else is placed keeps the row from taking it; empty when it does not."""
+        reasons = (check.refused(row, name) for check in self.ranking.row_checks)
+        return next((reason for reason in reasons if reason), "")
 
     def scores(self, penalty_rows: frozenset[int] = frozenset()) -> Scores:
         """The final score of every row of `self.rows` now; -inf where it does not fit."""
