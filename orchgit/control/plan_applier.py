@@ -57,6 +57,9 @@ class SnapshotView:
         self._nodes = nodes
         self.index = snapshot.index
 
+    def close(self) -> None:
+        self._snapshot.close()
+
     def node(self, node_id: str) -> Node | None:
         return self._nodes.node(self._snapshot, node_id)
 
@@ -87,6 +90,7 @@ class PlanApplier:
         self._on_rejected = on_rejected
         self._ledger = NodeLedger()
         self._nodes = NodeBook()
+        self._view: SnapshotView | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._touched: Counter[str] = Counter()
         """Nodes that plans on their way change."""
@@ -146,9 +150,20 @@ class PlanApplier:
         return not change.only_adds or node_id in self._freed or node_id not in self._ledger
 
     def _examine(self, plan: Plan, changes: dict[str, NodeChange]) -> PlanCheck:
-        with self._state.store.snapshot() as snapshot:
-            view = SnapshotView(snapshot, self._nodes)
-            return examine_plan(plan, view, self._ledger, changes)
+        return examine_plan(plan, self._view_of_this_turn(), self._ledger, changes)
+
+    def _view_of_this_turn(self) -> SnapshotView:
+        """One for all plans that are looked at in one turn of the event loop. Meanwhile no plan on
+        its way is answered, so what the view does not have yet is still in the ledger."""
+        if self._view is None:
+            self._view = SnapshotView(self._state.store.snapshot(), self._nodes)
+            asyncio.get_running_loop().call_soon(self._close_view)
+        return self._view
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
 
     async def _drain(self) -> None:
         if self._commits:
