@@ -131,6 +131,8 @@ def _judge_rows(
 
 def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally: _Tally) -> Numbers:
     """Where only cpu, memory and disk are asked; the rows that need a closer look."""
+    if not len(rows):
+        return rows
     columns, ask = proposed.columns, selector.ask
     limited = np.isin(rows, list(selector.limited))
     special, rows = rows[limited], rows[~limited]

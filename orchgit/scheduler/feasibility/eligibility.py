@@ -70,16 +70,18 @@ class ClassEligibility:
         """(rows that pass, reasons of the others, the others); the classes are remembered."""
         reasons: Counter[str] = Counter()
         failed_rows: list[Numbers] = []
-        passing = rows
+        keep = np.ones(len(rows), dtype=np.bool_)
+        if not len(rows):
+            return keep, reasons, rows
         all_checks = list(checks)
         for level in (JOB, GROUP):
+            passing = rows[keep]
             level_checks = [check for check in all_checks if check.level == level]
             first_fail = _first_failures(passing, level_checks)
             key = level if level == JOB else f"{GROUP} {group}"
             reasons += self._judge(passing, first_fail, level_checks, key)
             failed_rows.append(passing[first_fail >= 0])
-            passing = passing[first_fail < 0]
-        keep = np.isin(rows, passing, assume_unique=True)
+            keep[keep] = first_fail < 0
         return keep, reasons, np.concatenate(failed_rows)
 
     def _judge(

@@ -99,6 +99,8 @@ class Selector:
         self._parts = np.ones(size, dtype=np.int64)
         self._cursor = len(self._proposed.touched)
         self._queues = None
+        if not len(self.rows):
+            return
         if not self.ask.is_plain:
             for row in self.rows.tolist():
                 self._rescore(row)
