@@ -6,9 +6,10 @@ share them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,7 +19,12 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.resources import Port
 from orchgit.scheduler.feasibility.devices import has_devices
-from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY, holds
+from orchgit.scheduler.feasibility.operands import (
+    DISTINCT_HOSTS,
+    DISTINCT_PROPERTY,
+    TRUE_WORDS,
+    holds,
+)
 from orchgit.scheduler.feasibility.targets import escapes_class, resolve
 from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.networks import DEFAULT_NETWORK
@@ -98,7 +104,13 @@ def place_mask(columns: NodeColumns, job: Job) -> Mask:
 
 
 def in_datacenters(node: Node, globs: Sequence[str]) -> bool:
-    return any(glob == "*" or fnmatchcase(node.datacenter, glob) for glob in globs)
+    """`*` stands for any text; all other signs for themselves."""
+    return any(_glob(glob).fullmatch(node.datacenter) is not None for glob in globs)
+
+
+@lru_cache(maxsize=1024)
+def _glob(glob: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, glob.split("*"))), re.DOTALL)
 
 
 def group_constraints(group: TaskGroup) -> list[Constraint]:
@@ -158,7 +170,7 @@ def _has_drivers(node: Node, drivers: frozenset[str]) -> bool:
         if info is not None:
             if not (info.detected and info.healthy):
                 return False
-        elif node.attributes.get(f"driver.{driver}") not in ("1", "true"):
+        elif node.attributes.get(f"driver.{driver}") not in TRUE_WORDS:
             return False
     return True
 

@@ -9,12 +9,9 @@ from orchgit.model.constraint import Constraint
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.scheduler.feasibility.checks import group_constraints, values_of
-from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY
+from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY, TRUE_WORDS
 from orchgit.scheduler.ports import NodeColumns
 from orchgit.scheduler.ranking.proposed import Proposed
-
-_TRUE = ("", "1", "t", "T", "true", "True", "TRUE")
-"""How a job may say that hosts must be distinct; anything else says that they need not be."""
 
 
 class RowCheck(Protocol):
@@ -119,4 +116,5 @@ def distinct_checks(
 
 
 def _wants_distinct_hosts(constraint: Constraint) -> bool:
-    return constraint.operand == DISTINCT_HOSTS and constraint.r_target in _TRUE
+    """Without a value it is wished for; with one that is not true, it is not."""
+    return constraint.operand == DISTINCT_HOSTS and constraint.r_target in ("", *TRUE_WORDS)

@@ -12,6 +12,7 @@ from orchgit.scheduler.feasibility.versions import satisfies
 
 DISTINCT_HOSTS = "distinct_hosts"
 DISTINCT_PROPERTY = "distinct_property"
+TRUE_WORDS = ("1", "t", "T", "true", "True", "TRUE")
 Compare = Callable[[str, str], bool]
 
 

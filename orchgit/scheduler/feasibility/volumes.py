@@ -102,9 +102,11 @@ class HostVolumes:
         access = request.access_mode or (_READER if request.read_only else _WRITER)
         attachment = request.attachment_mode or "file-system"
         offers = [(c.access_mode, c.attachment_mode) for c in volume.requested_capabilities]
-        if (access, attachment) not in offers or (access == _READER) != request.read_only:
+        if (access, attachment) not in offers:
             return False
-        return access != SINGLE_WRITER or not self._has_writer(node, volume.name)
+        if access == SINGLE_WRITER:
+            return not self._has_writer(node, volume.name)
+        return (access == _READER) == request.read_only
 
     def _has_writer(self, node: Node, volume_name: str) -> bool:
         return any(

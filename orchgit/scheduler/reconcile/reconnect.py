@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus, TaskState
 from orchgit.model.base import ns_of_datetime
+from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.scheduler.reconcile.changes import NOT_NEEDED, RECONNECTED, RESCHEDULED, Allocs, Stop
 from orchgit.scheduler.reconcile.classify import GroupOf
@@ -28,7 +29,7 @@ def reconcile_reconnecting(
             replacements = _replacements(original, everything)
             group = group_of(original)
             strategy = group.disconnect.reconcile if group and group.disconnect else ""
-            if any(_keeps_replacement(original, r, strategy) for r, _ in replacements):
+            if any(_keeps_replacement(original, r, strategy, group) for r, _ in replacements):
                 stops[alloc_id] = Stop(original, NOT_NEEDED)
                 continue
             kept[alloc_id] = original
@@ -66,14 +67,18 @@ def _replacements(original: Allocation, everything: Allocs) -> list[tuple[Alloca
     return found
 
 
-def _keeps_replacement(original: Allocation, replacement: Allocation, strategy: str) -> bool:
+def _keeps_replacement(
+    original: Allocation, replacement: Allocation, strategy: str, group: TaskGroup | None
+) -> bool:
     if replacement.job_version > original.job_version:
         return True
     prefers = _STRATEGIES.get(strategy.replace("-", "_"), _prefers_better_score)
-    return prefers(original, replacement)
+    return prefers(original, replacement, group)
 
 
-def _prefers_better_score(original: Allocation, replacement: Allocation) -> bool:
+def _prefers_better_score(
+    original: Allocation, replacement: Allocation, group: TaskGroup | None
+) -> bool:
     return _norm_score(replacement) > _norm_score(original)
 
 
@@ -83,23 +88,30 @@ def _norm_score(allocation: Allocation) -> float:
     return max((entry.norm_score for entry in scores), default=0.0)
 
 
-def _prefers_longer_running(original: Allocation, replacement: Allocation) -> bool:
-    return _running_since_ns(replacement) < _running_since_ns(original)
+def _prefers_longer_running(
+    original: Allocation, replacement: Allocation, group: TaskGroup | None
+) -> bool:
+    return _running_since_ns(replacement, group) < _running_since_ns(original, group)
 
 
-def _running_since_ns(allocation: Allocation) -> int:
-    """When its last task was started (or restarted) the last time."""
-    moments = [
-        ns_of_datetime(moment)
-        for state in (allocation.task_states or {}).values()
-        if (moment := state.last_restart or state.started_at) is not None and moment.year > 1
-    ]
-    return max(moments, default=_FAR_FUTURE_NS)
+def _running_since_ns(allocation: Allocation, group: TaskGroup | None) -> int:
+    """Since when its leader runs or, without one, the task that was not restarted for longest."""
+    states = allocation.task_states or {}
+    leader = next((task.name for task in group.tasks if task.leader), "") if group else ""
+    starts = [_last_start_ns(state) for name, state in states.items() if name == (leader or name)]
+    return min(starts, default=_FAR_FUTURE_NS)
 
 
-_STRATEGIES: dict[str, Callable[[Allocation, Allocation], bool]] = {
-    "keep_original": lambda original, replacement: False,
-    "keep_replacement": lambda original, replacement: True,
+def _last_start_ns(state: TaskState) -> int:
+    for moment in (state.last_restart, state.started_at):
+        if moment is not None and moment.year > 1:
+            return ns_of_datetime(moment)
+    return _FAR_FUTURE_NS
+
+
+_STRATEGIES: dict[str, Callable[[Allocation, Allocation, TaskGroup | None], bool]] = {
+    "keep_original": lambda original, replacement, group: False,
+    "keep_replacement": lambda original, replacement, group: True,
     "longest_running": _prefers_longer_running,
     "best_score": _prefers_better_score,
 }

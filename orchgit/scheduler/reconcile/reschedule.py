@@ -107,7 +107,8 @@ def had_no_placement(allocation: Allocation) -> bool:
 def next_tracker(
     allocation: Allocation, policy: ReschedulePolicy | None, now_ns: int
 ) -> RescheduleTracker:
-    """The tracker of the allocation that replaces `allocation` now."""
+    """The tracker of the allocation that replaces `allocation` now: with the events that count
+    against limited attempts, or else with the last few."""
     events = _events(allocation)
     delay_ns = 0
     if policy is not None:
@@ -116,15 +117,15 @@ def next_tracker(
         delay_ns = next_delay_ns(allocation, policy, failure_ns)
         if policy.attempts > 0 and not policy.unlimited:
             events = [e for e in events if now_ns - e.reschedule_time <= policy.interval_ns]
+        else:
+            events = events[-_EVENTS_KEPT:]
     event = RescheduleEvent(
         reschedule_time=now_ns,
         prev_alloc_id=allocation.id,
         prev_node_id=allocation.node_id,
         delay_ns=delay_ns,
     )
-    return RescheduleTracker(
-        events=[*events[-_EVENTS_KEPT:], event], last_reschedule=RESCHEDULED_OK
-    )
+    return RescheduleTracker(events=[*events, event], last_reschedule=RESCHEDULED_OK)
 
 
 @dataclass(slots=True)

@@ -74,6 +74,41 @@ def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
     assert not any("client_status" in update for update in decided.plan["updates"])
 
 
+def _come_back(original: Case, replacement: Case, leader: str = "") -> str:
+    """Which one stays, of two with these tasks, where the longest running one is wanted."""
+    case = recorded("rec-longest-running-replacement")
+    for allocation, states in zip(case["allocs"], (original, replacement), strict=True):
+        allocation["TaskStates"] = states
+    for job in case["jobs"]:
+        tasks = job["TaskGroups"][0]["Tasks"]
+        job["TaskGroups"][0]["Tasks"] = [
+            deepcopy(tasks[0]) | {"Name": name, "Leader": name == leader} for name in ("a", "b")
+        ]
+    (stop,) = decide(case).plan["stops"]
+    return "replacement" if stop["alloc"] == case["allocs"][0]["ID"] else "original"
+
+
+def _started(minute: int, restarted: int | None = None) -> Case:
+    zero = "0001-01-01T00:00:00Z"
+    again = zero if restarted is None else f"2027-03-01T11:{restarted:02d}:00Z"
+    start = f"2027-03-01T11:{minute:02d}:00Z"
+    return {"State": "running", "StartedAt": start, "LastRestart": again}
+
+
+def test_of_several_tasks_the_oldest_says_how_long_an_allocation_runs() -> None:
+    original = {"a": _started(10), "b": _started(11, restarted=50)}
+    replacement = {"a": _started(20), "b": _started(20)}
+    assert _come_back(original, replacement) == "original"
+    assert _come_back(replacement, original) == "replacement"
+
+
+def test_a_leader_says_how_long_an_allocation_runs() -> None:
+    original = {"a": _started(10), "b": _started(11, restarted=50)}
+    replacement = {"a": _started(20), "b": _started(20)}
+    assert _come_back(original, replacement, leader="b") == "replacement"
+    assert _come_back(original, replacement, leader="a") == "original"
+
+
 # --- in place or anew ---------------------------------------------------------------------------
 
 
@@ -132,6 +167,25 @@ def test_a_node_without_room_does_not_hold_back_a_system_jobs_other_nodes() -> N
         assert [node for _, node in decided.placed()] == [case["nodes"][1 - full]["Name"]]
 
 
+# --- rescheduling -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unlimited", "kept"), [(False, 8), (True, 6)])
+def test_attempts_that_count_are_not_forgotten(unlimited: bool, kept: int) -> None:
+    """With a limit all within the interval are kept; without one the last five."""
+    case = recorded("resched-attempts-left")
+    allocation = case["allocs"][0]
+    events = allocation["RescheduleTracker"]["Events"]
+    allocation["RescheduleTracker"]["Events"] = [deepcopy(events[-1]) for _ in range(7)]
+    for job in case["jobs"]:
+        job["TaskGroups"][0]["ReschedulePolicy"] |= {
+            "Attempts": 0 if unlimited else 20,
+            "Unlimited": unlimited,
+        }
+    (place,) = decide(case).plan["places"]
+    assert len(place["reschedule_tracker"]["events"]) == kept
+
+
 # --- networks -----------------------------------------------------------------------------------
 
 
@@ -183,3 +237,39 @@ def test_what_counts_as_a_wish_for_distinct_hosts(value: str, apart: bool) -> No
     (wish,) = current_job(case)["Constraints"]
     wish["RTarget"] = value
     assert len(decide(case).placed()) == (1 if apart else 2)
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching"),
+    [("eu-*", {"eu-west", "eu-north"}), ("*-*st", {"eu-west", "us-east"}), ("eu-wes?", set())],
+)
+def test_only_stars_stand_for_other_signs_in_names_of_datacenters(
+    glob: str, matching: set[str]
+) -> None:
+    case = recorded("place-dc-glob")
+    for job in case["jobs"]:
+        job["Datacenters"] = [glob]
+    decided = decide(case)
+    datacenters = {node["Name"]: node["Datacenter"] for node in case["nodes"]}
+    assert {datacenters[node] for _, node in decided.placed()} <= matching
+    assert bool(decided.placed()) == bool(matching)
+    if not matching:
+        assert decided.failed["NodesEvaluated"] == 0
+
+
+def test_a_volume_of_one_writer_may_be_read() -> None:
+    case = recorded("vol-dynamic-single-writer-self")
+    for job in case["jobs"]:
+        for request in job["TaskGroups"][0]["Volumes"].values():
+            request["ReadOnly"] = True
+    assert len(decide(case).placed()) == 2
+
+
+@pytest.mark.parametrize(("word", "placed"), [("T", True), ("TRUE", True), ("yes", False)])
+def test_a_driver_that_only_an_attribute_tells_of(word: str, placed: bool) -> None:
+    case = recorded("con-driver-missing")
+    for node in case["nodes"]:
+        node["Drivers"] = {}
+        for name in [name for name in node["Attributes"] if name.startswith("driver.")]:
+            node["Attributes"][name] = word
+    assert bool(decide(case).placed()) == placed
