@@ -28,6 +28,7 @@ from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
+from orchgit.child import DEVNULL, start_child
 from orchgit.errors import DriverError
 
 _ROOT = "root"
@@ -166,12 +167,12 @@ class ExecDriver(SupervisedDriver):
         bundle = self._bundle(key)
         if not bundle.exists():
             return
-        process = await asyncio.create_subprocess_exec(
+        process = await start_child(
             *(await self._runtime(), "--root", str(self._run_dir / "state")),
             *("delete", "--force", group_name(key)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
         )
         await process.wait()
         shutil.rmtree(bundle, ignore_errors=True)

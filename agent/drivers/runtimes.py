@@ -16,6 +16,7 @@ import msgspec
 from agent.drivers.base import TaskConfig, TaskDir
 from agent.drivers.oci import Isolation, Runtime, bundle_config
 from agent.drivers.users import UserIds
+from orchgit.child import DEVNULL, PIPE, start_child
 
 _RUNTIMES = ("crun", "runc")
 _PROBE_TIMEOUT_S = 10.0
@@ -50,18 +51,21 @@ async def find_runtime(cgroups_path: str) -> Probe:
 async def _problem_with(path: str, cgroups_path: str) -> str:
     with tempfile.TemporaryDirectory(prefix="orchgit-probe-") as directory:
         bundle = _probe_bundle(Path(directory), cgroups_path)
-        process = await asyncio.create_subprocess_exec(
+        process = await start_child(
             *(path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
         )
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):
-                _, errors = await process.communicate()
+                assert process.stderr is not None
+                errors = await process.stderr.read()
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()
+            process.close()
             return f"a container did not end within {_PROBE_TIMEOUT_S:.0f} s"
     if process.returncode == 0:
         return ""

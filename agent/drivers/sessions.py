@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from agent.drivers.base import ExecResult
+from orchgit.child import DEVNULL, PIPE, STDOUT, Child, start_child
 from orchgit.errors import DriverError
 
 OUTPUT_LIMIT_BYTES = 256 << 10
@@ -45,7 +46,7 @@ class StreamSession:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: Child,
         readers: dict[str, asyncio.StreamReader],
         write: Callable[[bytes], None],
         close_stdin: Callable[[], None],
@@ -88,6 +89,7 @@ class StreamSession:
             copying.cancel()
         await asyncio.gather(*self._copying, return_exceptions=True)
         await self._process.wait()
+        self._process.close()
         if self._terminal_fd >= 0:
             os.close(self._terminal_fd)
             self._terminal_fd = -1
@@ -109,9 +111,7 @@ async def open_session(command: Command, tty: bool) -> StreamSession:
 
 async def run_command(command: Command, timeout_s: float) -> ExecResult:
     """Run `command` to its end; its output is cut to the last `OUTPUT_LIMIT_BYTES`."""
-    process = await _start(
-        command, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
-    )
+    process = await _start(command, DEVNULL, PIPE, STDOUT)
     assert process.stdout is not None
     output = bytearray()
     try:
@@ -127,18 +127,19 @@ async def run_command(command: Command, timeout_s: float) -> ExecResult:
     except asyncio.CancelledError:
         _kill_session(process)
         raise
+    finally:
+        process.close()
     return ExecResult(bytes(output), 128 - code if code < 0 else code)
 
 
-def _kill_session(process: asyncio.subprocess.Process) -> None:
+def _kill_session(process: Child) -> None:
     """Each command leads its own session, so its children are killed with it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, 9)
 
 
 async def _open_pipes(command: Command) -> StreamSession:
-    pipe = asyncio.subprocess.PIPE
-    process = await _start(command, pipe, pipe, pipe)
+    process = await _start(command, PIPE, PIPE, PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -169,12 +170,10 @@ async def _open_terminal(command: Command) -> StreamSession:
     )
 
 
-async def _start(
-    command: Command, stdin: int, stdout: int, stderr: int
-) -> asyncio.subprocess.Process:
+async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
     changes_user = command.uid is not None
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_child(
             *command.argv,
             stdin=stdin,
             stdout=stdout,

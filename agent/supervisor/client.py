@@ -124,7 +124,8 @@ class SupervisorClient:
         self._pending[number] = future
         body = msgspec.msgpack.encode({"id": number, "op": op, **fields})
         try:
-            self._writer.write(len(body).to_bytes(4, "big") + body)
+            if not self._writer.is_closing():  # else the reader, who hears of it too, will say so
+                self._writer.write(len(body).to_bytes(4, "big") + body)
             return await future
         finally:
             self._pending.pop(number, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 import httpx
 
 import orchgit
+from orchgit.child import DEVNULL, PIPE, start_child
 from orchgit.cli.http_client import ApiError
 
 SOURCE = "demo"
@@ -62,16 +62,17 @@ async def _push_examples(url: str) -> None:
 
 
 async def _git(directory: str, *arguments: str) -> None:
-    process = await asyncio.create_subprocess_exec(
+    process = await start_child(
         "git",
         *arguments,
         cwd=directory,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=DEVNULL,
+        stderr=PIPE,
         env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"},
     )
-    _, errors = await process.communicate()
-    if process.returncode:
+    assert process.stderr is not None
+    errors = await process.stderr.read()
+    if await process.wait():
         raise ApiError(
             f"cannot seed the demo repository: git {arguments[0]}: "
             f"{errors.decode(errors='replace').strip()}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+import uvloop
 
 from agent.agent import Agent
 from agent.config import AgentConfig
@@ -55,6 +56,12 @@ def configure_logging(level: str) -> None:
         ],
         logger_factory=structlog.WriteLoggerFactory(file=None),
     )
+
+
+def run_event_loop(main: Coroutine[Any, Any, None]) -> None:
+    """`asyncio.run` on uvloop (docs/decisions/0028-uvloop.md)."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
 
 
 async def run_until_stopped(

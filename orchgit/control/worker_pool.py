@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
 from orchgit.control.eval_broker import Holder
 from orchgit.control.worker_link import WorkerLink
@@ -81,7 +82,7 @@ class WorkerInfo:
 @dataclass
 class _Slot:
     info: WorkerInfo
-    process: asyncio.subprocess.Process | None = None
+    process: Child | None = None
     listener: asyncio.Task[None] | None = None
     told: asyncio.Event = field(default_factory=asyncio.Event)
     reported: asyncio.Event = field(default_factory=asyncio.Event)
@@ -195,10 +196,10 @@ class WorkerPool:
     async def _spawn(self, slot: _Slot) -> None:
         own_end, its_end = socket.socketpair()
         with its_end:
-            slot.process = await asyncio.create_subprocess_exec(
+            slot.process = await start_child(
                 *self._command(its_end.fileno()),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 env=_environment(),
                 pass_fds=(its_end.fileno(),),
                 start_new_session=True,
@@ -254,7 +255,7 @@ class WorkerPool:
                     await task
 
 
-async def _listen(slot: _Slot, process: asyncio.subprocess.Process) -> None:
+async def _listen(slot: _Slot, process: Child) -> None:
     """Note how the worker says that it is, until it ends."""
     assert process.stdout is not None
     while line := await process.stdout.readline():

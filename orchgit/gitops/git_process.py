@@ -13,11 +13,11 @@ import os
 import re
 import resource
 import signal
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import SourceError, TimedOutError, TooLargeError
 from orchgit.gitops.limits import GitLimits
 from orchgit.gitops.urls import ALLOWED_PROTOCOLS, redact
@@ -105,9 +105,9 @@ class GitProcess:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         max_file_bytes: int = 0,
-    ) -> Process:
+    ) -> Child:
         """A running git with pipes; the leader of a process group, which `kill` ends whole."""
-        process = await asyncio.create_subprocess_exec(
+        process = await start_child(
             "git",
             *args,
             stdin=PIPE,
@@ -214,12 +214,12 @@ def last_words(stderr: str) -> str:
     return "; ".join(telling[-3:])[:600] or "it said nothing"
 
 
-async def kill(process: Process) -> None:
+async def kill(process: Child) -> None:
     """End the process and its group if it still runs, and reap it."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    # A pipe that nobody reads stays paused, its end is not seen, and asyncio waits for that.
+    # A pipe that nobody reads stays paused, and open.
     for pipe in (process.stdout, process.stderr):
         await _drain(pipe)
     await process.wait()
@@ -232,7 +232,7 @@ async def _drain(pipe: asyncio.StreamReader | None) -> None:
             pass
 
 
-async def _feed(process: Process, data: AsyncIterator[bytes] | bytes | None) -> None:
+async def _feed(process: Child, data: AsyncIterator[bytes] | bytes | None) -> None:
     assert process.stdin is not None
     try:
         if isinstance(data, bytes):
@@ -248,7 +248,7 @@ async def _feed(process: Process, data: AsyncIterator[bytes] | bytes | None) -> 
         return  # git ended early; its exit status tells why
 
 
-async def _read_capped(process: Process, limit: int) -> bytes:
+async def _read_capped(process: Child, limit: int) -> bytes:
     assert process.stdout is not None
     chunks: list[bytes] = []
     size = 0
@@ -260,7 +260,7 @@ async def _read_capped(process: Process, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-async def _read_tail(process: Process) -> bytes:
+async def _read_tail(process: Child) -> bytes:
     assert process.stderr is not None
     kept = b""
     while chunk := await process.stderr.read(65_536):

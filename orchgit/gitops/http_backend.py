@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from orchgit.child import Child
 from orchgit.gitops.git_process import GitProcess, kill
 from orchgit.gitops.log import LOG
 from orchgit.gitops.mirrors import Mirror
@@ -68,7 +68,7 @@ async def _read_wants(request: Request) -> bytes | None:
     return bytes(wants)
 
 
-async def _feed(process: Process, wants: bytes) -> None:
+async def _feed(process: Child, wants: bytes) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has read what it wanted
         process.stdin.write(wants)
@@ -76,7 +76,7 @@ async def _feed(process: Process, wants: bytes) -> None:
         process.stdin.close()
 
 
-async def _read_headers(process: Process) -> tuple[int, dict[str, str]]:
+async def _read_headers(process: Child) -> tuple[int, dict[str, str]]:
     assert process.stdout is not None
     status = 200
     headers: dict[str, str] = {}
@@ -94,7 +94,7 @@ async def _read_headers(process: Process) -> tuple[int, dict[str, str]]:
 
 
 async def _body(
-    process: Process, feeding: asyncio.Task[None], timeout_s: float
+    process: Child, feeding: asyncio.Task[None], timeout_s: float
 ) -> AsyncIterator[bytes]:
     assert process.stdout is not None
     draining = asyncio.create_task(_drain(process))
@@ -108,7 +108,7 @@ async def _body(
         await draining
 
 
-async def _drain(process: Process) -> None:
+async def _drain(process: Child) -> None:
     """stderr has to be read, or a talkative git would block."""
     assert process.stderr is not None
     while await process.stderr.read(65_536):

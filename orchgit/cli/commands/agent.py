@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,13 @@ def agent(
     from orchgit.cli.config_file import Listen, ReadConfig, read_config
     from orchgit.cli.config_schema import FileConfig
     from orchgit.cli.config_settings import known_servers, with_join_options
-    from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
+    from orchgit.cli.running import (
+        Running,
+        configure_logging,
+        node_ready,
+        run_event_loop,
+        run_until_stopped,
+    )
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})
@@ -122,7 +127,7 @@ def agent(
             await node_ready(running.server, running.agent.node_id)
             click.echo(f"==> Node ready: {running.agent.node_id}")
 
-    asyncio.run(
+    run_event_loop(
         run_until_stopped(server_config, agent_config, listen.http, started, file.advertise.http)
     )
     click.echo("==> Stopped.")

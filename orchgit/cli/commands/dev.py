@@ -55,7 +55,13 @@ def dev(
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
     from orchgit.cli.config_file import read_config
-    from orchgit.cli.running import Running, configure_logging, node_ready, run_until_stopped
+    from orchgit.cli.running import (
+        Running,
+        configure_logging,
+        node_ready,
+        run_event_loop,
+        run_until_stopped,
+    )
     from orchgit.server.config import ServerConfig
 
     configure_logging(log_level)
@@ -88,7 +94,7 @@ def dev(
         node_name=node_name,
         **agent_settings,
     )
-    asyncio.run(run_until_stopped(server_config, agent_config, "", started))
+    run_event_loop(run_until_stopped(server_config, agent_config, "", started))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
 
 

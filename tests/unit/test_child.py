@@ -1,0 +1,157 @@
+"""Children are the same on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from orchgit.child import DEVNULL, PIPE, STDOUT, ChildInput, start_child
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    def on_loop(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(work)
+
+    return on_loop
+
+
+def test_it_is_talked_to_and_heard(run: Run) -> None:
+    async def work() -> None:
+        child = await start_child("sh", "-c", "cat; echo no >&2; exit 3", **_pipes())
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.returncode is None
+        data = os.urandom(1 << 20)
+
+        async def feed() -> None:
+            assert child.stdin is not None
+            child.stdin.write(data)
+            await child.stdin.drain()
+            child.stdin.close()
+
+        _, echoed = await asyncio.gather(feed(), child.stdout.read())
+        assert echoed == data
+        assert await child.stderr.read() == b"no\n"
+        assert await child.wait() == child.returncode == 3
+
+    run(work())
+
+
+def test_what_a_child_that_reads_no_more_is_told_is_an_error_of_the_connection(run: Run) -> None:
+    async def work() -> None:
+        child = await start_child("sh", "-c", "exec 0<&-; echo closed; read x <&1", **_pipes())
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert await child.stdout.readline() == b"closed\n"
+        with pytest.raises(ConnectionError):
+            await _tell(child.stdin)
+        child.stdin.write(b"more")
+        child.stdin.close()
+        child.kill()
+        await child.wait()
+
+    run(work())
+
+
+def test_after_its_end_too(run: Run) -> None:
+    async def work() -> None:
+        child = await start_child("true", **_pipes())
+        assert child.stdin is not None
+        assert await child.wait() == 0
+        with pytest.raises(ConnectionError):
+            await _tell(child.stdin)
+
+    run(work())
+
+
+def test_everybody_who_waits_learns_the_signal_that_ended_it(run: Run) -> None:
+    async def work() -> None:
+        child = await start_child("sleep", "60", stdin=DEVNULL)
+        waiting = [asyncio.create_task(child.wait()) for _ in range(3)]
+        child.kill()
+        assert await asyncio.gather(*waiting) == [-9, -9, -9]
+        child.kill()
+
+    run(work())
+
+
+def test_both_outputs_in_one_and_a_place_and_an_environment(run: Run, tmp_path: Path) -> None:
+    async def work() -> None:
+        child = await start_child(
+            *(sys.executable, "-c", "import os; os.write(1, b'o'); os.write(2, os.getcwdb())"),
+            stdout=PIPE,
+            stderr=STDOUT,
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        assert await child.stdout.read() == b"o" + bytes(tmp_path)
+        assert await child.wait() == 0
+
+    run(work())
+
+
+def test_what_nobody_reads_to_its_end_is_closed(run: Run) -> None:
+    """Though a child of the child holds it open."""
+
+    async def work() -> None:
+        child = await start_child("sh", "-c", "sleep 60 & echo $!", stdout=PIPE)
+        assert child.stdout is not None
+        sleeper = int(await child.stdout.readline())
+        assert await child.wait() == 0
+        assert not child.stdout.at_eof()
+        child.close()
+        assert await child.stdout.read() == b""
+        os.kill(sleeper, signal.SIGKILL)
+
+    run(work())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts children as somebody else")
+def test_as_another_user(run: Run) -> None:
+    async def work() -> None:
+        child = await start_child(
+            *("sh", "-c", "id -u; id -g; id -G"),
+            stdout=PIPE,
+            user=65533,
+            group=65532,
+            extra_groups=[65531],
+        )
+        assert child.stdout is not None
+        assert (await child.stdout.read()).split() == [b"65533", b"65532", b"65532", b"65531"]
+        assert await child.wait() == 0
+
+    run(work())
+
+
+def test_a_command_that_is_not_there(run: Run) -> None:
+    async def work() -> None:
+        with pytest.raises(FileNotFoundError):
+            await start_child("/no/such/command", **_pipes())
+
+    run(work())
+
+
+async def _tell(stdin: ChildInput) -> None:
+    """Without end."""
+    while True:
+        stdin.write(b"x" * 100_000)
+        await stdin.drain()
+
+
+def _pipes() -> dict[str, Any]:
+    return {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
