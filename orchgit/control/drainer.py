@@ -26,11 +26,14 @@ from orchgit.model.node import NodeEvent
 from orchgit.replication.commands import SetNodeDrain, UpdateAllocTransitions
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_REST_FACTOR = 10.0
+_REST_MAX_S = 2.0
 
 
 class Drainer:
@@ -42,6 +45,8 @@ class Drainer:
         self._ids = ids
         self._changed = Wakeup(clock)
         self._draining: set[str] = set()
+        self._moving: set[str] = set()
+        """Keys of the jobs that had groups to move at the last look."""
         self._alarm_ns: int | None = None
         self._settling_ns: int | None = None
         """When the first of those whose health is awaited is waited for no longer."""
@@ -54,7 +59,7 @@ class Drainer:
         if nodes:
             with self._state.store.snapshot() as snapshot:
                 self._note_nodes(snapshot, nodes)
-        if self._draining and "allocations" in batch.changed:
+        if self._concerns(batch):
             self._changed.set()
 
     async def run(self) -> None:
@@ -62,9 +67,21 @@ class Drainer:
             await self._changed.wait(self._until_alarm_s())
             self._alarm_ns = None
             if self._draining:
+                began_s = self._clock.monotonic_s()
                 await self._look()
+                # Large jobs take long to look at: then others get their turn first.
+                spent_s = self._clock.monotonic_s() - began_s
+                await self._clock.sleep(min(_REST_MAX_S, spent_s * _REST_FACTOR))
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _concerns(self, batch: AppliedBatch) -> bool:
+        """Whether an allocation changed on a draining node, or of a job that moves off one."""
+        if not self._draining:
+            return False
+        on_nodes = batch.changed.get("allocations_by_node", ())
+        of_jobs = batch.changed.get("allocations_by_job", ())
+        return not (self._draining.isdisjoint(on_nodes) and self._moving.isdisjoint(of_jobs))
 
     def _note_nodes(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
@@ -114,6 +131,7 @@ class Drainer:
             for held in drain.remaining
             if held.job_type == JobType.SERVICE and held.id not in leaving
         }
+        self._moving = {job_key(namespace, job_id) for namespace, job_id, _ in moving}
         for namespace, job_id, name in sorted(moving):
             job = snapshot.job(namespace, job_id)
             group = job.group(name) if job is not None and not job.stop else None

@@ -168,9 +168,8 @@ class GarbageCollector:
         ids = [
             deployment.id
             for deployment in snapshot.deployments()
-            if rules.deployment_is_over(
-                deployment, snapshot.allocations_by_deployment(deployment.id), before_ns
-            )
+            if rules.deployment_is_old(deployment, before_ns)
+            and not snapshot.has_live_of_deployment(deployment.id)
         ]
         now_ns = self._clock.now_ns()
         return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in _batches(ids)]

@@ -97,12 +97,9 @@ def _may_be_rescheduled(allocation: Allocation, policy: ReschedulePolicy, now_ns
     return not events or now_ns - events[-1].reschedule_time <= policy.interval_ns
 
 
-def deployment_is_over(
-    deployment: Deployment, allocations: Sequence[Allocation], before_ns: int
-) -> bool:
-    if deployment.is_active or deployment.modify_time_ns > before_ns:
-        return False
-    return all(held.is_terminal for held in allocations)
+def deployment_is_old(deployment: Deployment, before_ns: int) -> bool:
+    """Ended for long. It goes when none of its allocations lives."""
+    return not deployment.is_active and deployment.modify_time_ns <= before_ns
 
 
 def node_is_over(node: Node, before_ns: int) -> bool:

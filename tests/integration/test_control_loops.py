@@ -184,6 +184,7 @@ def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_pa
             await rig.state.propose(DeregisterJob(deletion=deletion, evaluation=stop))
             ended = await deployment_ends(rig, job, 0)
             assert ended.status == DeploymentStatus.CANCELLED
+            await agent.report(AllocReport(alloc_id=held.id, client_status=ClientStatus.RUNNING))
             await agent.report(AllocReport(alloc_id=held.id, client_status=ClientStatus.COMPLETE))
             await rig.evaluation_ends(stop.id)
             await rig.control.collect_garbage()

@@ -121,6 +121,11 @@ class AllocationReads(Reads):
     def allocations_by_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 
+    def has_live_of_deployment(self, deployment_id: str) -> bool:
+        sql = f"""SELECT 1 FROM allocations
+            WHERE deployment_id = ? AND deployment_id != '' AND NOT {_TERMINAL} LIMIT 1"""  # noqa: S608
+        return self.connection.execute(sql, (deployment_id,)).fetchone() is not None
+
     def allocations_changed_since(self, node_id: str, index: int) -> list[Allocation]:
         """Those whose servers' side changed after `index`; what the agent reported is left out."""
         return self._allocations("node_id = ? AND alloc_modify_index > ?", (node_id, index))

@@ -207,11 +207,11 @@ def test_jobs_are_over_when_stopped_or_run_to_their_end() -> None:
     assert not rules.job_is_over(make_batch_job(status=JobStatus.RUNNING))
 
 
-def test_deployments_and_nodes_go_when_nothing_refers_to_them() -> None:
+def test_deployments_and_nodes_go_when_they_are_over_for_long() -> None:
     done = make_deployment(status=DeploymentStatus.SUCCESSFUL)
-    assert rules.deployment_is_over(done, [ended()], NOW_NS)
-    assert not rules.deployment_is_over(done, [make_allocation()], NOW_NS)
-    assert not rules.deployment_is_over(make_deployment(), [], NOW_NS)
+    assert rules.deployment_is_old(done, NOW_NS)
+    assert not rules.deployment_is_old(done, NOW_NS - 1)
+    assert not rules.deployment_is_old(make_deployment(), NOW_NS)
     down = make_node(status=NodeStatus.DOWN, status_updated_at=NOW_NS // NS_PER_S)
     assert rules.node_is_over(down, NOW_NS)
     assert not rules.node_is_over(down, NOW_NS - NS_PER_S)
