@@ -204,6 +204,7 @@ class Agent:
             alloc_root=self.config.alloc_root,
             services=self.services,
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
+            max_kill_timeout_s=self.config.max_kill_timeout_s,
         )
 
     async def _end_orphans(self, known: set[str]) -> None:

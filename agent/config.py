@@ -60,6 +60,8 @@ class AgentConfig:
     host_env: Mapping[str, str] | None = None
     """Given to tasks that see the host's files; None: the agent's own, without secrets."""
     garbage: GarbageConfig = field(default_factory=GarbageConfig)
+    max_kill_timeout_s: float = 30.0
+    """However long a job wants its tasks to be waited for when they are stopped."""
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
@@ -71,6 +73,8 @@ class AgentConfig:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:
             problems.append("garbage.max_allocs: must not be negative")
+        if self.max_kill_timeout_s < 0:
+            problems.append("max_kill_timeout: must not be negative")
         if problems:
             raise InvalidInputError(f"cannot use the agent's config: {'; '.join(problems)}")
 

@@ -33,6 +33,8 @@ class NodeServices:
     services: ServiceTable
     wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
     """Waits until another allocation of this node has ended; its files, if they are still here."""
+    max_kill_timeout_s: float = 30.0
+    """A task's own `kill_timeout` counts up to this."""
 
     def driver(self, name: str) -> Driver:
         found = self.drivers.get(name)

@@ -143,8 +143,9 @@ class TaskRunner:
             note = f"Waiting for shutdown_delay of {delay_s:g}s before killing the task."
             self._emit(task_state.event(Happened.SHUTDOWN_DELAY, self._now(), note))
             await self._node.clock.sleep(delay_s)
+        timeout_s = min(task.kill_timeout_ns / NS_PER_S, self._node.max_kill_timeout_s)
         try:
-            await self._driver().stop_task(handle, task.kill_timeout_ns / NS_PER_S)
+            await self._driver().stop_task(handle, timeout_s)
         except OrchgitError as problem:
             _log.warning("cannot stop task", task=handle.key, error=str(problem))
 

@@ -81,6 +81,7 @@ class ClientSection(Section):
     gc_max_allocs: int = 50
     gc_disk_usage_threshold: float = 80.0
     gc_interval: str = "1m"
+    max_kill_timeout: str = "30s"
 
 
 class TlsSection(Section):

@@ -131,6 +131,9 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             disk_usage_percent=client.gc_disk_usage_threshold,
             interval_s=_duration_ns("client.gc_interval", client.gc_interval) / 1e9,
         ),
+        "max_kill_timeout_s": (
+            _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
+        ),
         "tls": _tls(file),
     }
 

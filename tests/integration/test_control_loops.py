@@ -29,6 +29,7 @@ from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
 from tests.support.factories import (
     make_evaluation,
+    make_group,
     make_job,
     make_task,
 )
@@ -144,6 +145,37 @@ def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
                     if held.job_version == 0
                 ]
             assert old.desired_status == DesiredStatus.STOP
+
+    asyncio.run(run())
+
+
+def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
+            canary = msgspec.structs.replace(ROLLING, canary=1, auto_promote=True)
+            groups = [
+                make_group(name=name, count=1, update=update)
+                for name, update in (("a", canary), ("b", canary), ("c", ROLLING))
+            ]
+            job = make_job(task_groups=groups)
+            await rig.register(job)
+            await report_health(agent, True, *await placed(rig, job, 3))
+            await deployment_ends(rig, job, 0)
+            task = make_task(config={"command": "/bin/other"})
+            new = [msgspec.structs.replace(group, tasks=[task]) for group in groups]
+            await rig.register(msgspec.structs.replace(job, task_groups=new))
+            first = await placed(rig, job, 3, version=1)
+            one = next(held for held in first if held.task_group == "a")
+            await report_health(agent, True, one)
+            await rig.state.barrier()
+            with rig.store.snapshot() as snapshot:
+                states = snapshot.deployment(one.deployment_id).task_groups
+            assert not any(state.promoted for state in states.values())
+            await report_health(agent, True, *(held for held in first if held is not one))
+            assert (await deployment_ends(rig, job, 1)).status == DeploymentStatus.SUCCESSFUL
+            assert len(await placed(rig, job, 3, version=1)) == 3
 
     asyncio.run(run())
 

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from orchgit.clock import FakeClock
 from orchgit.model.allocation import ClientStatus
+from orchgit.model.base import NS_PER_S
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import NodeStatus
 from orchgit.replication.commands import DeregisterJob, JobDeletion
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.integration.test_control_loops import placed
-from tests.support.factories import make_evaluation, make_job
+from tests.support.factories import make_evaluation, make_group, make_job
 
 
 async def until_down(rig: Rig, clock: FakeClock, node_id: str) -> None:
@@ -71,5 +74,47 @@ def test_a_node_that_is_gone_is_forgotten_though_a_service_it_served_runs_on(
                     assert snapshot.node(lost.id) is None
                     assert all(snapshot.allocation(held.id) is None for held in first)
                     assert len(snapshot.allocations_by_job(job.namespace, job.id)) == 2
+
+    asyncio.run(run())
+
+
+def test_a_node_out_of_touch_is_down_when_nothing_on_it_may_wait_any_longer(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        clock = FakeClock()
+        async with leader(tmp_path, clock) as rig, rig.worker():
+            node = agent_node()
+            async with connected(rig, node) as agent:
+                waits = DisconnectStrategy(lost_after_ns=600 * NS_PER_S)
+                groups = [make_group(name=name, disconnect=waits) for name in ("one", "two")]
+                job = make_job(task_groups=groups)
+                await rig.register(job)
+                held = await placed(rig, job, 2)
+                await agent.report(
+                    *(AllocReport(each.id, client_status=ClientStatus.RUNNING) for each in held)
+                )
+            await clock.advance(60)
+            await rig.until(
+                "nodes", read=lambda s: s.node(node.id).status == NodeStatus.DISCONNECTED
+            )
+            await rig.until(
+                "allocations",
+                read=lambda s: all(
+                    s.allocation(each.id).client_status == ClientStatus.UNKNOWN for each in held
+                ),
+            )
+            with rig.store.snapshot() as snapshot:
+                evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
+            of_node = [each for each in evaluations if each.triggered_by == EvalTrigger.NODE_UPDATE]
+            assert len(of_node) == 1
+            for _ in range(30):  # each look of the heartbeats waits for what they recorded before
+                await clock.advance(30)
+                await rig.state.barrier()
+            await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+            await rig.until(
+                "allocations",
+                read=lambda s: all(s.allocation(each.id).is_client_terminal for each in held),
+            )
 
     asyncio.run(run())

@@ -132,7 +132,7 @@ def new_deployment(job: Job, evaluation: Evaluation, deployment_id: str, now_ns:
         job_modify_index=job.modify_index,
         job_spec_modify_index=job.job_modify_index,
         job_create_index=job.create_index,
-        is_multiregion=job.multiregion is not None,
+        is_multiregion=bool((job.multiregion or {}).get("Regions")),
         status=DeploymentStatus.RUNNING,
         status_description=RUNNING,
         eval_priority=evaluation.priority,

@@ -1,4 +1,4 @@
-"""What ends an allocation that runs for longer than its group allows."""
+"""What ends tasks that take longer than their group, or the node, allows."""
 
 from __future__ import annotations
 
@@ -75,5 +75,24 @@ def test_the_time_goes_on_while_the_agent_is_away(tmp_path: Path) -> None:
             assert again.state(back, "last").started_at is None
         finally:
             await again.close()
+
+    asyncio.run(run())
+
+
+def test_a_task_that_is_stopped_is_waited_for_as_long_as_the_node_allows(tmp_path: Path) -> None:
+    async def run() -> None:
+        rig = AgentRig(tmp_path)
+        try:
+            slow = mock_task(config={"kill_after": "10m"}, kill_timeout_ns=600 * NS_PER_S)
+            runner = rig.deliver(mock_job(slow))
+            await rig.until_status(runner, "running")
+            rig.stop(runner)
+            await rig.until_event(runner, "Killing")
+            await rig.clock.advance(29)
+            assert rig.state(runner).state == "running"
+            await rig.clock.advance(1)
+            await rig.until_status(runner, "complete")
+        finally:
+            await rig.close()
 
     asyncio.run(run())
