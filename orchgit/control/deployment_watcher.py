@@ -9,6 +9,7 @@ import msgspec
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.deployment_rules import Memory, Verdict, judge
 from orchgit.control.job_evals import evaluation_of
+from orchgit.control.together import each_together
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, OrchgitError, RefusedError
 from orchgit.ids import IdSource
@@ -60,9 +61,8 @@ class DeploymentWatcher:
             await self._changed.wait(self._until_alarm_s())
             self._mark_due()
             marked, self._marked = self._marked, {}
-            for deployment_id in marked:
-                if not self._rests(deployment_id):
-                    await self._look(deployment_id)
+            awake = [deployment_id for deployment_id in marked if not self._rests(deployment_id)]
+            await each_together(self._look, awake)
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.job_evals import evaluation_of
 from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launch_ns, overlaps
+from orchgit.control.together import each_together
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
 from orchgit.ids import IdSource
@@ -69,10 +70,14 @@ class PeriodicDispatcher:
         while True:
             await self._changed.wait(self._until_due_s())
             now_ns = self._clock.now_ns()
-            for key in [key for key, (at_ns, _) in self._failed.items() if at_ns <= now_ns]:
-                await self._launch(key, self._failed.pop(key)[1])
-            for key in [key for key, due_ns in self._due_ns.items() if due_ns <= now_ns]:
-                await self._launch(key, self._due_ns.pop(key))
+            again = [key for key, (at_ns, _) in self._failed.items() if at_ns <= now_ns]
+            launches = [(key, self._failed.pop(key)[1]) for key in again]
+            # One after the other of the same job: the second has to see whether the first runs.
+            due = [
+                key for key, at_ns in self._due_ns.items() if at_ns <= now_ns and key not in again
+            ]
+            launches += [(key, self._due_ns.pop(key)) for key in due]
+            await each_together(self._launch, launches)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -116,7 +121,8 @@ class PeriodicDispatcher:
         except InvalidInputError:
             return False
 
-    async def _launch(self, key: JobKey, due_ns: int) -> None:
+    async def _launch(self, launch: tuple[JobKey, int]) -> None:
+        key, due_ns = launch
         with self._state.store.snapshot() as snapshot:
             parent = snapshot.job(*key)
             children = snapshot.jobs_by_parent(*key)
