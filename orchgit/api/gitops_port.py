@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from orchgit.model.source import Source
+from orchgit.services.cluster_snapshots import Repositories
 
 
 class GitopsPort(Protocol):
@@ -15,6 +16,11 @@ class GitopsPort(Protocol):
 
     def wake(self, source: str) -> None:
         """Look for new commits of a source now."""
+        ...
+
+    @property
+    def backup(self) -> Repositories:
+        """The repositories that this cluster is the home of, to be saved and restored."""
         ...
 
     async def revert(self, rollout_id: str) -> Any:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.gitops.applying import Applier, SourceMemory
+from orchgit.gitops.backup import RepositoryBackup
 from orchgit.gitops.commit_plan import Occasion
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.discovery import Discoverer, ParseCache
@@ -85,6 +86,7 @@ class Gitops:
             lambda source: self.wake(source, "poll"),
         )
         self._holders = Holders(peers, self._calls, world.clock, limits.hold_timeout_s)
+        self.backup = RepositoryBackup(self.mirrors, self._git, self.keeper, self._holders)
         self._receiver = PushReceiver(
             self._git,
             applier,

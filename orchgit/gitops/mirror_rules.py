@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from orchgit.gitops.refs import is_commit_id
 from orchgit.model.source import Source, SourceKind
-from orchgit.state.snapshot import Snapshot
+from orchgit.state.snapshot import StateReads
 
 KEPT_PREFIX = "refs/orchgit/keep/"
 """Our own refs, one for each commit that the state names: git then keeps all that it leads to."""
@@ -44,7 +44,7 @@ class MirrorPlan:
     lacking: frozenset[str]
 
 
-def wanted_of(snapshot: Snapshot, name: str) -> Wanted:
+def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """The commits of the applied state, those taken back, and those of rollouts that are kept: what
     a revert, a comparison or a new push may ask for."""
     source = snapshot.source(name)

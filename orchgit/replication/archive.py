@@ -2,7 +2,8 @@
 
 The members are named as in Nomad's archives, so that its tools can save and verify ours:
 `meta.json` (index, term, and under `Orchgit` what this program needs to know), `state.bin` (the
-store, a SQLite database), `SHA256SUMS` (of the other two).
+store, a SQLite database), `SHA256SUMS` (of the others). Where the git objects were asked for, which
+Nomad's tools do not do and would not take, there are `git/NAME.pack` too, one for each repository.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import re
 import shutil
 import sqlite3
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -24,23 +26,34 @@ import msgspec
 from orchgit.errors import InvalidInputError
 from orchgit.state import schema
 
-FORMAT = 1
+FORMAT = 2
+"""1: without packs."""
 _META, _STATE, _SUMS = "meta.json", "state.bin", "SHA256SUMS"
 _MEMBERS = frozenset((_META, _STATE, _SUMS))
 _COPY_BYTES = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 _META_LIMIT_BYTES = 1 << 20
+_PACK = re.compile(r"git/([a-z0-9-]{1,64})\.pack")
+_USTAR_LIMIT_BYTES = 8 << 30
+
+
+class PackedRepository(msgspec.Struct, rename="pascal"):
+    name: str
+    size: int
 
 
 class Origin(msgspec.Struct, rename="pascal"):
-    """Where a snapshot comes from. `format` and `schema_version` decide who can read it."""
+    """Where a snapshot comes from. `format` and `schema_version` decide who can read it.
+    `lost_objects` are those of the repositories that no server had."""
 
-    format: int = FORMAT
+    format: int = 1
     schema_version: int = 0
     build: str = ""
     cluster_id: str = msgspec.field(default="", name="ClusterID")
     region: str = ""
     taken_ns: int = msgspec.field(default=0, name="TakenNS")
+    repositories: list[PackedRepository] = []
+    lost_objects: int = 0
 
 
 class ArchiveMeta(msgspec.Struct, rename="pascal"):
@@ -59,18 +72,35 @@ class ArchiveMeta(msgspec.Struct, rename="pascal"):
         return self.orchgit
 
 
-def write_archive(out: IO[bytes], meta: ArchiveMeta, state: Path) -> None:
-    """`meta.size` is set here."""
-    meta.size = state.stat().st_size
+def write_archive(
+    out: IO[bytes], meta: ArchiveMeta, state: Path, packs: Mapping[str, Path] | None = None
+) -> None:
+    """`meta.size`, and what it says of the `packs` (by repository), is set here."""
+    files = {_STATE: state, **{f"git/{name}.pack": path for name, path in (packs or {}).items()}}
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    meta.size = sizes[_STATE]
+    if meta.orchgit is not None:
+        meta.orchgit.format = FORMAT if packs else 1
+        meta.orchgit.repositories = [
+            PackedRepository(name, sizes[f"git/{name}.pack"]) for name in packs or ()
+        ]
     head = msgspec.json.encode(meta)
-    sums = f"{hashlib.sha256(head).hexdigest()}  {_META}\n{_sha256(state)}  {_STATE}\n".encode()
+    lines = [f"{hashlib.sha256(head).hexdigest()}  {_META}\n"]
+    lines += [f"{_sha256(path)}  {name}\n" for name, path in files.items()]
+    sums = "".join(lines).encode()
+    is_large = max(sizes.values()) >= _USTAR_LIMIT_BYTES
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=1, mtime=0, filename="") as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+        tarfile.open(
+            fileobj=packed,
+            mode="w|",
+            format=tarfile.GNU_FORMAT if is_large else tarfile.USTAR_FORMAT,
+        ) as tar,
     ):
         _add(tar, _META, len(head), io.BytesIO(head))
-        with state.open("rb") as file:
-            _add(tar, _STATE, meta.size, file)
+        for name, path in files.items():
+            with path.open("rb") as file:
+                _add(tar, name, sizes[name], file)
         _add(tar, _SUMS, len(sums), io.BytesIO(sums))
 
 
@@ -80,19 +110,22 @@ def _add(tar: tarfile.TarFile, name: str, size: int, content: IO[bytes]) -> None
     tar.addfile(member, content)
 
 
-def read_archive(file: IO[bytes], state: Path) -> ArchiveMeta:
-    """Check every byte and unpack the state to `state`, which is left only if all is well.
+def read_archive(file: IO[bytes], state: Path, packs: Path | None = None) -> ArchiveMeta:
+    """Check every byte and unpack the state to `state`, and the packs of repositories into the
+    directory `packs` as NAME.pack, if it is given; they are left only if all is well.
 
     Raises InvalidInputError, which says what is wrong: damage, another program's archive, or one
     of a newer version of this program.
     """
     try:
         with _translated():
-            meta = _unpacked(file, state)
+            meta = _unpacked(file, state, packs)
         _check_readable(meta)
         _check_state(meta, state)
     except BaseException:
         state.unlink(missing_ok=True)
+        if packs is not None:
+            shutil.rmtree(packs, ignore_errors=True)
         raise
     return meta
 
@@ -107,18 +140,28 @@ def _translated() -> Iterator[None]:
         raise _damaged(f"its {_META} cannot be read") from error
 
 
-def _unpacked(file: IO[bytes], state: Path) -> ArchiveMeta:
+def _unpacked(file: IO[bytes], state: Path, packs: Path | None) -> ArchiveMeta:
     found: dict[str, bytes] = {}
     sums: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    if packs is not None:
+        packs.mkdir()
     with gzip.GzipFile(fileobj=file, mode="rb") as packed:
         with tarfile.open(fileobj=packed, mode="r|") as tar:
             for member in tar:
-                if not member.isreg() or member.name in sums or member.name not in _MEMBERS:
+                pack = _PACK.fullmatch(member.name)
+                known = member.name in _MEMBERS or pack is not None
+                if not member.isreg() or member.name in sums or not known:
                     raise _damaged(f"{member.name!r} does not belong in it")
                 content = tar.extractfile(member)
                 assert content is not None
                 if member.name == _STATE:
-                    sums[_STATE] = _unpack_state(content, member.size, state)
+                    sums[_STATE] = _unpack(content, member.size, state)
+                    continue
+                if pack is not None:
+                    path = packs / f"{pack[1]}.pack" if packs is not None else None
+                    sums[member.name] = _unpack(content, member.size, path)
+                    sizes[pack[1]] = member.size
                     continue
                 data = found[member.name] = _limited(content, member)
                 sums[member.name] = hashlib.sha256(data).hexdigest()
@@ -127,9 +170,13 @@ def _unpacked(file: IO[bytes], state: Path) -> ArchiveMeta:
     if missing := _MEMBERS - set(sums):
         raise _damaged(f"it lacks {', '.join(sorted(missing))}")
     given = _parsed_sums(found[_SUMS])
-    if wrong := [name for name in (_META, _STATE) if given.get(name) != sums[name]]:
+    if wrong := [name for name in sums if name != _SUMS and given.get(name) != sums[name]]:
         raise _damaged(f"the checksum of {', '.join(wrong)} does not match")
-    return msgspec.json.decode(found[_META], type=ArchiveMeta)
+    meta = msgspec.json.decode(found[_META], type=ArchiveMeta)
+    told = {one.name: one.size for one in meta.orchgit.repositories} if meta.orchgit else {}
+    if told != sizes:
+        raise _damaged("its repositories are not those that it names")
+    return meta
 
 
 def _limited(content: IO[bytes], member: tarfile.TarInfo) -> bytes:
@@ -138,17 +185,18 @@ def _limited(content: IO[bytes], member: tarfile.TarInfo) -> bytes:
     return content.read()
 
 
-def _unpack_state(content: IO[bytes], size: int, state: Path) -> str:
-    free = shutil.disk_usage(state.parent).free
-    if size > free:
+def _unpack(content: IO[bytes], size: int, path: Path | None) -> str:
+    """The SHA-256; without a path that is all."""
+    if path is not None and size > (free := shutil.disk_usage(path.parent).free):
         raise InvalidInputError(
-            f"cannot unpack the snapshot: it needs {size} bytes and {state.parent} has {free} left"
+            f"cannot unpack the snapshot: it needs {size} bytes and {path.parent} has {free} left"
         )
     digest = hashlib.sha256()
-    with state.open("wb") as out:
+    with path.open("wb") if path is not None else io.BytesIO() as out:
         while data := content.read(_COPY_BYTES):
             digest.update(data)
-            out.write(data)
+            if path is not None:
+                out.write(data)
     return digest.hexdigest()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.backup import RepositoryBackup
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.globs import compile_globs
@@ -26,6 +27,10 @@ class GitopsForApi:
     def __init__(self, gitops: Gitops, config: GitopsConfig) -> None:
         self._gitops = gitops
         self._config = config
+
+    @property
+    def backup(self) -> RepositoryBackup:
+        return self._gitops.backup
 
     def check_source(self, source: Source) -> None:
         check_ref_name(source.ref)

@@ -9,10 +9,10 @@ import shutil
 import sqlite3
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from orchgit import __version__
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
@@ -32,6 +32,7 @@ from orchgit.state.store import Store
 
 CHUNK_BYTES = 1 << 20
 _PREFIX = "operator-snapshot-"
+_STATE, _GIT = "state.db", "git"
 _ROOM = 4
 """The pieces, what they unpack to, and the state's own growth: this many times the archive's
 unpacked size has to be free on the leader."""
@@ -49,32 +50,70 @@ class SavedSnapshot:
     meta: ArchiveMeta
 
 
-async def save_snapshot(world: World, region: str, stale: bool = False) -> SavedSnapshot:
-    """The state as it is now; `stale`: as this server knows it, even if it does not lead."""
+class Repositories(Protocol):
+    """The git repositories that this cluster is the home of (`orchgit.gitops.backup`)."""
+
+    def wanted(self, state: StateReads) -> Mapping[str, Collection[str]]:
+        """By repository, the objects that the state names."""
+        ...
+
+    async def pack(
+        self, wanted: Mapping[str, Collection[str]], directory: Path
+    ) -> tuple[Mapping[str, Path], int]:
+        """A pack for each in the new `directory`; how many objects nobody has."""
+        ...
+
+    async def take(self, wanted: Mapping[str, Collection[str]], packs: Mapping[str, Path]) -> None:
+        """Returns when a majority of the servers has what is in the packs."""
+        ...
+
+
+async def save_snapshot(
+    world: World, region: str, stale: bool = False, repositories: Repositories | None = None
+) -> SavedSnapshot:
+    """The state as it is now; `stale`: as this server knows it, even if it does not lead. With the
+    objects of the `repositories`, if they are given."""
     if not stale:
         await world.state.read_index()
-    return await asyncio.to_thread(
-        _save, world.state.store, world.state.term, region, world.now_ns()
-    )
-
-
-def _save(store: Store, term: int, region: str, now_ns: int) -> SavedSnapshot:
+    store = world.state.store
     with _workplace(store) as directory:
-        state = directory / "state.db"
-        with store.snapshot() as snapshot:
-            meta = _meta(snapshot, term, region, now_ns)
-            _copy(snapshot, state)
-        # Closed by whoever sends it, or here if it cannot be made.
-        file = tempfile.TemporaryFile(dir=store.path.parent)  # noqa: SIM115
-        try:
-            write_archive(file, meta, state)
-            size = file.tell()
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").digest()
-            file.seek(0)
-        except BaseException:
-            file.close()
-            raise
+        meta, wanted = await asyncio.to_thread(
+            _copied, store, directory, repositories, world.state.term, region, world.now_ns()
+        )
+        packs: Mapping[str, Path] = {}
+        if repositories is not None:
+            packs, meta.origin.lost_objects = await repositories.pack(wanted, directory / _GIT)
+        return await asyncio.to_thread(_archived, store, meta, directory / _STATE, packs)
+
+
+def _copied(
+    store: Store,
+    directory: Path,
+    repositories: Repositories | None,
+    term: int,
+    region: str,
+    now_ns: int,
+) -> tuple[ArchiveMeta, Mapping[str, Collection[str]]]:
+    with store.snapshot() as snapshot:
+        meta = _meta(snapshot, term, region, now_ns)
+        _copy(snapshot, directory / _STATE)
+        return meta, repositories.wanted(snapshot) if repositories is not None else {}
+
+
+def _archived(
+    store: Store, meta: ArchiveMeta, state: Path, packs: Mapping[str, Path]
+) -> SavedSnapshot:
+    # Closed by whoever sends it, or here if it cannot be made.
+    file = tempfile.TemporaryFile(dir=store.path.parent)  # noqa: SIM115
+    try:
+        write_archive(file, meta, state, packs)
+        size = file.tell()
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").digest()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
     return SavedSnapshot(file, size, f"sha-256={b64encode(digest).decode()}", meta)
 
 
@@ -115,16 +154,34 @@ class Restored:
 
 
 async def restore_snapshot(
-    world: World, keyring: Keyring, archive: IO[bytes], force: bool = False
+    world: World,
+    keyring: Keyring,
+    archive: IO[bytes],
+    force: bool = False,
+    repositories: Repositories | None = None,
 ) -> Restored:
     """Check the archive and put it in the place of the state, on every server.
 
     Nothing is changed unless it is whole. Refused if its variables could not be opened here,
-    unless `force`. What is written meanwhile is replaced too.
+    unless `force`. What is written meanwhile is replaced too. Git objects go to a majority of the
+    servers first, past the log: the state never names what nobody has.
     """
-    meta, keys = await asyncio.to_thread(_checked, world.state.store, archive)
-    if not force:
-        _check_keys(keyring, keys)
+    store = world.state.store
+    with _workplace(store) as directory:
+        checked = await asyncio.to_thread(_checked, store, archive, directory, repositories)
+        if not force:
+            _check_keys(keyring, checked.keys)
+        if repositories is not None and checked.packs:
+            await repositories.take(checked.wanted, checked.packs)
+        state = await asyncio.to_thread(_state_alone, archive, checked, directory)
+        try:
+            return Restored(await _replace(world, state), checked.meta)
+        finally:
+            if state is not archive:
+                state.close()
+
+
+async def _replace(world: World, archive: IO[bytes]) -> int:
     restore_id = world.ids.new()
     await world.propose(BeginRestore(restore_id=restore_id))
     try:
@@ -136,27 +193,54 @@ async def restore_snapshot(
         with contextlib.suppress(OrchgitError):
             await world.propose(AbortRestore(restore_id=restore_id))
         raise
-    return Restored(applied.index, meta)
+    return applied.index
 
 
-def _checked(store: Store, archive: IO[bytes]) -> tuple[ArchiveMeta, list[RootKey]]:
-    with _workplace(store) as directory:
-        state = directory / "state.db"
-        meta = read_archive(archive, state)
-        free = shutil.disk_usage(directory).free + meta.size
-        if free < _ROOM * meta.size:
-            raise UnavailableError(
-                f"cannot restore: the state has {meta.size} bytes, {_ROOM} times as much has to be "
-                f"free, and the disk of {store.path.parent} has {free}; make room on every server"
-            )
-        return meta, _root_keys_in(state)
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    meta: ArchiveMeta
+    keys: list[RootKey]
+    packs: Mapping[str, Path]
+    wanted: Mapping[str, Collection[str]]
 
 
-def _root_keys_in(state: Path) -> list[RootKey]:
+def _checked(
+    store: Store, archive: IO[bytes], directory: Path, repositories: Repositories | None
+) -> _Checked:
+    state, packs = directory / _STATE, directory / _GIT
+    meta = read_archive(archive, state, packs)
+    free = shutil.disk_usage(directory).free + meta.size
+    if free < _ROOM * meta.size:
+        raise UnavailableError(
+            f"cannot restore: the state has {meta.size} bytes, {_ROOM} times as much has to be "
+            f"free, and the disk of {store.path.parent} has {free}; make room on every server"
+        )
+    found = {one.name: packs / f"{one.name}.pack" for one in meta.origin.repositories}
+    with _reading(state) as reads:
+        keys = reads.root_keys() if _has_root_keys(reads.connection) else []
+        wanted = repositories.wanted(reads) if repositories is not None and found else {}
+    return _Checked(meta, keys, found, wanted)
+
+
+def _state_alone(archive: IO[bytes], checked: _Checked, directory: Path) -> IO[bytes]:
+    """What goes through the log: the archive without the packs, which would only pass through. To
+    be closed if it is not the archive itself."""
+    state = directory / _STATE
+    if not checked.packs:
+        state.unlink()
+        return archive
+    file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+    write_archive(file, checked.meta, state)
+    state.unlink()
+    return file
+
+
+@contextlib.contextmanager
+def _reading(state: Path) -> Iterator[StateReads]:
     reads = StateReads()
     reads.connection = sqlite3.connect(f"file:{state}?mode=ro", uri=True)
     try:
-        return reads.root_keys() if _has_root_keys(reads.connection) else []
+        yield reads
     finally:
         reads.connection.close()
 

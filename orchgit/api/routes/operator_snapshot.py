@@ -1,4 +1,7 @@
-"""The whole state as one file: `GET` takes it, `PUT` puts it in the place of the present one."""
+"""The whole state as one file: `GET` takes it, `PUT` puts it in the place of the present one.
+
+`?git` takes the objects of the cluster's own repositories too; Nomad's clients do not ask for them.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,16 @@ from orchgit.api.call import Call
 from orchgit.api.errors import VARY
 from orchgit.api.routing import endpoint
 from orchgit.errors import NotLeaderError, TooLargeError, UnavailableError
-from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
+from orchgit.services.cluster_snapshots import Repositories, restore_snapshot, save_snapshot
 
 MAX_ARCHIVE_BYTES = 64 << 30
 _READ_BYTES = 256 << 10
 
 
 async def save(call: Call) -> Response:
-    saved = await save_snapshot(call.world, call.context.server.region, call.flag("stale"))
+    repositories = _repositories(call) if call.flag("git") else None
+    region, stale = call.context.server.region, call.flag("stale")
+    saved = await save_snapshot(call.world, region, stale, repositories)
     headers = {
         **VARY,
         "Digest": saved.digest,
@@ -29,6 +34,10 @@ async def save(call: Call) -> Response:
         **call.contact_headers(),
     }
     return StreamingResponse(_content(saved.file), headers=headers, media_type="application/x-gzip")
+
+
+def _repositories(call: Call) -> Repositories | None:
+    return call.context.gitops.backup if call.context.gitops is not None else None
 
 
 async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
@@ -49,8 +58,9 @@ async def restore(call: Call) -> Response:
                 f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
             ) from error
         file.seek(0)
+        keyring = call.context.services.keyring
         restored = await restore_snapshot(
-            call.world, call.context.services.keyring, file, call.flag("force")
+            *(call.world, keyring, file, call.flag("force"), _repositories(call))
         )
     return call.empty(index=restored.index)
 

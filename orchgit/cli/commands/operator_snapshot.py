@@ -44,23 +44,28 @@ def snapshot() -> None:
 
 @snapshot.command("save")
 @option("stale", is_flag=True, help="From any server, without asking the leader.")
+@option("no-git", is_flag=True, help="Without the objects of the built-in git repositories.")
 @click.argument("file", required=False)
 @connected
-def save(client: ApiClient, stale: bool, file: str | None) -> None:
+def save(client: ApiClient, stale: bool, no_git: bool, file: str | None) -> None:
     """Write the whole state to FILE [orchgit-state-TIME.snap].
 
-    It holds jobs, nodes, allocations, sources and sealed variables. Keep the cluster's key file
-    (server.cluster_key_file) too, apart from it: variables cannot be opened without it.
+    It holds jobs, nodes, allocations, sources, sealed variables, and the git repositories that the
+    cluster is the home of. Keep the cluster's key file (server.cluster_key_file) too, apart from
+    it: variables cannot be opened without it.
     """
     path = Path(file or f"orchgit-state-{int(time.time())}.snap")
     if path.exists():
         raise InvalidInputError(f"cannot save to {path}: it is there already; name another file")
     with _new_file(path) as out:
-        headers = client.download(_PATH, out, stale="true" if stale else "")
+        asked = {"stale": "true" if stale else "", "git": "" if no_git else "true"}
+        headers = client.download(_PATH, out, **asked)
         out.flush()
         _check_digest(out, headers.get("Digest", ""))
         with _read(out) as (meta, _):
-            index = meta.index
+            index, lost = meta.index, meta.origin.lost_objects
+    if lost:
+        click.echo(f"{lost} commits of its repositories are on no server, and not in it", err=True)
     click.echo(f"State file written to {path} (index {index})")
 
 
@@ -101,8 +106,11 @@ def inspect(file: str, as_json: bool, template: str | None) -> None:
         found = _described(meta, _row_counts(state))
     if print_formatted(found, as_json, template):
         return
-    counts = found.pop("Tables")
+    counts, repositories = found.pop("Tables"), found.pop("Repositories")
     pairs((name, plain(value)) for name, value in found.items())
+    if repositories:
+        heading("Repositories")
+        table(("Name", "Size"), sorted(repositories.items()))
     heading("Tables")
     table(("Table", "Rows"), sorted(counts.items()))
 
@@ -180,12 +188,14 @@ def _described(meta: ArchiveMeta, counts: dict[str, int]) -> dict[str, Any]:
         "Index": meta.index,
         "Term": meta.term,
         "Size": meta.size,
+        "GitSize": sum(one.size for one in origin.repositories),
         "Version": meta.version,
         "Taken": _taken(meta),
         "ClusterID": origin.cluster_id,
         "Region": origin.region,
         "Build": origin.build,
         "StateVersion": origin.schema_version,
+        "Repositories": {one.name: one.size for one in origin.repositories},
         "Tables": counts,
     }
 

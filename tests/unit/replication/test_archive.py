@@ -17,7 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.errors import InvalidInputError
-from orchgit.replication.archive import ArchiveMeta, Origin, read_archive, write_archive
+from orchgit.replication.archive import (
+    FORMAT,
+    ArchiveMeta,
+    Origin,
+    read_archive,
+    write_archive,
+)
 from orchgit.state import schema
 from orchgit.state.store import Store
 
@@ -47,11 +53,26 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return make_archive(tmp_path_factory.mktemp("archive"))
 
 
+@pytest.fixture(scope="module")
+def with_packs(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    directory = tmp_path_factory.mktemp("with-packs")
+    packs = {name: directory / name for name in PACKS}
+    for name, content in PACKS.items():
+        packs[name].write_bytes(content)
+    out = io.BytesIO()
+    origin = Origin(schema_version=VERSION, build="9.9")
+    write_archive(out, ArchiveMeta(orchgit=origin), make_state(directory), packs)
+    return out.getvalue()
+
+
+PACKS = {"demo": b"one pack", "other-1": b"and another " * 100_000}
+
+
 def refusal(data: bytes) -> str:
     with tempfile.TemporaryDirectory() as directory:
         state = Path(directory) / "state.db"
         with pytest.raises(InvalidInputError) as caught:
-            read_archive(io.BytesIO(data), state)
+            read_archive(io.BytesIO(data), state, Path(directory) / "packs")
         assert list(Path(directory).iterdir()) == [], "something was left"
     return str(caught.value)
 
@@ -135,7 +156,7 @@ def with_meta(**changes: object) -> Callable[[dict[str, bytes]], dict[str, bytes
         (lambda parts: {**parts, "meta.json": b"7"}, "meta.json cannot be read"),
         (with_meta(Size=1), "is no state of 1 bytes"),
         (with_meta(Orchgit=None), "another program"),
-        (with_meta(Orchgit={"Format": 2, "Build": "9.9"}), "orchgit 9.9 made it"),
+        (with_meta(Orchgit={"Format": FORMAT + 1, "Build": "9.9"}), "orchgit 9.9 made it"),
         (with_meta(Orchgit={"SchemaVersion": VERSION + 1, "Build": "9.9"}), "upgrade first"),
         (with_meta(Orchgit={"SchemaVersion": VERSION - 1}), "not what its meta.json says"),
     ],
@@ -175,3 +196,43 @@ def test_links_and_paths_have_no_place_in_it(archive: bytes) -> None:
 @pytest.mark.parametrize("data", [b"", b"hello", gzip.compress(b"hello"), bytes(4096)])
 def test_other_files_are_refused(data: bytes) -> None:
     assert "damaged or no snapshot at all" in refusal(data)
+
+
+# -- with git repositories -----------------------------------------------------------------------
+
+
+def test_packs_come_out_as_they_went_in(with_packs: bytes, tmp_path: Path) -> None:
+    meta = read_archive(io.BytesIO(with_packs), tmp_path / "state.db", tmp_path / "packs")
+    sizes = {name: len(content) for name, content in PACKS.items()}
+    assert {one.name: one.size for one in meta.origin.repositories} == sizes
+    assert meta.origin.format == FORMAT
+    found = {path.stem: path.read_bytes() for path in (tmp_path / "packs").iterdir()}
+    assert found == PACKS
+
+
+def test_packs_need_not_be_unpacked_to_be_checked(with_packs: bytes, tmp_path: Path) -> None:
+    read_archive(io.BytesIO(with_packs), tmp_path / "state.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["state.db"]
+    parts = members(with_packs)
+    changed = packed({**parts, "git/demo.pack": b"no pack"}, sums=False)
+    with pytest.raises(InvalidInputError, match=r"the checksum of git/demo.pack does not match"):
+        read_archive(io.BytesIO(changed), tmp_path / "state.db")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"git/demo.pack": None}, "not those that it names"),
+        ({"git/demo.pack": b"another size"}, "not those that it names"),
+        ({"git/more.pack": b""}, "not those that it names"),
+        ({"git/../demo.pack": b""}, "'git/../demo.pack' does not belong in it"),
+        ({"/git/demo.pack": b""}, "does not belong in it"),
+        ({"git/a/b.pack": b""}, "does not belong in it"),
+    ],
+)
+def test_only_the_packs_that_are_named_are_taken(
+    with_packs: bytes, changes: dict[str, bytes | None], told: str
+) -> None:
+    parts = {**members(with_packs), **changes}
+    del parts["SHA256SUMS"]
+    assert told in refusal(packed({n: data for n, data in parts.items() if data is not None}))
