@@ -114,16 +114,22 @@ class AllocatedResources(Model):
         """What the allocation counts for on its node: tasks that never run together share.
 
         Main and poststart tasks and prestart sidecars run together; the other prestart tasks run
-        before them, poststop tasks after.
+        before them, poststop tasks after. Reserved cores are a task's own for as long as the
+        allocation is there, so what they are worth is never shared.
         """
         phases = [ResourceTotals(), ResourceTotals(), ResourceTotals()]
         cores: list[int] = []
+        reserved_shares = 0
         for name, task in self.tasks.items():
-            cores.extend(task.cpu.reserved_cores or ())
+            shares = task.cpu.cpu_shares
+            if task.cpu.reserved_cores:
+                cores.extend(task.cpu.reserved_cores)
+                reserved_shares += shares
+                shares = 0
             for phase in _phases_of(self.task_lifecycles.get(name)):
-                phases[phase].add(task)
+                phases[phase].add(shares, task.memory)
         return ResourceTotals(
-            cpu_shares=max(phase.cpu_shares for phase in phases),
+            cpu_shares=reserved_shares + max(phase.cpu_shares for phase in phases),
             memory_mb=max(phase.memory_mb for phase in phases),
             memory_max_mb=max(phase.memory_max_mb for phase in phases),
             disk_mb=self.shared.disk_mb,
@@ -148,10 +154,10 @@ class ResourceTotals(Model):
     disk_mb: int = 0
     cores: list[int] = []
 
-    def add(self, task: AllocatedTask) -> None:
-        self.cpu_shares += task.cpu.cpu_shares
-        self.memory_mb += task.memory.memory_mb
-        self.memory_max_mb += task.memory.memory_max_mb or task.memory.memory_mb
+    def add(self, cpu_shares: int, memory: AllocatedMemory) -> None:
+        self.cpu_shares += cpu_shares
+        self.memory_mb += memory.memory_mb
+        self.memory_max_mb += memory.memory_max_mb or memory.memory_mb
 
 
 def _with_values(network: NetworkResource, ports: list[AllocatedPort]) -> NetworkResource:

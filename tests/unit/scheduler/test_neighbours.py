@@ -273,3 +273,23 @@ def test_a_driver_that_only_an_attribute_tells_of(word: str, placed: bool) -> No
         for name in [name for name in node["Attributes"] if name.startswith("driver.")]:
             node["Attributes"][name] = word
     assert bool(decide(case).placed()) == placed
+
+
+# --- resources ----------------------------------------------------------------------------------
+
+
+def test_reserved_cores_are_not_shared_by_tasks_that_never_run_together() -> None:
+    """A core of 2500 MHz before the main task, which takes 8000 of the node's 10000 MHz."""
+    case = recorded("ex-cores-placed") | {"allocs": []}
+    for job in case["jobs"]:
+        group = job["TaskGroups"][0]
+        group["Count"] = 1
+        main = group["Tasks"][0]
+        first = deepcopy(main) | {"Name": "first", "Lifecycle": {"Hook": "prestart"}}
+        first["Resources"] |= {"Cores": 1, "CPU": 0}
+        main["Resources"] |= {"Cores": 0, "CPU": 8000}
+        group["Tasks"] = [first, main]
+    assert decide(case).failed["DimensionExhausted"] == {"cpu": len(case["nodes"])}
+    for job in case["jobs"]:
+        job["TaskGroups"][0]["Tasks"][1]["Resources"]["CPU"] = 7000
+    assert len(decide(case).placed()) == 1
