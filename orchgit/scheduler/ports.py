@@ -107,6 +107,11 @@ class ClusterView(Protocol):
         """All of them, terminal ones too; steady ones of `job`'s version may be told apart."""
         ...
 
+    def namesakes(self, namespace: str, job_id: str) -> Sequence[tuple[str, str]]:
+        """(group, node id) of the allocations, not client-terminal, of jobs of this id in other
+        namespaces."""
+        ...
+
     def allocation(self, alloc_id: str) -> Allocation | None: ...
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:

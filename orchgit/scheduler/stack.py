@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from orchgit.scheduler.feasibility.volumes import (
 from orchgit.scheduler.outcome import ClassLesson
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
 from orchgit.scheduler.quota import QuotaUse
+from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.selector import Ranking, Scores, Selector
@@ -104,6 +105,7 @@ class Stacks:
         self._followers: list[Selector] = []
         self._history: list[tuple[int, str, int]] = []
         """(row, group, +1 or -1) of everything the plan did to the job's live allocations."""
+        self._known_namesakes: Sequence[tuple[str, str]] | None = None
         self._requests: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
 
     def of(self, job: Job, group: TaskGroup) -> GroupStack:
@@ -171,7 +173,7 @@ class Stacks:
             live[name] += rows
         ranking = Ranking(
             spread_algorithm=self._spread_algorithm(job) and not for_system,
-            anti_affinity=not for_system,
+            anti_affinity=None if for_system else self._anti_affinity(group),
             row_checks=distinct_checks(self.proposed, job, group, live),
         )
         if host_requests(group) or csi_requests(group):
@@ -184,6 +186,20 @@ class Stacks:
                 ranking.spread = SpreadScore(self.columns, spreads, group.count)
                 ranking.spread.add_all(live[group.name])
         return ranking
+
+    def _anti_affinity(self, group: TaskGroup) -> AntiAffinity:
+        rows = self.columns.rows
+        namesakes = Counter(
+            rows[node_id]
+            for name, node_id in self._namesakes()
+            if name == group.name and node_id in rows
+        )
+        return AntiAffinity(self.proposed.counts[group.name], namesakes, group.count)
+
+    def _namesakes(self) -> Sequence[tuple[str, str]]:
+        if self._known_namesakes is None:
+            self._known_namesakes = self.view.namesakes(self.job.namespace, self.job.id)
+        return self._known_namesakes
 
     def _volume_check(self, stack: GroupStack) -> VolumeCheck:
         host = csi = None

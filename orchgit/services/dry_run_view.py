@@ -137,6 +137,9 @@ class ImaginedView:
     def allocations_by_job(self, namespace: str, job_id: str) -> Sequence[Allocation]:
         return self._base.allocations_by_job(namespace, job_id)
 
+    def namesakes(self, namespace: str, job_id: str) -> Sequence[tuple[str, str]]:
+        return self._base.namesakes(namespace, job_id)
+
     def job_allocations(self, job: Job) -> JobAllocations:
         return self._base.job_allocations(job)
 

@@ -52,6 +52,9 @@ class SnapshotView:
     def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
         return self._snapshot.allocations_by_job(namespace, job_id)
 
+    def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
+        return self._snapshot.namesakes(namespace, job_id)
+
     def job_allocations(self, job: Job) -> JobAllocations:
         return job_allocations(self._snapshot, job, self._calm_nodes())
 

@@ -75,6 +75,13 @@ class ListCluster:
         key = (namespace, job_id)
         return [a for a in self.allocs.values() if (a.namespace, a.job_id) == key]
 
+    def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
+        return [
+            (a.task_group, a.node_id)
+            for a in self.allocs.values()
+            if a.job_id == job_id and a.namespace != namespace and not a.is_client_terminal
+        ]
+
     def job_allocations(self, job: Job) -> JobAllocations:
         """Every steady one is told apart."""
         read = JobAllocations([], {group.name: SteadyGroup() for group in job.task_groups})

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from orchgit.scheduler.feasibility.checks import by_node
 from orchgit.scheduler.feasibility.distinct import RowCheck
 from orchgit.scheduler.ports import Mask, Numbers
+from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.best_first import NO_ROW
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
@@ -46,7 +47,7 @@ class Ranking:
     """What ranks a group's nodes, besides how full they are."""
 
     spread_algorithm: bool = False
-    anti_affinity: bool = True
+    anti_affinity: AntiAffinity | None = None
     affinity: Scores | None = None
     spread: SpreadScore | None = None
     row_checks: list[RowCheck] = field(default_factory=list)
@@ -78,8 +79,6 @@ class Selector:
         self.rng = rng
         self._mask = mask
         self._group = ask.group.name
-        self._count = max(ask.group.count, 1)
-        self._counts = proposed.counts[self._group]
         self._cursor = len(proposed.touched)
         self._scans = 0
         self._queues: Queues | None = None
@@ -121,10 +120,11 @@ class Selector:
             sums += self.ranking.affinity[rows]
             self._parts[rows] += 1
         self._sums[rows] = np.where(fits, sums, -np.inf)
-        if self.ranking.anti_affinity:
-            for row, count in self._counts.items():
-                if count > 0 and self._mask[row]:
-                    self._sums[row] -= (count + 1) / self._count
+        if self.ranking.anti_affinity is not None:
+            for row in self.ranking.anti_affinity.rows():
+                penalty = self.ranking.anti_affinity.score(row)
+                if penalty and self._mask[row]:
+                    self._sums[row] += penalty
                     self._parts[row] += 1
         for row in self.limited:
             if self._mask[row]:
@@ -158,10 +158,10 @@ class Selector:
         if device_score is not None:
             total += device_score
             parts += 1
-        if self.ranking.anti_affinity:
-            count = self._counts.get(row, 0)
-            if count > 0:
-                total -= (count + 1) / self._count
+        if self.ranking.anti_affinity is not None:
+            penalty = self.ranking.anti_affinity.score(row)
+            if penalty:
+                total += penalty
                 parts += 1
         if self.ranking.affinity is not None:
             total += float(self.ranking.affinity[row])
@@ -309,10 +309,10 @@ class Selector:
     def other_scores(self, row: int, request: Request, device_score: float | None) -> list[float]:
         """The scores of a row that apply besides its fit."""
         scores = [] if device_score is None else [device_score]
-        if self.ranking.anti_affinity:
-            count = self._counts.get(row, 0)
-            if count > 0:
-                scores.append(-(count + 1) / self._count)
+        if self.ranking.anti_affinity is not None and (
+            penalty := self.ranking.anti_affinity.score(row)
+        ):
+            scores.append(penalty)
         if row in request.penalty_rows:
             scores.append(-1.0)
         if self.ranking.affinity is not None:
@@ -335,11 +335,11 @@ class Selector:
         if not self.ask.is_plain:
             offered = offer(self._proposed, row, self.ask, self.rng)
             cpu, device_score = offered.cpu, offered.device_score
-        count = self._counts.get(row, 0) if self.ranking.anti_affinity else 0
+        anti_affinity = self.ranking.anti_affinity
         affinity = self.ranking.affinity
         scores = {"binpack": self.fit(row, cpu) or 0.0}
-        if self.ranking.anti_affinity:
-            scores["job-anti-affinity"] = -(count + 1) / self._count if count > 0 else 0.0
+        if anti_affinity is not None:
+            scores["job-anti-affinity"] = anti_affinity.score(row)
             scores["node-reschedule-penalty"] = -1.0 if row in request.penalty_rows else 0.0
             scores["node-affinity"] = 0.0 if affinity is None else float(affinity[row])
         if device_score is not None:

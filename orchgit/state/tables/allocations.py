@@ -30,6 +30,9 @@ T = TypeVar("T")
 _CHUNK = 500
 _SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)
 _CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
+_NAMESAKES = f"""SELECT task_group, node_id FROM allocations
+    WHERE namespace IN (SELECT name FROM namespaces WHERE name != ?)
+    AND job_id = ? AND NOT {_CLIENT_TERMINAL}"""  # noqa: S608
 _TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
 
 
@@ -79,6 +82,11 @@ class AllocationReads(Reads):
             for allocation in self._allocations(f"row IN ({', '.join('?' * len(chunk))})", chunk)
         ]
         return sorted(found, key=lambda allocation: allocation.id)
+
+    def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
+        """(group, node id) of what runs of jobs of this id in other namespaces."""
+        rows = self.connection.execute(_NAMESAKES, (namespace, job_id)).fetchall()
+        return cast(list[tuple[str, str]], rows)
 
     def allocations_by_job(
         self, namespace: str, job_id: str, all_versions: bool = True

@@ -293,3 +293,19 @@ def test_reserved_cores_are_not_shared_by_tasks_that_never_run_together() -> Non
     for job in case["jobs"]:
         job["TaskGroups"][0]["Tasks"][1]["Resources"]["CPU"] = 7000
     assert len(decide(case).placed()) == 1
+
+
+# --- scores -------------------------------------------------------------------------------------
+
+
+def test_namesakes_in_other_namespaces_count_as_the_same_group() -> None:
+    case = recorded("score-anti-affinity-two-nodes")
+    (alone,) = decide(case).plan["scores"].values()
+    case["jobs"] += [deepcopy(job) | {"Namespace": "another"} for job in case["jobs"]]
+    for allocation in case["allocs"]:
+        allocation["Namespace"] = "another"
+    assert decide(case).plan["scores"]["api.web[0]"] == alone
+    for allocation in case["allocs"]:
+        allocation["ClientStatus"] = "complete"
+    first = decide(case).plan["scores"]["api.web[0]"]
+    assert {scores["job-anti-affinity"] for scores in first.values()} == {0.0}

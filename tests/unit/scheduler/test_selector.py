@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from orchgit.model.constraint import Spread, SpreadTarget
 from orchgit.model.job import Job
 from orchgit.model.resources import Resources
+from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.selector import Ranking, Request, Selector
@@ -38,7 +39,8 @@ def _choices(cluster: ListCluster, job: Job, *, queue: bool, spread: bool) -> li
     group = job.task_groups[0]
     proposed = Proposed(cluster, (job.namespace, job.id), [])
     columns = cluster.columns
-    ranking = Ranking(scan_only=not queue)
+    anti_affinity = AntiAffinity(proposed.counts[group.name], {}, group.count)
+    ranking = Ranking(scan_only=not queue, anti_affinity=anti_affinity)
     if spread:
         ranking.spread = SpreadScore(columns, group.spreads or [], group.count)
     size = len(columns.nodes)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredTransition, TaskState
+from orchgit.model.node import Namespace
 from orchgit.state.steady import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements
@@ -55,3 +56,27 @@ def test_only_what_runs_undisturbed_is_told_apart(tmp_path: Path) -> None:
     group = read.steady[job.task_groups[0].name]
     assert sorted(group.name_indexes) == [0, *range(7, 14)]
     assert set(group.node_ids) == {calm.id}
+
+
+def test_namesakes_are_what_runs_of_a_job_of_the_same_id_elsewhere(tmp_path: Path) -> None:
+    node = make_node()
+    here = make_job(id="web")
+    there = make_job(id="web", namespace="another")
+    store = open_store(tmp_path)
+    txn = store.begin()
+    txn.begin_entry(5, NOW_NS)
+    txn.put_namespaces([Namespace(name="another")])
+    txn.insert_placements(make_placements(here, [node] * 3, 3))
+    placements = make_placements(there, [node] * 2, 2)
+    txn.insert_placements(placements)
+    txn.insert_placements(make_placements(make_job(id="other", namespace="another"), [node], 1))
+    sql = "UPDATE allocations SET client_status = 'complete' WHERE id = ?"
+    txn.connection.execute(sql, (placements.alloc_ids[0],))
+    txn.end_entry()
+    store.publish(txn.commit(5), 5)
+    with store.snapshot() as snapshot:
+        group = here.task_groups[0].name
+        assert snapshot.namesakes("default", "web") == [(group, node.id)]
+        assert snapshot.namesakes("another", "web") == [(group, node.id)] * 3
+        assert snapshot.namesakes("default", "nobody") == []
+    store.close()
