@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control import garbage_rules as rules
-from orchgit.errors import OrchgitError
+from orchgit.control.together import each_together
+from orchgit.errors import ConflictError, NotFoundError, OrchgitError
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
@@ -83,7 +84,7 @@ class GarbageCollector:
             await self._evaluations(
                 before(limits.evaluation_age_s), before(limits.batch_evaluation_age_s), now_ns
             )
-            await self._each(self._jobs, before(limits.job_age_s))
+            await self._jobs(before(limits.job_age_s))
             await self._each(self._deployments, before(limits.deployment_age_s))
             await self._each(self._nodes, before(limits.node_age_s))
             await self._each(self._rollouts, 0)
@@ -134,9 +135,14 @@ class GarbageCollector:
             now_ns=self._clock.now_ns(), eval_ids=list(eval_ids), alloc_ids=list(alloc_ids)
         )
 
-    def _jobs(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+    async def _jobs(self, before_ns: int) -> None:
+        with self._state.store.snapshot() as snapshot:
+            over = self._jobs_over(snapshot, before_ns)
+        await each_together(self._forget, over)
+
+    def _jobs_over(self, snapshot: Snapshot, before_ns: int) -> list[tuple[Job, list[Command]]]:
         """Jobs that are over, with their evaluations and allocations when those are over too."""
-        commands: list[Command] = []
+        found: list[tuple[Job, list[Command]]] = []
         for job in snapshot.jobs():
             if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
                 continue
@@ -144,15 +150,21 @@ class GarbageCollector:
                 continue
             evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
             allocations = snapshot.allocations_by_job(job.namespace, job.id)
-            over = all(
-                evaluation.is_terminal and evaluation.modify_time_ns <= before_ns
-                for evaluation in evaluations
-            ) and all(
+            over = all(rules.is_old(evaluation, before_ns) for evaluation in evaluations) and all(
                 rules.allocation_is_over(held, None, before_ns, before_ns) for held in allocations
             )
             if over:
-                commands.extend(self._purge(job, evaluations, allocations))
-        return commands
+                found.append((job, list(self._purge(job, evaluations, allocations))))
+        return found
+
+    async def _forget(self, over: tuple[Job, list[Command]]) -> None:
+        """Unless somebody has registered the job again meanwhile."""
+        job, commands = over
+        try:
+            for command in commands:
+                await self._state.propose(command)
+        except (ConflictError, NotFoundError) as exc:
+            logger.info("job %s is not forgotten: %s", job.id, exc)
 
     def _purge(
         self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]
@@ -161,7 +173,12 @@ class GarbageCollector:
             yield self._delete(eval_ids=ids)
         for ids in _batches([held.id for held in allocations]):
             yield self._delete(alloc_ids=ids)
-        deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
+        deletion = JobDeletion(
+            namespace=job.namespace,
+            job_id=job.id,
+            purge=True,
+            expected_modify_index=job.job_modify_index,
+        )
         yield DeregisterJob(now_ns=self._clock.now_ns(), deletion=deletion)
 
     def _deployments(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
