@@ -164,6 +164,15 @@ def own_node_id(client: ApiClient) -> str:
     return str(identifier)
 
 
+def last_drain(data: dict[str, Any]) -> str:
+    """`canceled at 2027-01-15T08:00:00Z (message: new disks)`, or nothing."""
+    last = data.get("LastDrain")
+    if not last:
+        return ""
+    meta = "; ".join(f"{key}: {value}" for key, value in sorted((last.get("Meta") or {}).items()))
+    return f"{last['Status']} at {last['UpdatedAt']}" + (f" ({meta})" if meta else "")
+
+
 def _find(client: ApiClient, identifier: str | None, own: bool) -> dict[str, Any]:
     if own:
         identifier = own_node_id(client)
@@ -197,6 +206,7 @@ def show_status(
             ("Class", plain(data["NodeClass"] or "<none>")),
             ("DC", plain(data["Datacenter"])),
             ("Drain", str(data["Drain"]).lower()),
+            ("Last Drain", plain(last_drain(data))),
             ("Eligibility", data["SchedulingEligibility"]),
             ("Status", styled(data["Status"])),
             ("Drivers", ", ".join(drivers) or "<none>"),

@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from orchgit.cli.commands.node import last_drain
 from orchgit.cli.diff_text import changes_anything, count_text, job_diff_lines
 from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.main import COMMANDS, cli
@@ -81,3 +82,11 @@ def test_an_unknown_command_is_told_the_nearest_one() -> None:
     found = CliRunner().invoke(cli, ["rolout", "list"])
     assert found.exit_code == 2
     assert "did you mean `orchgit rollout`?" in found.output
+
+
+def test_a_node_tells_how_its_last_drain_ended_and_why_it_began() -> None:
+    last = {"Status": "canceled", "UpdatedAt": "2027-01-15T08:00:00Z", "Meta": None}
+    assert last_drain({"LastDrain": None}) == ""
+    assert last_drain({"LastDrain": last}) == "canceled at 2027-01-15T08:00:00Z"
+    last["Meta"] = {"message": "new disks"}
+    assert last_drain({"LastDrain": last}).endswith("Z (message: new disks)")
