@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchgit.model.allocation import Allocation, ClientStatus
-from orchgit.model.node import NodeStatus
+from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, Plan
 from orchgit.scheduler.reconcile.changes import LOST
 from orchgit.scheduler.reconcile.classify import Tainted
-
-_UNENDED = (ClientStatus.PENDING, ClientStatus.RUNNING)
 
 
 def give_up_unheard(plan: Plan, allocations: Iterable[Allocation], tainted: Tainted) -> None:
     """Call them lost: nothing else ever would, and a drain, a claim or a node's end waits for
     theirs."""
+    gone = {node_id for node_id, node in tainted.items() if _is_gone(node)}
+    if not gone:
+        return
     known = {stop.alloc_id for stop in plan.stops}
     plan.stops += [
         AllocStop(
@@ -26,14 +27,11 @@ def give_up_unheard(plan: Plan, allocations: Iterable[Allocation], tainted: Tain
         )
         for allocation in allocations
         if allocation.is_server_terminal
-        and allocation.client_status in _UNENDED
-        and _is_gone(allocation.node_id, tainted)
+        and not allocation.is_client_terminal
+        and allocation.node_id in gone
         and allocation.id not in known
     ]
 
 
-def _is_gone(node_id: str, tainted: Tainted) -> bool:
-    if node_id not in tainted:
-        return False
-    node = tainted[node_id]
+def _is_gone(node: Node | None) -> bool:
     return node is None or node.status == NodeStatus.DOWN
