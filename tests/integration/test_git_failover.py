@@ -79,7 +79,7 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
         assert "Healthy after" in answer.output
         rollout = newest(other)
         assert (rollout["Commit"]["ID"], rollout["Status"]) == (third, "healthy")
-        assert other.get("/v1/job/c")["Status"] == "dead"
+        until(lambda: other.get("/v1/job/c")["Status"] == "dead" or None)
 
 
 def test_a_server_that_joins_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
