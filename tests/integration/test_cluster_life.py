@@ -285,7 +285,7 @@ def test_another_cluster_s_server_and_another_key_are_refused(
         stranger.start("-retry-join", leader.rpc)
         stranger.wait_for_log("its cluster key is another than the cluster")
         assert stranger.process is not None
-        assert stranger.process.wait(20) == 1
+        assert stranger.process.wait(60) == 1
 
 
 def test_a_start_that_has_to_join_somebody_fails_without(tmp_path: Path) -> None:
@@ -293,10 +293,10 @@ def test_a_start_that_has_to_join_somebody_fails_without(tmp_path: Path) -> None
         one.server.pop("server_join")
         one.start("-join", "127.0.0.1:1")
         assert one.process is not None
-        assert one.process.wait(20) == 1
+        assert one.process.wait(60) == 1
         assert "none of start_join answers (127.0.0.1:1)" in one.log
         one.server["retry_join"] = ["127.0.0.1:1"]
         one.server |= {"retry_max": 2, "retry_interval": "100ms"}
         one.start()
-        assert one.process.wait(20) == 1
+        assert one.process.wait(60) == 1
         assert "2 attempts (retry_max) have failed; waiting for a member" in one.log

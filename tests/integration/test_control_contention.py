@@ -21,7 +21,7 @@ from tests.support.factories import make_job, make_placements
 async def hold(rig: Rig) -> Plan:
     """The start of a plan of some job, with its evaluation held."""
     await rig.register(make_job())
-    (delivery,) = await rig.control.dequeue(("service",), 5.0)
+    (delivery,) = await rig.control.dequeue(("service",), 30.0)
     assert delivery is not None
     evaluation = delivery.evaluation
     return Plan(

@@ -257,7 +257,7 @@ def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: P
         config = ControlConfig(broker=BrokerLimits(delivery_limit=1))
         async with leader(tmp_path, config=config) as rig:
             evaluation = await rig.register(make_job())
-            (delivery,) = await rig.control.dequeue(("service",), 5.0)
+            (delivery,) = await rig.control.dequeue(("service",), 30.0)
             assert delivery is not None
             rig.control.nack(evaluation.id, delivery.token)
             failed = await rig.evaluation_ends(evaluation.id)
@@ -275,13 +275,13 @@ def test_needless_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
         async with leader(tmp_path) as rig:
             job = make_job()
             evaluations = [await rig.register(changed(job, f"/bin/{n}")) for n in range(4)]
-            (delivery,) = await rig.control.dequeue(("service",), 5.0)
+            (delivery,) = await rig.control.dequeue(("service",), 30.0)
             assert delivery is not None
             assert delivery.evaluation.id == evaluations[0].id
             rig.control.ack(delivery.evaluation.id, delivery.token)
             for needless in evaluations[1:3]:
                 assert (await rig.evaluation_ends(needless.id)).status == EvalStatus.CANCELLED
-            (last,) = await rig.control.dequeue(("service",), 5.0)
+            (last,) = await rig.control.dequeue(("service",), 30.0)
             assert last is not None
             assert last.evaluation.id == evaluations[3].id
             assert last.wait_index >= evaluations[3].modify_index

@@ -31,7 +31,7 @@ from orchgit.wire.tls import TlsFiles
 from tests.support.certificates import Authority, make_tls_files
 from tests.support.raft_processes import free_addresses
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 class Talker:

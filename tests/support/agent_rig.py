@@ -25,7 +25,7 @@ from orchgit.model.task import Task
 from orchgit.wire.messages import AllocDelivery, AllocReport, AllocSet
 from tests.support.factories import make_allocation, make_group, make_job, make_node
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 _indexes = itertools.count(1)
 

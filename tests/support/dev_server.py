@@ -67,7 +67,7 @@ class OrchgitProcess:
     def stop(self) -> int:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(timeout=15)
+        return self._process.wait(timeout=60)
 
     @property
     def is_running(self) -> bool:

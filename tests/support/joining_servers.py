@@ -80,7 +80,7 @@ class JoiningServer:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def cli(self, *words: str, code: int = 0) -> str:
         """A command that asks this server."""

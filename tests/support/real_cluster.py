@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from orchgit.wire.tls import TlsFiles
 from tests.support.raw_http import Answer, RawConnection
 
-READY_S = 30.0
+READY_S = 90.0
 ANSWER_S = 10.0
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ import httpx
 from orchgit.services.sealing import new_key
 
 T = TypeVar("T")
-START_S = 30.0
+START_S = 90.0
 _POLL_S = 0.02
 
 

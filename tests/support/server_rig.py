@@ -19,7 +19,7 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 
 T = TypeVar("T")
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 
 
 class ServerRig:

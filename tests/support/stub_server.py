@@ -29,7 +29,7 @@ from orchgit.wire.messages import (
 from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.serve import GrpcServer
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class StubServer:
