@@ -8,7 +8,15 @@ from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus, Ta
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
-from orchgit.scheduler.reconcile.changes import NOT_NEEDED, RECONNECTED, RESCHEDULED, Allocs, Stop
+from orchgit.scheduler.reconcile.changes import (
+    NOT_NEEDED,
+    RECONNECTED,
+    RESCHEDULED,
+    Allocs,
+    Stop,
+    alloc_set,
+    without,
+)
 from orchgit.scheduler.reconcile.classify import GroupOf
 
 _FAR_FUTURE_NS = 2**63
@@ -35,7 +43,9 @@ def reconcile_reconnecting(
             kept[alloc_id] = original
             for replacement, description in replacements:
                 stops[replacement.id] = Stop(replacement, description)
-    return kept, list(stops.values())
+    stopped = alloc_set([stop.allocation for stop in stops.values()])
+    # A replacement may come back as well, only to be stopped for the one that it replaced.
+    return without(kept, stopped), list(stops.values())
 
 
 def _is_unwanted(original: Allocation, job: Job) -> bool:

@@ -74,6 +74,20 @@ def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
     assert not any("client_status" in update for update in decided.plan["updates"])
 
 
+@pytest.mark.parametrize("better", ["original", "replacement"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_that_come_back_together_one_stays(better: str, order: int) -> None:
+    case = recorded(f"rec-best-score-{better}")
+    original, replacement = case["allocs"]
+    replacement["AllocStates"] = deepcopy(original["AllocStates"])
+    case["allocs"] = case["allocs"][::order]
+    decided = decide(case)
+    goes, stays = (replacement, original) if better == "original" else (original, replacement)
+    assert [stop["alloc"] for stop in decided.plan["stops"]] == [goes["ID"]]
+    assert [update["alloc"] for update in decided.plan["updates"]] == [stays["ID"]]
+    assert not decided.placed()
+
+
 def _come_back(original: Case, replacement: Case, leader: str = "") -> str:
     """Which one stays, of two with these tasks, where the longest running one is wanted."""
     case = recorded("rec-longest-running-replacement")
