@@ -13,6 +13,7 @@ from orchgit.scheduler.reconcile.changes import (
     Placement,
     Stop,
     by_name,
+    union,
     without,
 )
 from orchgit.scheduler.reconcile.deployments import has_deployments, is_group_complete
@@ -54,7 +55,8 @@ class Rolling(GroupPart):
         self._changes.stops += [
             Stop(a, LOST, ClientStatus.LOST) for a in classes.lost.values() if not a.is_terminal
         ]
-        return classes.untainted, without(allocs, classes.migrate, classes.lost)
+        going_on = union(classes.untainted, classes.disconnecting, classes.reconnecting)
+        return going_on, without(allocs, classes.migrate, classes.lost)
 
     def _place_canaries(self, names: NameIndex, destructive: Allocs, canaries: Allocs) -> bool:
         update = self._group.update

@@ -74,6 +74,23 @@ def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
     assert not any("client_status" in update for update in decided.plan["updates"])
 
 
+@pytest.mark.parametrize("coming_back", [True, False])
+def test_a_canary_out_of_touch_takes_nobodys_place(coming_back: bool) -> None:
+    case = recorded("canary-all-healthy-unpromoted")
+    for job in case["jobs"]:
+        job["TaskGroups"][0]["Disconnect"] = {"LostAfter": 3600 * 10**9, "Replace": True}
+    (canary,) = [each for each in case["allocs"] if each["JobVersion"] == 1]
+    if coming_back:
+        canary["AllocStates"] = [{"Field": 0, "Value": "unknown", "Time": "2027-03-01T11:59:00Z"}]
+    else:
+        (node,) = [each for each in case["nodes"] if each["ID"] == canary["NodeID"]]
+        node["Status"] = "disconnected"
+    decided = decide(case)
+    assert not decided.stopped()
+    assert not decided.placed()
+    assert [update["alloc"] for update in decided.plan["updates"]] == [canary["ID"]]
+
+
 @pytest.mark.parametrize("better", ["original", "replacement"])
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_that_come_back_together_one_stays(better: str, order: int) -> None:
