@@ -59,12 +59,24 @@ class World:
             triggered_by=trigger,
             priority=job.priority,
         )
+        before = self._serving(job)
         outcome = schedule(evaluation, self.cluster, self.cluster.now_ns, self.seed, self.ids)
         if outcome.plan is not None:
             checked = examine_plan(outcome.plan, self.cluster)
             assert not checked.reasons, "a lone scheduler's plan is always committed"
             self.cluster.apply(checked.result)
+        queued = sum((outcome.evaluation.queued_allocations or {}).values())
+        wanted = job.task_groups[0].count if job.type != "system" else 0
+        assert self._serving(job) + queued >= min(before, wanted), "no plan takes what is needed"
         return outcome
+
+    def _serving(self, job: Job) -> int:
+        """How many of the job's allocations are on nodes that are up, and can be reached."""
+        return sum(
+            self.cluster.nodes[allocation.node_id].is_calm
+            for allocation in self.cluster.allocations_by_job(job.namespace, job.id)
+            if not allocation.is_terminal and allocation.client_status != "unknown"
+        )
 
 
 def _node(draw: st.DrawFn, number: int) -> Node:
