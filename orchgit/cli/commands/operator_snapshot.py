@@ -123,8 +123,9 @@ def inspect(file: str, as_json: bool, template: str | None) -> None:
 def restore(client: ApiClient, force: bool, yes: bool, file: str) -> None:
     """Put FILE in the place of the cluster's whole state, on every server.
 
-    What the cluster holds now is lost: save it first. The members of the cluster stay. Agents
-    connect again by themselves; those that FILE knows and that do not come back are down.
+    The git repositories in it come to every server too. What the cluster holds now is lost: save it
+    first. The members of the cluster stay. Agents connect again by themselves; those that FILE
+    knows and that do not come back are down.
     """
     with _open(file) as archive:
         with _read(archive) as (meta, state):
