@@ -91,6 +91,27 @@ def test_placements_count_as_starting_and_the_job_runs(
     assert cluster.job(job).status == "running"
 
 
+def test_what_a_plan_leaves_queued_is_counted_with_what_it_places(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
+    closing = make_evaluation(job, status="complete", queued_allocations={"web": 2})
+    command = ApplyPlan(
+        namespace=job.namespace,
+        job_id=job.id,
+        job_version=job.version,
+        eval_id=closing.id,
+        result=PlanResult(placements=[make_placements(job, [node], 1)]),
+        evaluations=[closing],
+    )
+    cluster.do(command)
+    with cluster.see() as snapshot:
+        summary = snapshot.job_summary("default", job.id)
+        index = snapshot.index
+    assert summary is not None
+    assert (summary.summary["web"].queued, summary.summary["web"].starting) == (2, 1)
+    assert summary.modify_index == index
+
+
 def test_reports_move_the_counts(cluster: Cluster, job: Job, node: Node) -> None:
     one, two, three = cluster.place(job, node, 3)
     cluster.report(node, one, two)

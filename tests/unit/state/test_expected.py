@@ -47,6 +47,7 @@ class _Sender:
         self.unanswered: dict[str, list[Placements]] = {}
         self.committed: dict[str, tuple[list[Placements], int]] = {}
         self._port = 20000
+        self._checked = False
         apply(store, *[RegisterNode(node=node) for node in self.nodes])
         apply(store, RegisterJob(upsert=JobUpsert(job=self.job)))
 
@@ -56,6 +57,8 @@ class _Sender:
             plan_id = make_id()
             self.unanswered[plan_id] = [self._placements(number)]
             self.expected.expect(plan_id, self.unanswered[plan_id])
+            if self._checked:
+                self._counts_at_once()
         elif kind in ("commit", "part") and open_ones:
             self._commit(open_ones[number % len(open_ones)], whole=kind == "commit")
         elif kind == "answer" and self.committed:
@@ -73,6 +76,11 @@ class _Sender:
             apply(self.store, RegisterNode(node=self.nodes[-1]))
         elif kind == "gone" and len(self.nodes) > 3:
             apply(self.store, DeleteNodes(node_ids=[self.nodes.pop().id]))
+
+    def _counts_at_once(self) -> None:
+        """The next decision on the same view sees it."""
+        with self.store.snapshot() as snapshot:
+            assert _facts(self.columns) == self._wanted(snapshot)
 
     def _placements(self, number: int) -> Placements:
         chosen = [self.nodes[number % len(self.nodes)], self.nodes[0]]
@@ -113,6 +121,7 @@ class _Sender:
         )
 
     def check(self) -> None:
+        self._checked = True
         with self.store.snapshot() as snapshot:
             self.expected.take_off(self.columns)
             self.columns.refresh(snapshot)
@@ -214,5 +223,18 @@ def test_a_store_that_lags_behind_the_answer_still_counts_it(tmp_path: Path) -> 
         sender.unanswered.clear()
         sender.check()
         assert not sender.expected
+    finally:
+        store.close()
+
+
+def test_what_goes_to_a_node_that_is_gone_does_not_count_for_the_one_in_its_row(
+    tmp_path: Path,
+) -> None:
+    store = open_store(tmp_path)
+    try:
+        sender = _Sender(store)
+        for kind, number in (("node", 0), ("send", 3), ("gone", 0), ("node", 1)):
+            sender.step(kind, number)
+            sender.check()
     finally:
         store.close()
