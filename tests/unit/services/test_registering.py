@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError, ValidationError
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import PeriodicConfig
+from orchgit.model.node import Namespace
 from orchgit.model.operator import SchedulerConfig
+from orchgit.replication.commands import UpsertNamespaces
 from orchgit.services.deregister_job import DeregisterOptions, deregister_job
 from orchgit.services.evaluate_job import evaluate_job
 from orchgit.services.periodic_force import periodic_force
@@ -32,6 +34,31 @@ def test_a_registered_job_has_one_pending_evaluation() -> None:
         assert evaluation.status == "pending"
         assert evaluation.job_modify_index == done.job_modify_index
         assert evaluation.create_index == done.eval_create_index == done.index
+
+    in_world(work)
+
+
+def test_what_jobs_have_to_meet_is_what_it_is_now() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        with pytest.raises(ValidationError, match="nonexistent namespace"):
+            await register_job(world, make_job(id="web", namespace="apps"))
+        await world.propose(UpsertNamespaces(namespaces=[Namespace("apps")]))
+        await register_job(world, make_job(id="web", namespace="apps"))
+        await set_scheduler_config(world, SchedulerConfig(reject_job_registration=True))
+        with pytest.raises(RefusedError, match="disabled by an operator"):
+            await register_job(world, make_job(id="web"))
+
+    in_world(work)
+
+
+def test_no_namespace_is_the_default_one_for_the_enforced_index_too() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web"))
+        with pytest.raises(RefusedError, match="job already exists"):
+            await register_job(
+                world, make_job(id="web", namespace=""), RegisterOptions(enforce_index=0)
+            )
 
     in_world(work)
 
