@@ -105,12 +105,13 @@ class RaftNode:
     # -- what other threads may call -------------------------------------------------------------
 
     def submit(self, command: bytes, proposal: Proposal, forward: bool = False) -> None:
-        """Queue a command, for the turn after the next `wake`; the proposal is answered after it
-        was applied, or failed. `forward`: a follower sends it to the leader."""
+        """Queue a command; the proposal is answered after it was applied, or failed. `forward`:
+        a follower sends it to the leader."""
         if len(self._submitted) >= _QUEUE:
             proposal.fail(queue_full())
             return
         self._submitted.append(_Submission(command, proposal, forward))
+        self.loop.wake()
 
     def read(self, done: Callable[[int | None], None]) -> None:
         """Call `done` with the index to have applied before a current read; None if this member

@@ -28,7 +28,6 @@ class Writing(ClusterCalls):
     _clock: Clock
     _space: DiskSpace
     _failure: BaseException | None
-    _wakes_raft = False
 
     async def propose(
         self, command: Command, timeout_s: float = 30.0, forward: bool = False
@@ -80,16 +79,7 @@ class Writing(ClusterCalls):
             )
         proposal = Proposal()
         self._node.submit(data, proposal, forward)
-        if not self._wakes_raft:
-            self._wakes_raft = True
-            self._loop.call_soon(self._wake_raft)
         return proposal
-
-    def _wake_raft(self) -> None:
-        """Once for all that is submitted in one pass of the event loop: they share the messages
-        between the servers, and the sync of each disk."""
-        self._wakes_raft = False
-        self._node.wake()
 
     def _check_understood(self, command: Command) -> None:
         """A member of an older version would stop at an entry that it does not know."""
