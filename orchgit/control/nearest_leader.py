@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from orchgit.control.eval_broker import Holder
 from orchgit.control.leader import Control
-from orchgit.control.leader_port import RpcLeader
-from orchgit.control.worker_loop import LeaderPort
+from orchgit.control.leader_port import LeaderPort
+from orchgit.control.rpc_leader import RpcLeader
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.wire.channel import LeaderChannel

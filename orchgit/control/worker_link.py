@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from orchgit.control.worker_loop import LeaderPort
+from orchgit.control.leader_port import LeaderPort
 from orchgit.errors import OrchgitError
 from orchgit.wire.error_detail import pack
 from orchgit.wire.pipe import Pipe

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orchgit.clock import Clock
+from orchgit.control.leader_port import LeaderPort
 from orchgit.control.worker_status import (
     BACKING_OFF,
     PAUSED,
@@ -41,28 +42,6 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.wire.messages import DequeuedEvaluation
 
 logger = logging.getLogger(__name__)
-
-
-class LeaderPort(Protocol):
-    """The leader, as a worker sees it."""
-
-    async def dequeue(
-        self, types: Sequence[str], timeout_s: float, limit: int
-    ) -> list[DequeuedEvaluation]:
-        """One when it comes, up to `limit` if more are ready; none when the time is over."""
-        ...
-
-    async def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None: ...
-
-    async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
-        """Store the outcome and end the evaluation."""
-        ...
-
-    async def submit(
-        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
-    ) -> PlanResult:
-        """Without a refresh index the evaluation is closed with `closing`."""
-        ...
 
 
 class Expected(Protocol):

@@ -22,8 +22,8 @@ from typing import Protocol
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
 from orchgit.control.eval_broker import Holder
+from orchgit.control.leader_port import LeaderPort
 from orchgit.control.worker_link import WorkerLink
-from orchgit.control.worker_loop import LeaderPort
 from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WORKLOAD
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource

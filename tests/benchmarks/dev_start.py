@@ -18,7 +18,7 @@ import psutil
 from tests.support.dev_server import DevServer
 
 READY_BUDGET_S = 1.5
-MEMORY_BUDGET_MB = 160
+MEMORY_BUDGET_MB = 128
 
 
 def family(pid: int, data_dir: Path) -> list[psutil.Process]:

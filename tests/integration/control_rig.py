@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.leader import Control
-from orchgit.control.leader_port import RpcLeader
 from orchgit.control.reign import ControlConfig
+from orchgit.control.rpc_leader import RpcLeader
 from orchgit.control.worker import StoreViews
 from orchgit.control.worker_loop import WorkerLoop
 from orchgit.ids import RandomIds

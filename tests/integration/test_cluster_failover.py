@@ -77,7 +77,8 @@ def test_the_agent_and_the_workers_find_the_next_leader(cluster: ServerCluster) 
     killed_s = time.monotonic()
     leader.kill()
     other = cluster.alive[0]
-    other.put("/v1/jobs", {"Job": sleeper("after")})
+    # A server that has not noticed yet that the leader is gone cannot tell what became of a write.
+    until(lambda: other.http.put("/v1/jobs", json={"Job": sleeper("after")}).status_code == 200)
     written_s = time.monotonic() - killed_s
     until(lambda: running(other, "after") or None)
     placed_s = time.monotonic() - killed_s
