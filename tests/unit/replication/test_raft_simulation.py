@@ -19,6 +19,9 @@ from tests.support.raft_simulation import Simulation, Violation
 
 SEEDS = 500
 BATCH = 100
+RARE = (157, 408, 74)
+"""Seeds that found what most do not: broken rules are looked for with them first, then with the
+others."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -57,7 +60,7 @@ def test_thousands_of_clusters(request: pytest.FixtureRequest) -> None:
 
 
 def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) -> str | None:
-    for seed in range(SEEDS):
+    for seed in (*RARE, *(seed for seed in range(SEEDS) if seed not in RARE)):
         try:
             Simulation(seed, core, log).run()
         except Violation as violation:
