@@ -10,8 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control import garbage_rules as rules
@@ -30,6 +29,7 @@ from orchgit.replication.commands import (
     JobDeletion,
 )
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.chunks import chunks
 from orchgit.state.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,6 @@ BATCH = 1000
 LOOKED_AT_ONCE = 20
 """Evaluations between two turns of the event loop."""
 
-T = TypeVar("T")
 _TERMINAL = (EvalStatus.COMPLETE, EvalStatus.FAILED, EvalStatus.CANCELLED)
 
 
@@ -108,16 +107,16 @@ class GarbageCollector:
         old = [evaluation for evaluation in ended if rules.is_old(evaluation, before(evaluation))]
         eval_ids: list[str] = []
         alloc_ids: list[str] = []
-        for some in _pieces(old, LOOKED_AT_ONCE):
+        for some in chunks(old, LOOKED_AT_ONCE):
             with self._state.store.snapshot() as snapshot:
                 for evaluation in some:
                     whole, over = self._over(snapshot, evaluation, before(evaluation), now_ns)
                     eval_ids += [evaluation.id] if whole else []
                     alloc_ids += [held.id for held in over]
             await asyncio.sleep(0)
-        for ids in _batches(eval_ids):
+        for ids in chunks(eval_ids, BATCH):
             await self._state.propose(self._delete(eval_ids=ids))
-        for ids in _batches(alloc_ids):
+        for ids in chunks(alloc_ids, BATCH):
             await self._state.propose(self._delete(alloc_ids=ids))
 
     def _over(
@@ -169,9 +168,9 @@ class GarbageCollector:
     def _purge(
         self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]
     ) -> Iterator[Command]:
-        for ids in _batches([evaluation.id for evaluation in evaluations]):
+        for ids in chunks([evaluation.id for evaluation in evaluations], BATCH):
             yield self._delete(eval_ids=ids)
-        for ids in _batches([held.id for held in allocations]):
+        for ids in chunks([held.id for held in allocations], BATCH):
             yield self._delete(alloc_ids=ids)
         deletion = JobDeletion(
             namespace=job.namespace,
@@ -189,7 +188,7 @@ class GarbageCollector:
             and not snapshot.has_live_of_deployment(deployment.id)
         ]
         now_ns = self._clock.now_ns()
-        return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in _batches(ids)]
+        return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]
 
     def _nodes(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
         ids = [
@@ -198,7 +197,7 @@ class GarbageCollector:
             if rules.node_is_over(node, before_ns) and not snapshot.allocations_on_node(node.id)
         ]
         now_ns = self._clock.now_ns()
-        return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in _batches(ids)]
+        return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in chunks(ids, BATCH)]
 
     def _rollouts(self, snapshot: Snapshot, _: int) -> list[Command]:
         """The oldest ended ones beyond what is kept per source."""
@@ -208,14 +207,4 @@ class GarbageCollector:
             kept = source.status.applied_rollout
             ids.extend(rollout.id for rollout in old if rollout.is_terminal and rollout.id != kept)
         now_ns = self._clock.now_ns()
-        return [DeleteRollouts(now_ns=now_ns, ids=batch) for batch in _batches(ids)]
-
-
-def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
-    return _pieces(ids, BATCH)
-
-
-def _pieces(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while piece := list(islice(iterator, size)):
-        yield piece
+        return [DeleteRollouts(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]

@@ -132,9 +132,9 @@ def _is_refused(stacks: Stacks, stack: GroupStack, allocation: Allocation, row: 
     if not stack.has_row_checks:
         return False
     held = allocation.id in stacks.claims.held_by
-    checks = stacks.selector(stack).ranking.row_checks
+    selector = stacks.selector(stack)
     stacks.stop(allocation)
-    refused = any(check.refused(row, allocation.name) for check in checks)
+    refused = bool(selector.refusal(row, allocation.name))
     stacks.unstop(allocation, held_claim=held)
     return refused
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.errors import ConflictError, NotFoundError
+from orchgit.jobdiff.spec import same_spec
 from orchgit.model.base import Model
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job, JobStatus
@@ -22,21 +23,6 @@ from orchgit.state.transaction import WriteTxn
 
 VERSIONS_KEPT = 6
 PURGED = "alloc not needed as its job was purged"
-
-_BOOKKEEPING = {
-    "status": "",
-    "status_description": "",
-    "stable": False,
-    "version": 0,
-    "submit_time_ns": 0,
-    "create_index": 0,
-    "modify_index": 0,
-    "job_modify_index": 0,
-    "origin": None,
-    "version_tag": None,
-    "nomad_token_id": "",
-}
-"""Fields that say nothing about what the job wants."""
 
 
 class JobResult(Model):
@@ -76,15 +62,6 @@ def _evaluated(
 def for_job(evaluation: Evaluation, result: JobResult) -> None:
     """Only now is it known at which index the job changed."""
     evaluation.job_modify_index = result.job_modify_index
-
-
-def same_spec(one: Job, other: Job) -> bool:
-    """Whether both want the same, whatever the servers noted about them."""
-    return _spec(one) == _spec(other)
-
-
-def _spec(job: Job) -> Job:
-    return msgspec.structs.replace(job, **_BOOKKEEPING)
 
 
 def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> None:

@@ -101,19 +101,18 @@ def has_reported(node: Node) -> bool:
 def update_node_drain(txn: WriteTxn, command: UpdateNodeDrain, effects: Effects) -> None:
     node = _node(txn, command.node_id)
     _record_drain(txn, node, command)
-    node.drain_strategy = command.drain
-    node.drain = command.drain is not None
-    if node.drain:
-        node.scheduling_eligibility = Eligibility.INELIGIBLE
-    elif command.mark_eligible:
-        node.scheduling_eligibility = Eligibility.ELIGIBLE
-    _finish(txn, node, command.event, "NodeDrain", effects)
-    store_evaluations(txn, command.evaluations, effects)
+    _change_drain(txn, node, command, effects)
 
 
 def set_node_drain(txn: WriteTxn, command: SetNodeDrain, effects: Effects) -> None:
     node = _node(txn, command.node_id)
     node.last_drain = _last_drain(txn, node, command)
+    _change_drain(txn, node, command, effects)
+
+
+def _change_drain(
+    txn: WriteTxn, node: Node, command: UpdateNodeDrain | SetNodeDrain, effects: Effects
+) -> None:
     node.drain_strategy = command.drain
     node.drain = command.drain is not None
     if node.drain:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
-from typing import TypeVar, cast
+from itertools import repeat
+from typing import cast
 
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.plan import Placements
 from orchgit.model.resources import AllocatedResources, ResourceTotals
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
+from orchgit.state.chunks import chunks
 from orchgit.state.tables.allocation_rows import (
     CHANGE_COLUMNS,
     READ_COLUMNS,
@@ -26,7 +27,6 @@ from orchgit.state.tables.allocation_rows import (
 from orchgit.state.tables.base import Reads
 from orchgit.state.tables.summaries import SummaryWrites
 
-T = TypeVar("T")
 _CHUNK = 500
 _SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)
 _CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
@@ -40,12 +40,6 @@ def _which(terminal: bool | None) -> str:
     if terminal is None:
         return ""
     return f" AND {_TERMINAL}" if terminal else f" AND NOT {_TERMINAL}"
-
-
-def _chunks(ids: Iterable[T]) -> Iterator[list[T]]:
-    iterator = iter(ids)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk
 
 
 class AllocationReads(Reads):
@@ -70,7 +64,7 @@ class AllocationReads(Reads):
         """Those that exist, in no particular order."""
         return [
             allocation
-            for chunk in _chunks(ids)
+            for chunk in chunks(ids, _CHUNK)
             for allocation in self._allocations(f"id IN ({', '.join('?' * len(chunk))})", chunk)
         ]
 
@@ -78,7 +72,7 @@ class AllocationReads(Reads):
         """In the order of their ids."""
         found = [
             allocation
-            for chunk in _chunks(rows)
+            for chunk in chunks(rows, _CHUNK)
             for allocation in self._allocations(f"row IN ({', '.join('?' * len(chunk))})", chunk)
         ]
         return sorted(found, key=lambda allocation: allocation.id)
@@ -266,7 +260,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         sql = f"SELECT {CHANGE_COLUMNS} FROM allocations WHERE id IN "  # noqa: S608
         records = (
             AllocRecord.of(row)
-            for chunk in _chunks(ids)
+            for chunk in chunks(ids, _CHUNK)
             for row in self._rows(f"{sql}({', '.join('?' * len(chunk))})", chunk)
         )
         return {record.id: record for record in records}

@@ -8,6 +8,7 @@ from typing import cast
 from orchgit.model.evaluation import Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
+from orchgit.state.chunks import chunks
 from orchgit.state.tables.base import Reads, Writes
 
 EVALUATIONS = BodyTable(
@@ -47,8 +48,7 @@ class EvaluationWrites(EvaluationReads, Writes):
     def evaluations_created(self, eval_ids: Sequence[str]) -> dict[str, int]:
         """Evaluation -> its create index, for those of them that there are."""
         created: dict[str, int] = {}
-        for start in range(0, len(eval_ids), _AT_ONCE):
-            ids = eval_ids[start : start + _AT_ONCE]
+        for ids in chunks(eval_ids, _AT_ONCE):
             rows = self._rows(f"{_CREATED}({', '.join('?' * len(ids))})", ids)
             created.update(cast(list[tuple[str, int]], rows))
         return created
