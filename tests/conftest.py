@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
 # Imported first: CPython 3.11 can refuse to parse source after some test provoked a RecursionError,
 # and hypothesis parses source while it is imported.
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
+
+_MOST_PROCESSES = 8
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite uses every core; tests that were named run in this process (0), where
+    nothing has to start first and a debugger works."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return 0
+    return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
