@@ -21,6 +21,7 @@ from agent.leader_watch import AskLeader, next_leader
 from agent.loops import spawn
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
+from orchgit.first_of import first_of
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import (
@@ -152,15 +153,9 @@ class ServerLink:
 
     async def _hold(self, session: _Session, address: str) -> None:
         """Until the session ends, or another server leads."""
-        work = asyncio.create_task(session.run(partial(self._open_stream, address)))
-        deposed = asyncio.create_task(self._deposed(session, address))
-        try:
-            await asyncio.wait({work, deposed}, return_when=asyncio.FIRST_COMPLETED)
+        running = session.run(partial(self._open_stream, address))
+        async with first_of(running, self._deposed(session, address)) as (work, deposed):
             (work if work.done() else deposed).result()
-        finally:
-            for task in (work, deposed):
-                task.cancel()
-            await asyncio.gather(work, deposed, return_exceptions=True)
 
     async def _deposed(self, session: _Session, address: str) -> None:
         """Raises NotLeaderError with the leader's address when that is another server."""
@@ -233,19 +228,14 @@ class _Session:
         """Until the connection ends (returns) or fails (raises an OrchgitError)."""
         self.send(AgentHello(self._side.node()))
         stream = open_stream(self._frames())
-        heart = asyncio.create_task(self._heartbeats(), name="heartbeats")
-        receiving = asyncio.create_task(self._receive(stream), name="server frames")
         try:
-            await asyncio.wait({heart, receiving}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (receiving, heart):
-                if task.done():
-                    task.result()
+            async with first_of(self._receive(stream), self._heartbeats()) as both:
+                for each in both:
+                    if each.done():
+                        each.result()
         finally:
             if self._gathering is not None:
                 self._gathering.cancel()
-            for task in (heart, receiving):
-                task.cancel()
-            await asyncio.gather(heart, receiving, return_exceptions=True)
 
     def send(self, frame: AgentFrame) -> None:
         self._outgoing.put_nowait(frame)
@@ -316,12 +306,7 @@ class _Session:
             self.send(AgentHeartbeat())
 
     async def _wait_for_welcome(self) -> None:
-        late = asyncio.ensure_future(self._clock.sleep(_WELCOME_TIMEOUT_S))
-        welcome = asyncio.ensure_future(self._welcomed.wait())
-        try:
-            await asyncio.wait({late, welcome}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            late.cancel()
-            welcome.cancel()
+        async with first_of(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
+            pass
         if not self.welcomed:
             raise TimedOutError("cannot reach the server: it did not answer the hello")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from orchgit.clock import Clock
+from orchgit.first_of import first_of
 
 
 class Wakeup:
@@ -26,13 +27,5 @@ class Wakeup:
         self._event.clear()
 
     async def _either(self, timeout_s: float) -> None:
-        waits = {
-            asyncio.ensure_future(self._event.wait()),
-            asyncio.ensure_future(self._clock.sleep(max(0.0, timeout_s))),
-        }
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        async with first_of(self._event.wait(), self._clock.sleep(max(0.0, timeout_s))):
+            pass

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.first_of import first_of
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
 from orchgit.gitops.maintenance import Maintenance
@@ -169,7 +169,8 @@ class MirrorKeeper:
             came = self._came.setdefault(name, asyncio.Event())
             came.clear()
             changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
-            await _first_of(changed, came.wait())
+            async with first_of(changed, came.wait()):
+                pass
             with self._world.snapshot() as snapshot:
                 index = snapshot.index
             if self.wanted(name) != wanted:
@@ -343,16 +344,6 @@ class MirrorKeeper:
                 async for frame in frames:
                     yield frame
             self._counts.packs_sent += 1
-
-
-async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Returns when one of them does; the others end."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 def _targets(name: str) -> tuple[str, str]:

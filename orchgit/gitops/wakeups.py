@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
+from orchgit.first_of import first_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,5 @@ class Wakeups:
         return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
 
     async def _wait(self, timeout_s: float) -> None:
-        event = asyncio.create_task(self._event.wait())
-        timer = asyncio.create_task(self._clock.sleep(timeout_s))
-        try:
-            await asyncio.wait((event, timer), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (event, timer):
-                task.cancel()
-            await asyncio.gather(event, timer, return_exceptions=True)
+        async with first_of(self._event.wait(), self._clock.sleep(timeout_s)):
+            pass

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from starlette.types import Message, Receive, Scope, Send
 
 from orchgit.errors import NotLeaderError, OrchgitError, UnavailableError, UnreachableError
+from orchgit.first_of import first_of
 from orchgit.model.server import ServerRecord
 from orchgit.services.server_directory import ServerDirectory
 from orchgit.wire.channel import Channel
@@ -150,13 +151,8 @@ class _Forwarding:
 
     async def _until_gone(self) -> None:
         """Returns when the client is gone. Only one reads its messages at a time."""
-        ended = asyncio.ensure_future(self._body_ended.wait())
-        gone = asyncio.ensure_future(self._gone.wait())
-        try:
-            await asyncio.wait((ended, gone), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
-            gone.cancel()
+        async with first_of(self._body_ended.wait(), self._gone.wait()):
+            pass
         while not self._gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":
                 return

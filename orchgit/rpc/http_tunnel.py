@@ -15,6 +15,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 
 from orchgit.errors import InvalidInputError, OrchgitError, RefusedError
+from orchgit.first_of import first_of
 from orchgit.wire import methods
 from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
 from orchgit.wire.serve import GrpcServer
@@ -119,14 +120,8 @@ class _Exchange:
     async def _receive(self) -> Message:
         if not self._up.empty():
             return self._up.get_nowait()
-        more = asyncio.ensure_future(self._up.get())
-        gone = asyncio.ensure_future(self._gone.wait())
-        try:
-            await asyncio.wait((more, gone), return_when=asyncio.FIRST_COMPLETED)
+        async with first_of(self._up.get(), self._gone.wait()) as (more, _):
             return more.result() if more.done() else {"type": "http.disconnect"}
-        finally:
-            more.cancel()
-            gone.cancel()
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -160,13 +155,8 @@ class _Exchange:
         if not self._down.full():
             self._down.put_nowait(frame)
             return
-        put = asyncio.ensure_future(self._down.put(frame))
-        gone = asyncio.ensure_future(self._gone.wait())
-        try:
-            await asyncio.wait((put, gone), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            put.cancel()
-            gone.cancel()
+        async with first_of(self._down.put(frame), self._gone.wait()):
+            pass
 
     # -- the frames' side ------------------------------------------------------------------------
 

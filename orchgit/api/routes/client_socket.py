@@ -27,6 +27,7 @@ from wsproto.events import (
 from wsproto.utilities import ProtocolError
 
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.first_of import first_of
 
 CONNECT_S = 5.0
 FAILED = 1011
@@ -53,14 +54,8 @@ async def relay(scope: Scope, receive: Receive, send: Send, address: str) -> Non
     try:
         await receive()
         await send({"type": "websocket.accept", "subprotocol": agent.subprotocol})
-        ways = (_to_client(agent, send), _to_agent(receive, agent))
-        tasks = [asyncio.create_task(way, name="relayed websocket") for way in ways]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        async with first_of(_to_client(agent, send), _to_agent(receive, agent)):
+            pass
     finally:
         agent.close()
 

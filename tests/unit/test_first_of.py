@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from orchgit.first_of import first_of
+
+
+class Waiting:
+    """Goes on until it is cancelled, and notes when it has ended."""
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    async def forever(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            self.ended = True
+
+
+async def _gives(value: str) -> str:
+    return value
+
+
+async def _fails() -> None:
+    raise LookupError("it failed")
+
+
+def test_results_come_in_the_order_of_the_waits() -> None:
+    async def scenario() -> None:
+        other = Waiting()
+        async with first_of(other.forever(), _gives("a")) as (slow, quick):
+            assert not slow.done()
+            assert quick.result() == "a"
+        assert other.ended
+
+    asyncio.run(scenario())
+
+
+def test_a_failure_is_raised_where_it_is_asked_for() -> None:
+    async def scenario() -> None:
+        other = Waiting()
+        with pytest.raises(LookupError, match="it failed"):
+            async with first_of(_fails(), other.forever()) as (failed, _):
+                failed.result()
+        assert other.ended
+
+    asyncio.run(scenario())
+
+
+def test_a_failure_that_nobody_asks_for_is_no_error() -> None:
+    async def scenario() -> None:
+        async with first_of(_fails(), asyncio.Event().wait()) as (failed, waiting):
+            assert failed.done()
+            assert not waiting.done()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_cancelled_while_waiting_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        both = Waiting(), Waiting()
+
+        async def waits() -> None:
+            async with first_of(*(each.forever() for each in both)):
+                raise AssertionError("neither has ended")
+
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [each.ended for each in both] == [True, True]
+
+    asyncio.run(scenario())
