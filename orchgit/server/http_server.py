@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
+from orchgit.server.joined_writes import HttpProtocol
 
 _BACKLOG = 1024
 
@@ -62,6 +63,7 @@ class HttpServer:
             self.bind()
         config = uvicorn.Config(
             self._app,
+            http=HttpProtocol,
             log_config=None,
             access_log=False,
             proxy_headers=False,

@@ -1,0 +1,96 @@
+"""A connection whose small writes leave together: one system call and one packet for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_AT_ONCE_BYTES = 1 << 16
+"""From here on nothing is gained by waiting, and the transport has to see what it is asked."""
+
+
+class JoinedWrites(asyncio.Transport):
+    """In front of another transport: what is written in one turn of the event loop is one write.
+
+    uvicorn writes an answer's head and its body apart, and uvloop sends at once what it is given.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def write(self, data: Any) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(bytes(data))
+        self._held_bytes += len(data)
+        if self._held_bytes > _AT_ONCE_BYTES:
+            self._flush()
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        for data in list_of_data:
+            self.write(data)
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held, self._held_bytes = self._held, [], 0
+            self._transport.write(b"".join(held))
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    # -- as the other one does -----------------------------------------------------------------
+
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def is_reading(self) -> bool:
+        return self._transport.is_reading()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._transport.get_protocol()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._transport.set_protocol(protocol)
+
+    def get_write_buffer_size(self) -> int:
+        return self._held_bytes + self._transport.get_write_buffer_size()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._transport.get_write_buffer_limits()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's, over joined writes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(JoinedWrites(cast(asyncio.Transport, transport)))
