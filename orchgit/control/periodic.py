@@ -7,7 +7,6 @@ what fell due while nobody led is launched once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.job_evals import evaluation_of
@@ -20,7 +19,7 @@ from orchgit.model.child_jobs import child_of, launched_id, launched_ns
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
-from orchgit.replication.events import AppliedBatch
+from orchgit.replication.events import AppliedBatch, EventNote
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
@@ -60,11 +59,11 @@ class PeriodicDispatcher:
         self._changed.set()
 
     def take(self, batch: AppliedBatch) -> None:
-        keys = batch.changed.get("jobs", ())
-        if not keys:
-            return
-        with self._state.store.snapshot() as snapshot:
-            self._update(snapshot, (_split(key) for key in keys))
+        glance = self._state.store.glance
+        ordinary = _registered_without_schedule(batch)
+        for key in map(_split, batch.changed.get("jobs", ())):
+            if key in self._versions or (key not in ordinary and glance().is_periodic(*key)):
+                self._note(key, glance().job(*key))
 
     async def run(self) -> None:
         while True:
@@ -84,11 +83,6 @@ class PeriodicDispatcher:
     def _until_due_s(self) -> float | None:
         moments = [*self._due_ns.values(), *(at_ns for at_ns, _ in self._failed.values())]
         return (min(moments) - self._clock.now_ns()) / SECOND_NS if moments else None
-
-    def _update(self, snapshot: Snapshot, keys: Iterable[JobKey]) -> None:
-        for key in keys:
-            if snapshot.is_periodic(*key) or key in self._versions:
-                self._note(key, snapshot.job(*key))
 
     def _note(self, key: JobKey, job: Job | None) -> None:
         if job is None or not is_tracked(job):
@@ -162,6 +156,14 @@ class PeriodicDispatcher:
                 launch_time_ns=due_ns,
             )
         )
+
+
+def _registered_without_schedule(batch: AppliedBatch) -> set[JobKey]:
+    """Nearly all that are registered, which saves looking each of them up."""
+    subjects = [note.subject for note in batch.effects.notes if isinstance(note, EventNote)]
+    jobs = [subject for subject in subjects if isinstance(subject, Job)]
+    periodic = {(job.namespace, job.id) for job in jobs if job.is_periodic}
+    return {(job.namespace, job.id) for job in jobs} - periodic
 
 
 def _split(key: str) -> JobKey:

@@ -46,8 +46,7 @@ async def register_job(
 ) -> Registered:
     """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
     rules = world.cluster_rules()
-    with world.snapshot() as snapshot:
-        admitted = admit(job, snapshot, rules)
+    admitted = admit(job, world.glance(), rules)
     job, registered = admitted.job, admitted.registered
     check_enforced_index(options.enforce_index, registered)
     if options.preserve_counts and registered is not None:

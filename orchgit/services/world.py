@@ -11,7 +11,7 @@ from orchgit.replication.commands import Command
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.admission import RULE_TABLES, ClusterRules, cluster_rules
 from orchgit.state.kept import Kept
-from orchgit.state.snapshot import Snapshot
+from orchgit.state.snapshot import Snapshot, StateReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class World:
 
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()
+
+    def glance(self) -> StateReads:
+        """The newest state, to be read before the next `await`; cheaper than a snapshot."""
+        return self.state.store.glance()
 
     def cluster_rules(self) -> ClusterRules:
         """What every job has to meet, as of now."""

@@ -65,6 +65,7 @@ class Store:
         reads.connection = writer
         indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
         self.watch = Watch(indexes, reads.applied_index())
+        self._glance: Snapshot | None = None
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -86,6 +87,23 @@ class Store:
 
     def snapshot(self) -> Snapshot:
         return self._readers.snapshot()
+
+    def glance(self) -> StateReads:
+        """The newest state, for reads that are done before the caller next waits for anything.
+
+        On the event loop's thread only. All that happens in one turn of the loop shares it: to
+        begin and end a transaction, and to read the upper pages anew, costs a request more than
+        the row it wants. Never older than what was published.
+        """
+        if self._glance is None:
+            self._glance = self._readers.snapshot()
+            asyncio.get_running_loop().call_soon(self._end_glance)
+        return self._glance
+
+    def _end_glance(self) -> None:
+        if self._glance is not None:
+            self._glance.close()
+            self._glance = None
 
     async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
         """A snapshot at or after `index`; TimedOutError if it is not applied in time."""
@@ -115,15 +133,17 @@ class Store:
 
     def publish_replaced(self, changes: Changes, applied_index: int) -> None:
         """As `publish`, after `replace_by`: wakes everybody, whatever they wait for."""
-        self.watch.publish(changes, applied_index)
+        self.publish(changes, applied_index)
         self.watch.wake_all()
 
     def publish(self, changes: Changes, applied_index: int) -> None:
         """Wake who waits; on the event loop's thread, after the commit."""
+        self._end_glance()
         self.watch.publish(changes, applied_index)
 
     def close(self) -> None:
         """Readers first, then the writer, which folds the WAL into the file."""
+        self._end_glance()
         self._readers.close()
         self._writer.close()
 
