@@ -22,6 +22,7 @@ from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirror_keeper import MirrorKeeper
 from orchgit.gitops.mirror_rules import full_ref
 from orchgit.gitops.mirrors import Mirrors
+from orchgit.gitops.pack_exchange import PackExchange
 from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.parsing import JobParser
 from orchgit.gitops.peers import NoPeers, PeerCalls, Peers
@@ -75,13 +76,12 @@ class Gitops:
         self._maintenance = Maintenance(self._git)
         chance = chance or random.Random()  # noqa: S311 - jitter, no secret
         peers, self._calls = peers or NoPeers(), calls or PeerCalls()
+        self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
         self.keeper = MirrorKeeper(
             world,
             self.mirrors,
             self._git,
-            self._maintenance,
-            peers,
-            self._calls,
+            self.exchange,
             chance,
             lambda source: self.wake(source, "poll"),
         )

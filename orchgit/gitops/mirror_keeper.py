@@ -8,7 +8,6 @@ leader that is gone together with its disk and with the host the repositories ca
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -17,7 +16,6 @@ from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.first_of import first_of
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.log import LOG
-from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirror_rules import (
     MAX_BACKOFF_S,
     MAX_LOST_BACKOFF_S,
@@ -28,35 +26,14 @@ from orchgit.gitops.mirror_rules import (
     wanted_of,
 )
 from orchgit.gitops.mirrors import Mirror, Mirrors
-from orchgit.gitops.packs import (
-    known_to,
-    lacking,
-    make_pack,
-    take_pack,
-    with_signs_of_life,
-)
-from orchgit.gitops.peers import Peer, PeerCalls, Peers
+from orchgit.gitops.pack_exchange import PackExchange
+from orchgit.gitops.packs import lacking
 from orchgit.gitops.receive_protocol import shown_refs
 from orchgit.services.world import World
 from orchgit.state.changes import target
 from orchgit.wire.messages import PackFrame
 
 _IDLE_WAIT_S = 300.0
-_FETCHES_AT_ONCE = 2
-_HOLDS_AT_ONCE = 4
-"""What the leader waits for does not queue up behind what this server catches up with."""
-_PACKS_AT_ONCE = 4
-
-
-@dataclass(slots=True)
-class MirrorCounts:
-    """For metrics: what this server's mirrors lack now, and what was fetched and sent so far."""
-
-    lacking: int = 0
-    fetches: int = 0
-    failed_fetches: int = 0
-    packs_sent: int = 0
-    bytes_sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +53,14 @@ class MirrorKeeper:
         world: World,
         mirrors: Mirrors,
         git: GitProcess,
-        maintenance: Maintenance,
-        peers: Peers,
-        calls: PeerCalls,
+        exchange: PackExchange,
         random: Random,
         caught_up: Callable[[str], None],
     ) -> None:
         self._world = world
         self._mirrors = mirrors
         self._git = git
-        self._maintenance = maintenance
-        self._peers = peers
-        self._calls = calls
+        self._exchange = exchange
         self._random = random
         self._caught_up = caught_up
         self._followers: dict[str, asyncio.Task[None]] = {}
@@ -95,20 +68,16 @@ class MirrorKeeper:
         self._lost: dict[str, _Lost] = {}
         self._came: dict[str, asyncio.Event] = {}
         """Set when objects came to a mirror without being asked for: with a push."""
-        self._fetching = asyncio.Semaphore(_FETCHES_AT_ONCE)
-        self._holding = asyncio.Semaphore(_HOLDS_AT_ONCE)
-        self._sending = asyncio.Semaphore(_PACKS_AT_ONCE)
-        self._counts = MirrorCounts()
 
     @property
-    def counts(self) -> MirrorCounts:
-        self._counts.lacking = sum(self._lacking.values())
-        return self._counts
+    def lacking_objects(self) -> int:
+        """How many this server's mirrors lack now."""
+        return sum(self._lacking.values())
 
     @property
     def own_name(self) -> str:
         """This server, as errors name it."""
-        return self._peers.own_name
+        return self._exchange.own_name
 
     # -- following the state ---------------------------------------------------------------------
 
@@ -180,14 +149,11 @@ class MirrorKeeper:
 
     async def _is_still(self, name: str, lost: _Lost | None) -> bool:
         """Whether the same is lacking, and the same servers lack it. The refs follow on the way."""
-        if lost is None or lost.peers != self._peer_addresses():
+        if lost is None or lost.peers != self._exchange.others():
             return False
         missing = await self.settle(await asyncio.to_thread(self._mirrors.get, name))
         self._lacking[name] = len(missing)
         return missing == lost.objects
-
-    def _peer_addresses(self) -> frozenset[str]:
-        return frozenset(peer.address for peer in self._peers.others())
 
     async def _round(self, name: str) -> str:
         """What went wrong, or ''. One bad round must not end the following of a mirror."""
@@ -215,7 +181,7 @@ class MirrorKeeper:
             return
         except TimeoutError:
             raise UnavailableError(
-                f"cannot use repository {name!r} on {self._peers.own_name} yet: its newest "
+                f"cannot use repository {name!r} on {self.own_name} yet: its newest "
                 f"objects are still being fetched from other servers (waited {limit_s:g} s); "
                 "try again"
             ) from None
@@ -230,9 +196,9 @@ class MirrorKeeper:
             if not missing:
                 return
             LOG.info("fetching from other servers", source=name, objects=len(missing))
-            peers, known = self._peer_addresses(), self._lost.pop(name, None)
+            peers, known = self._exchange.others(), self._lost.pop(name, None)
             try:
-                await self._fetch_from_any(mirror, missing)
+                await self._exchange.fetch_from_any(mirror, missing)
             except NotFoundError as error:
                 lost = self._lost[name] = _Lost(await self.settle(mirror), peers)
                 if known is None or known.objects != lost.objects:
@@ -278,72 +244,19 @@ class MirrorKeeper:
         with self._world.snapshot() as snapshot:
             return wanted_of(snapshot, name)
 
-    # -- getting objects -------------------------------------------------------------------------
-
-    async def _fetch_from_any(self, mirror: Mirror, missing: frozenset[str]) -> None:
-        """Each server is asked for what the ones before it did not have."""
-        unasked: list[str] = []
-        peers = [peer for peer in self._peers.others() if peer.address]
-        for peer in peers:
-            try:
-                async with self._fetching:
-                    await self._fetch(mirror, peer, missing)
-            except NotFoundError:
-                continue
-            except OrchgitError as error:
-                unasked.append(f"{peer} ({error})")
-            missing = await lacking(self._git, mirror, missing)
-            if not missing:
-                return
-        raise _still_lacking(mirror.name, missing, peers, unasked, self._peers.own_name)
-
-    async def _fetch(self, mirror: Mirror, peer: Peer, missing: frozenset[str]) -> None:
-        self._counts.fetches += 1
-        try:
-            haves = await asyncio.to_thread(known_to, mirror)
-            frames = self._calls.fetch_pack(peer.address, mirror.name, sorted(missing), haves)
-            await take_pack(self._git, mirror, str(peer), missing, frames)
-        except OrchgitError:
-            self._counts.failed_fetches += 1
-            raise
-        self._maintenance.after_write(mirror)
-        LOG.info("fetched from a server", source=mirror.name, server=str(peer))
-
     # -- for other servers -----------------------------------------------------------------------
 
     async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
         """The leader asks: returns when the objects are here and on disk. It may name a source
         that this server has not heard of yet."""
-        mirror = self._mirrors.get(source)
-        async with mirror.fetching:
-            missing = await lacking(self._git, mirror, wants)
-            if missing:
-                async with self._holding:
-                    await self._fetch(mirror, Peer(address), missing)
-            missing = await lacking(self._git, mirror, wants)
+        await self._exchange.hold(self._mirrors.get(source), wants, address)
         self._tell_that_objects_came(source)
-        if missing:
-            raise UnavailableError(f"cannot hold {len(missing)} objects: {address} lacks them too")
 
-    async def pack(
+    def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]
     ) -> AsyncGenerator[PackFrame, None]:
         """What of the wants is missing here, then a pack with the others."""
-        frames = with_signs_of_life(self._frames(source, wants, haves))
-        async with contextlib.aclosing(frames):
-            async for frame in frames:
-                self._counts.bytes_sent += len(frame.data)
-                yield frame
-
-    async def _frames(
-        self, source: str, wants: Sequence[str], haves: Sequence[str]
-    ) -> AsyncGenerator[PackFrame, None]:
-        async with self._sending:
-            frames = make_pack(self._git, self._mirrors.existing(source), wants, haves)
-            async with contextlib.aclosing(frames):
-                async for frame in frames:
-                    yield frame
-            self._counts.packs_sent += 1
+        return self._exchange.pack(source, wants, haves)
 
 
 def _targets(name: str) -> tuple[str, str]:
@@ -362,19 +275,3 @@ def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> Mi
     if wanted.head and repository.head() != wanted.head:
         repository.set_head(wanted.head)
     return plan
-
-
-def _still_lacking(
-    name: str, missing: frozenset[str], peers: Sequence[Peer], unasked: Sequence[str], own: str
-) -> OrchgitError:
-    what = f"{len(missing)} objects of repository {name!r} (commit {min(missing)[:12]}, ...)"
-    if unasked:
-        return UnavailableError(
-            f"cannot use {what} on {own} yet: they are on servers that do not answer: "
-            f"{'; '.join(unasked)}"
-        )
-    asked = ", ".join(str(peer) for peer in peers) or "there is no other server"
-    return NotFoundError(
-        f"cannot find {what}: {own} lacks them, and so do the others ({asked}); push the whole "
-        "history again"
-    )

@@ -17,7 +17,8 @@ def server_metrics(
     for name, value in control.broker_stats().items():
         yield Gauge(f"nomad.nomad.broker.{name}", value)
     yield Gauge("nomad.rpc.forwarded_in_flight", float(forwarded_in_flight))
-    counts = gitops.keeper.counts
+    yield Gauge("orchgit.gitops.mirrors.lacking", float(gitops.keeper.lacking_objects))
+    counts = gitops.exchange.counts
     for one in fields(counts):
         yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
     yield Gauge("nomad.raft.is_leader", float(state.is_leader))

@@ -210,8 +210,9 @@ def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
         await victim.start()
         await victim.until(lambda: victim.rig.source().status.applied_commit == work.head())
         await victim.until_settled()
-        counts = victim.rig.gitops.keeper.counts
-        assert (counts.fetches, counts.failed_fetches, counts.lacking) == (1, 0, 0)
+        counts = victim.rig.gitops.exchange.counts
+        assert (counts.fetches, counts.failed_fetches) == (1, 0)
+        assert victim.rig.gitops.keeper.lacking_objects == 0
         listed = await work.run("ls-remote", victim.rig.url("demo"), "refs/heads/main")
         assert listed.output.split()[0] == work.head()
 
@@ -254,21 +255,23 @@ def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
         await asyncio.gather(*(member.start() for member in cluster.members))
         leader = await cluster.leader()
         for member in cluster.members:
-            keeper = member.rig.gitops.keeper
+            gitops = member.rig.gitops
             await member.until(
-                lambda keeper=keeper: keeper.counts.lacking > 0 and keeper.counts.fetches > 5
+                lambda gitops=gitops: (
+                    gitops.keeper.lacking_objects > 0 and gitops.exchange.counts.fetches > 5
+                )
             )
-        asked = [member.rig.gitops.keeper.counts.fetches for member in cluster.members]
+        asked = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         for member in cluster.members:
             for _ in range(20):
                 await member.rig.gitops.keeper.current("demo")
-        again = [member.rig.gitops.keeper.counts.fetches for member in cluster.members]
+        again = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         assert sum(again) - sum(asked) < 20, "it is known to be lost"
         assert capsys.readouterr().out.count("objects are lost") == 3
         await pushed(work, leader)
         await cluster.caught_up()
         for member in cluster.members:
-            assert member.rig.gitops.keeper.counts.lacking == 0
+            assert member.rig.gitops.keeper.lacking_objects == 0
             assert member.mirror.open().resolve("refs/heads/main") == work.head()
 
     with_cluster(tmp_path, body)
