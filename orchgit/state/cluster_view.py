@@ -35,6 +35,9 @@ class SnapshotView:
         self._expected = expected
         self._volumes: dict[str, HostVolume | None] = {}
         self._jobs: dict[tuple[str, str, int], Job | None] = {}
+        self._pools: dict[str, NodePool | None] = {}
+        self._config: SchedulerConfig | None = None
+        self._has_namesakes: bool | None = None
 
     @property
     def index(self) -> int:
@@ -53,7 +56,10 @@ class SnapshotView:
         return self._snapshot.allocations_by_job(namespace, job_id)
 
     def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
-        return self._snapshot.namesakes(namespace, job_id)
+        """None where there is only one namespace, which is asked once."""
+        if self._has_namesakes is None:
+            self._has_namesakes = self._snapshot.namespace_count() > 1
+        return self._snapshot.namesakes(namespace, job_id) if self._has_namesakes else []
 
     def job_allocations(self, job: Job) -> JobAllocations:
         return job_allocations(self._snapshot, job, self._calm_nodes())
@@ -76,7 +82,9 @@ class SnapshotView:
         return self.columns.nodes[row] if row is not None else None
 
     def node_pool(self, name: str) -> NodePool | None:
-        return self._snapshot.node_pool(name)
+        if name not in self._pools:
+            self._pools[name] = self._snapshot.node_pool(name)
+        return self._pools[name]
 
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
         return self._snapshot.latest_deployment(namespace, job_id)
@@ -101,4 +109,6 @@ class SnapshotView:
         return
 
     def scheduler_config(self) -> SchedulerConfig:
-        return self._snapshot.scheduler_config()
+        if self._config is None:
+            self._config = self._snapshot.scheduler_config()
+        return self._config

@@ -73,6 +73,9 @@ class NodeReads(Reads):
     def namespaces(self) -> list[Namespace]:
         return NAMESPACES.find(self.connection)
 
+    def namespace_count(self) -> int:
+        return self._number("SELECT count(*) FROM namespaces")
+
     def namespace(self, name: str) -> Namespace | None:
         return NAMESPACES.get(self.connection, name)
 
