@@ -8,6 +8,8 @@ import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredTransition, TaskState
 from orchgit.model.node import Namespace
+from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.columns import ClusterColumns
 from orchgit.state.steady import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements
@@ -79,4 +81,6 @@ def test_namesakes_are_what_runs_of_a_job_of_the_same_id_elsewhere(tmp_path: Pat
         assert snapshot.namesakes("default", "web") == [(group, node.id)]
         assert snapshot.namesakes("another", "web") == [(group, node.id)] * 3
         assert snapshot.namesakes("default", "nobody") == []
+        view = SnapshotView(snapshot, ClusterColumns())
+        assert view.namesakes("default", "web") == [(group, node.id)]
     store.close()
