@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchgit.model.evaluation import AllocMetric, ScoreMetaData
+from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.scheduler.feasibility.checks import Check, values_of
@@ -109,14 +110,14 @@ def failure(
     _judge_rows(proposed, candidates.rows[keep], selector, request, tally)
     metric = candidates.metric()
     tally.write(metric)
-    _add_exhausted(metric, selector.ask)
+    _add_exhausted(metric, selector.ask.group)
     return metric
 
 
-def coalesce(metric: AllocMetric, ask: Ask) -> None:
+def coalesce(metric: AllocMetric, group: TaskGroup) -> None:
     """One more placement of the group that found no node, for the same reasons."""
     metric.coalesced_failures += 1
-    _add_exhausted(metric, ask)
+    _add_exhausted(metric, group)
 
 
 def _judge_rows(
@@ -177,13 +178,13 @@ def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Select
     return "disk" if disk + ask.disk > columns.disk_capacity[row] else ""
 
 
-def _add_exhausted(metric: AllocMetric, ask: Ask) -> None:
+def _add_exhausted(metric: AllocMetric, group: TaskGroup) -> None:
     """Add up what one unplaced allocation lacked, by task."""
     dimensions = metric.dimension_exhausted
     if not dimensions:
         return
     totals: dict[str, dict[str, object]] = metric.resources_exhausted or {}
-    for task in ask.group.tasks:
+    for task in group.tasks:
         known = totals.setdefault(task.name, {"CPU": 0, "MemoryMB": 0})
         if "cpu" in dimensions and not task.resources.cores:
             known["CPU"] = int(str(known["CPU"])) + task.resources.cpu

@@ -14,11 +14,12 @@ from orchgit.model.job import Job
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.scheduler.evictions import Evictions
 from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
 from orchgit.scheduler.feasibility.volumes import host_requests
 from orchgit.scheduler.fit import volume_source
 from orchgit.scheduler.plan_builder import PlanBuilder
-from orchgit.scheduler.preemption import Eviction, Preemptor
+from orchgit.scheduler.preemption import Eviction
 from orchgit.scheduler.ranking.best_first import NO_ROW
 from orchgit.scheduler.ranking.selector import Choice, Request, Selector
 from orchgit.scheduler.reconcile.changes import UPDATING, Placement
@@ -65,18 +66,7 @@ class Placer:
         self._explain_each = True
         self._explained: set[tuple[str, int]] = set()
         self._one_node_each = one_node_each
-        self._preempts = _preemption_enabled(stacks)
-        self._preemptor = Preemptor(
-            stacks.proposed, stacks.job.priority, self._priority_of, stacks.rng
-        )
-        self._priorities: dict[tuple[str, str, int], int] = {}
-
-    def _priority_of(self, allocation: Allocation) -> int:
-        key = (allocation.namespace, allocation.job_id, allocation.job_version)
-        if key not in self._priorities:
-            job = self._stacks.view.job_version(*key)
-            self._priorities[key] = job.priority if job is not None else 0
-        return self._priorities[key]
+        self.evictions = Evictions(stacks)
 
     def place_all(
         self, placements: Sequence[Placement], job_of: dict[int, tuple[Job, str]], deployment: str
@@ -93,23 +83,23 @@ class Placer:
         self.queued[name] += 0
         known_failure = self.failed.get(name)
         if known_failure is not None:
-            coalesce(known_failure, self._stacks.of(job, placement.group).ask)
+            coalesce(known_failure, self._stacks.of(job, placement.group).group)
             self._not_placed(placement)
             return
         stack = self._stacks.of(job, placement.group)
-        selector = self._stacks.selector(stack)
-        request = self._request(placement, job)
         held_claim = self._stop_previous(placement)
-        over_quota = self.over_quota(stack)
-        if over_quota is not None:
+        hopeless = self.over_quota(stack) or self._nowhere(stack)
+        if hopeless is not None:
             self._restart_previous(placement, held_claim)
-            self.failed[name] = over_quota
+            self.failed[name] = hopeless
             self._not_placed(placement)
             return
+        selector = self._stacks.selector(stack)
+        request = self._request(placement, job)
         choice = selector.select(request)
         eviction = None
-        if choice is None and self._preempts:
-            choice, eviction = self._choose_eviction(selector, request)
+        if choice is None:
+            choice, eviction = self.evictions.choose(selector, request)
         if choice is None:
             self._restart_previous(placement, held_claim)
             self.failed[name] = failure(
@@ -133,6 +123,12 @@ class Placer:
             return None
         self.quota_reached = quota.name
         return replace(self._stacks.candidates.metric(), quota_exhausted=exceeded)
+
+    def _nowhere(self, stack: GroupStack) -> AllocMetric | None:
+        """The explanation when there is no node to look at. What volumes lack takes a look at
+        their checks even so."""
+        candidates = self._stacks.candidates
+        return None if len(candidates.rows) or stack.has_volumes else candidates.metric()
 
     def _request(self, placement: Placement, job: Job) -> Request:
         request = Request(alloc_name(job.id, placement.group.name, placement.name_index))
@@ -217,45 +213,6 @@ class Placer:
         update = self._updates.get(previous.id)
         if update is not None:
             update.reschedule_tracker = tracker
-
-    # --- preemption -----------------------------------------------------------------------
-
-    def _choose_eviction(
-        self, selector: Selector, request: Request
-    ) -> tuple[Choice | None, Eviction | None]:
-        """The node where evicting others hurts least."""
-        best: tuple[float, int] | None = None
-        found: tuple[Choice, Eviction] | None = None
-        for row in selector.rows.tolist():
-            eviction = self.evict_on(selector, row, request)
-            if eviction is None:
-                continue
-            score = (self._score_with(selector, row, request, eviction), -self._stacks.ties[row])
-            if best is None or score > best:
-                best, found = score, (eviction.choice(row), eviction)
-        return found or (None, None)
-
-    def evict_on(self, selector: Selector, row: int, request: Request) -> Eviction | None:
-        """What would have to go on this node; None: nothing that goes would help."""
-        if not self._preempts:
-            return None
-        if selector.refusal(row, request.name):
-            return None
-        return self._preemptor.evict_on(row, selector.ask)
-
-    def _score_with(
-        self, selector: Selector, row: int, request: Request, eviction: Eviction
-    ) -> float:
-        for victim in eviction.victims:
-            self._stacks.proposed.stop(victim)
-        scores = [
-            selector.fit(row, eviction.offer.cpu) or 0.0,
-            eviction.score,
-            *selector.other_scores(row, request, eviction.offer.device_score),
-        ]
-        for victim in eviction.victims:
-            self._stacks.proposed.unstop(victim)
-        return sum(scores) / len(scores)
 
     # --- commit ---------------------------------------------------------------------------
 
@@ -386,13 +343,3 @@ class Placer:
             csi = getattr(check, "csi", None)
             if csi is not None:
                 self.missing_resources += csi.missing(name)
-
-
-def _preemption_enabled(stacks: Stacks) -> bool:
-    config = stacks.view.scheduler_config().preemption_config
-    return {
-        "service": config.service_scheduler_enabled,
-        "batch": config.batch_scheduler_enabled,
-        "system": config.system_scheduler_enabled,
-        "sysbatch": config.sysbatch_scheduler_enabled,
-    }.get(stacks.job.type, False)

@@ -173,7 +173,7 @@ def schedule_service(
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
     missing: list[str] = []
     quota_reached = ""
-    if stacks is not None and job is not None:
+    if stacks is not None and (changes.places or changes.destructive):
         placer = _place(
             evaluation, changes, deployments, stacks, plan, versions, allocations, ids, now_ns
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -40,26 +40,45 @@ from orchgit.scheduler.feasibility.volumes import (
     is_sticky,
 )
 from orchgit.scheduler.outcome import ClassLesson
-from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
+from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns
 from orchgit.scheduler.quota import QuotaUse
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.selector import Ranking, Scores, Selector
 from orchgit.scheduler.ranking.spread import SpreadScore
 
 
 class GroupStack:
-    """One group of one job version."""
+    """One group of one job version. What it asks and checks is worked out when somebody wants to
+    know: where there is no node, nobody does."""
 
-    def __init__(self, job: Job, group: TaskGroup, ask: Ask, checks: list[Check]) -> None:
+    def __init__(
+        self,
+        columns: NodeColumns,
+        job: Job,
+        group: TaskGroup,
+        *,
+        oversubscription: bool,
+        numa: bool,
+    ) -> None:
         self.job = job
         self.group = group
-        self.ask = ask
-        self.checks = checks
         self.selector: Selector | None = None
         self.has_volumes = bool(group.volumes)
-        self.is_sticky = is_sticky(group)
+        self.is_sticky = self.has_volumes and is_sticky(group)
+        self._columns = columns
+        self._oversubscription = oversubscription
+        self._numa = numa
+
+    @cached_property
+    def ask(self) -> Ask:
+        return Ask(self.group, oversubscription=self._oversubscription, numa=self._numa)
+
+    @cached_property
+    def checks(self) -> list[Check]:
+        return job_checks(self._columns, self.job) + group_checks(self._columns, self.group)
 
     @property
     def has_row_checks(self) -> bool:
@@ -91,11 +110,8 @@ class Stacks:
         self.job = job
         self.proposed = proposed
         self.columns: NodeColumns = view.columns
-        self.rng = random.Random(seed)  # noqa: S311 (ports, not secrets)
-        self.ties: Numbers = np.random.default_rng(seed).permutation(len(self.columns.nodes))
+        self.chance = Chance(self.columns, seed)
         self.eligibility = ClassEligibility(self.columns)
-        self.candidate_mask = candidate_mask(self.columns, job)
-        self.candidates = Candidates.of(self.columns, job, self.candidate_mask)
         self.claims = _claim_book(view, job, allocations)
         room = view.quota(job.namespace)
         self.quota = QuotaUse(room) if room is not None else None
@@ -108,18 +124,26 @@ class Stacks:
         self._known_namesakes: Sequence[tuple[str, str]] | None = None
         self._requests: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
 
+    @cached_property
+    def candidate_mask(self) -> Mask:
+        return candidate_mask(self.columns, self.job)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        return Candidates.of(self.columns, self.job, self.candidate_mask)
+
     def of(self, job: Job, group: TaskGroup) -> GroupStack:
         key = (job.version, group.name)
         stack = self._stacks.get(key)
         if stack is None:
             group = job.group(group.name) or group
-            checks = job_checks(self.columns, job) + group_checks(self.columns, group)
-            ask = Ask(
+            stack = self._stacks[key] = GroupStack(
+                self.columns,
+                job,
                 group,
                 oversubscription=self.oversubscription(job),
                 numa=self._config.numa_enabled,
             )
-            stack = self._stacks[key] = GroupStack(job, group, ask, checks)
             if escapes(job.constraints or []):
                 self.eligibility.escape(JOB)
             if escapes(group_constraints(group)) or has_csi(group):
@@ -133,8 +157,7 @@ class Stacks:
                 stack.ask,
                 stack.feasible(self.candidate_mask),
                 self._ranking(stack, for_system),
-                self.ties,
-                self.rng,
+                self.chance,
             )
             if stack.selector.follows_changes:
                 self._followers.append(stack.selector)
@@ -146,7 +169,7 @@ class Stacks:
         """Which classes can take the groups that were looked at, for a blocked evaluation."""
         if self.eligibility.has_escaped:
             return True, None
-        for stack in self._stacks.values():
+        for stack in self._stacks.values() if len(self.candidates.rows) else ():
             self.eligibility.filter(self.candidates.rows, stack.group.name, stack.checks)
         return False, self.eligibility.class_eligibility()
 

@@ -272,7 +272,7 @@ class _SystemRun:
         choice = selector.choose_row(row, request) if over_quota is None else None
         eviction = None
         if choice is None and over_quota is None:
-            eviction = placer.evict_on(selector, row, request)
+            eviction = placer.evictions.on(selector, row, request)
             choice = eviction.choice(row) if eviction is not None else None
         if choice is not None:
             return placer.commit(
@@ -290,7 +290,7 @@ class _SystemRun:
         self._queued[group.name] += 1
         known = self._failed.get(group.name)
         if known is not None:
-            coalesce(known, stack.ask)
+            coalesce(known, stack.group)
             return ""
         one = _only_row(stacks.candidates, row)
         metric = failure(

@@ -15,6 +15,7 @@ from orchgit.scheduler.ports import Mask, Numbers
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.best_first import NO_ROW
+from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.queues import Queues
@@ -68,15 +69,13 @@ class Selector:
         ask: Ask,
         mask: Mask,
         ranking: Ranking,
-        ties: Numbers,
-        rng: random.Random,
+        chance: Chance,
     ) -> None:
         self.ask = ask
         self.ranking = ranking
         self.rows: Numbers = np.flatnonzero(mask)
         self._proposed = proposed
-        self._ties = ties
-        self.rng = rng
+        self._chance = chance
         self._mask = mask
         self._group = ask.group.name
         self._cursor = len(proposed.touched)
@@ -88,6 +87,10 @@ class Selector:
         """The candidates that are not in `mask` and why, once somebody asked."""
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
+
+    @property
+    def rng(self) -> random.Random:
+        return self._chance.rng
 
     # --- scores ---------------------------------------------------------------------------
 
@@ -263,7 +266,7 @@ class Selector:
             if best == -np.inf:
                 return None
             equal = np.flatnonzero(scores == best)
-            position = equal[np.argmin(self._ties[self.rows[equal]])]
+            position = equal[np.argmin(self._chance.ties[self.rows[equal]])]
             choice = self._accept(int(self.rows[position]), request)
             if choice is not None:
                 return choice
@@ -274,7 +277,7 @@ class Selector:
         if queues is None:
             rows = self.rows[self._sums[self.rows] != -np.inf]
             queues = self._queues = Queues(
-                rows, self._sums[rows], self._parts[rows], self._ties, self.ranking.spread
+                rows, self._sums[rows], self._parts[rows], self._chance.ties, self.ranking.spread
             )
         while True:
             row = queues.best()

@@ -27,6 +27,8 @@ class GroupReconciler(Trouble, Rolling):
 
     def run(self, everything: Allocs) -> bool:
         """Whether the group's part of the deployment is complete."""
+        if not everything:
+            return self._fill_up()
         allocs = self._drop_old_batch(everything)
         allocs = self._stop_old_canaries(allocs)
         canaries, allocs = self._current_canaries(allocs)
@@ -62,6 +64,17 @@ class GroupReconciler(Trouble, Rolling):
             or wants_canaries
         )
         return not busy and self._is_complete()
+
+    def _fill_up(self) -> bool:
+        """`run` where there are none but steady ones: place what is missing."""
+        self._desired.ignore += len(self._steady)
+        names = NameIndex(self._group.count, (), self._steady.name_indexes)
+        place = self._placements(names, {}, Classes(), {})
+        if not self._in_deployment:
+            self._state.desired_total += len(place)
+        self._place_missing(place, {}, {}, self._group.count)
+        self._join_deployment({}, {})
+        return not place and self._is_complete()
 
     def _drop_old_batch(self, allocs: Allocs) -> Allocs:
         """Batch allocations that the servers ended, and ended ones of older versions: the job

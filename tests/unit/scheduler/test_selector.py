@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +12,7 @@ from orchgit.model.job import Job
 from orchgit.model.resources import Resources
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.selector import Ranking, Request, Selector
 from orchgit.scheduler.ranking.spread import SpreadScore
@@ -49,8 +48,7 @@ def _choices(cluster: ListCluster, job: Job, *, queue: bool, spread: bool) -> li
         Ask(group, oversubscription=False),
         np.ones(size, dtype=np.bool_),
         ranking,
-        np.arange(size),
-        random.Random(1),
+        Chance(columns, seed=1),
     )
     scores = []
     for _ in range(group.count):

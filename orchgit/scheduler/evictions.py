@@ -1,0 +1,74 @@
+"""Which node to make room on, for the placements of one evaluation, where preemption is on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from orchgit.model.allocation import Allocation
+from orchgit.scheduler.preemption import Eviction, Preemptor
+from orchgit.scheduler.ranking.selector import Choice, Request, Selector
+from orchgit.scheduler.stack import Stacks
+
+
+class Evictions:
+    """Finds none where preemption is off for jobs of this type."""
+
+    def __init__(self, stacks: Stacks) -> None:
+        self._stacks = stacks
+        self._priorities: dict[tuple[str, str, int], int] = {}
+
+    def choose(self, selector: Selector, request: Request) -> tuple[Choice | None, Eviction | None]:
+        """The node where evicting others hurts least."""
+        best: tuple[float, int] | None = None
+        found: tuple[Choice, Eviction] | None = None
+        for row in selector.rows.tolist() if self._is_on else ():
+            eviction = self.on(selector, row, request)
+            if eviction is None:
+                continue
+            tie = -self._stacks.chance.ties[row]
+            score = (self._score_with(selector, row, request, eviction), tie)
+            if best is None or score > best:
+                best, found = score, (eviction.choice(row), eviction)
+        return found or (None, None)
+
+    def on(self, selector: Selector, row: int, request: Request) -> Eviction | None:
+        """What would have to go on this node; None: nothing that goes would help."""
+        if not self._is_on or selector.refusal(row, request.name):
+            return None
+        return self._preemptor.evict_on(row, selector.ask)
+
+    @cached_property
+    def _is_on(self) -> bool:
+        config = self._stacks.view.scheduler_config().preemption_config
+        return {
+            "service": config.service_scheduler_enabled,
+            "batch": config.batch_scheduler_enabled,
+            "system": config.system_scheduler_enabled,
+            "sysbatch": config.sysbatch_scheduler_enabled,
+        }.get(self._stacks.job.type, False)
+
+    @cached_property
+    def _preemptor(self) -> Preemptor:
+        stacks = self._stacks
+        return Preemptor(stacks.proposed, stacks.job.priority, self._priority_of, stacks.chance.rng)
+
+    def _priority_of(self, allocation: Allocation) -> int:
+        key = (allocation.namespace, allocation.job_id, allocation.job_version)
+        if key not in self._priorities:
+            job = self._stacks.view.job_version(*key)
+            self._priorities[key] = job.priority if job is not None else 0
+        return self._priorities[key]
+
+    def _score_with(
+        self, selector: Selector, row: int, request: Request, eviction: Eviction
+    ) -> float:
+        for victim in eviction.victims:
+            self._stacks.proposed.stop(victim)
+        scores = [
+            selector.fit(row, eviction.offer.cpu) or 0.0,
+            eviction.score,
+            *selector.other_scores(row, request, eviction.offer.device_score),
+        ]
+        for victim in eviction.victims:
+            self._stacks.proposed.unstop(victim)
+        return sum(scores) / len(scores)
