@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Protocol
 
-_SERIES_BLOCK = 64
+_BLOCK = 64
 _SERIES_STEP = 0x7FF
 
 
@@ -22,9 +22,22 @@ class IdSource(Protocol):
 class RandomIds:
     """Version 4 UUIDs (RFC 9562)."""
 
+    def __init__(self) -> None:
+        self._unused: list[bytes] = []
+
     def new(self) -> str:
-        raw = os.urandom(16)
+        try:
+            raw = self._unused.pop()  # atomic: no two threads get the same
+        except IndexError:
+            raw = self._more()
         return _uuid(int.from_bytes(raw[:4]), raw)
+
+    def _more(self) -> bytes:
+        """Many at once: each question to the system gives the interpreter's lock away."""
+        block = os.urandom(16 * _BLOCK)
+        first, *others = (block[at : at + 16] for at in range(0, len(block), 16))
+        self._unused.extend(others)
+        return first
 
     def series(self) -> Iterator[str]:
         """They lie near each other: each begins with a little more than the one before, so that
@@ -32,7 +45,7 @@ class RandomIds:
         type, the first eight digits, is as unlikely to be shared as that of random ids."""
         start = int.from_bytes(os.urandom(4))
         while True:
-            block = os.urandom(16 * _SERIES_BLOCK)
+            block = os.urandom(16 * _BLOCK)
             for at in range(0, len(block), 16):
                 raw = block[at : at + 16]
                 start = (start + 1 + (int.from_bytes(raw[:2]) & _SERIES_STEP)) & 0xFFFFFFFF
