@@ -55,7 +55,8 @@ class EvalIntake:
             self._blocked.unblock_class(computed_class, index)
 
     def take(self, batch: AppliedBatch) -> None:
-        self._route(batch.evaluations)
+        # Of one that is named more than once its newest form counts.
+        self._route({each.id: each for each in batch.evaluations}.values())
         nodes = set(batch.changed.get("nodes", ()))
         # Plans free nothing by themselves: what they stop runs until its agent says that it ended.
         nodes |= batch.effects.freed_nodes
