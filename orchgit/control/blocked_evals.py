@@ -92,7 +92,9 @@ class BlockedEvals:
 
     def untrack(self, key: JobKey) -> None:
         """A later evaluation of this job placed everything: the blocked ones are needless."""
-        for eval_id in [e.id for e in self._evals.values() if job_key(e) == key]:
+        of_nodes = [eval_id for (_, job), eval_id in self._of_node.items() if job == key]
+        own = self._of_job.get(key)
+        for eval_id in [own, *of_nodes] if own else of_nodes:
             self._cancelable[eval_id] = self._drop(eval_id)
 
     def discard(self, eval_id: str) -> None:

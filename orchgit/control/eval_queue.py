@@ -58,6 +58,7 @@ class EvalQueue:
         self._wakes_at_s = math.inf
         """Until when `run` sleeps."""
         self._paused = False
+        self._is_dispatching = False
         self.needless = Wakeup(clock)
         """Set while there are evaluations to cancel, as others are acknowledged: the reaper paces
         itself by it."""
@@ -96,7 +97,7 @@ class EvalQueue:
         self._broker.ack(eval_id, token, self._clock.now_ns())
         if self._broker.has_cancelable:
             self.needless.set()
-        self._dispatch()
+        self._dispatch_soon()
 
     def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
         now_ns = self._clock.now_ns()
@@ -104,7 +105,7 @@ class EvalQueue:
             self._broker.give_back(eval_id, token)
         else:
             self._broker.nack(eval_id, token, now_ns)
-        self._dispatch()
+        self._dispatch_soon()
 
     def leave(self, holder: Holder) -> None:
         """That process of a worker has ended."""
@@ -112,7 +113,7 @@ class EvalQueue:
         for eval_id, token in self._broker.held():
             if holder.made(token):
                 self.nack(eval_id, token)
-        self._dispatch()
+        self._dispatch_soon()
 
     def close(self) -> None:
         """Leadership is lost: everybody who waits hears of it."""
@@ -138,11 +139,11 @@ class EvalQueue:
         now_ns = self._clock.now_ns()
         for evaluation in evaluations:
             self._broker.enqueue(evaluation, now_ns)
-        self._dispatch()
+        self._dispatch_soon()
 
     def discard(self, eval_id: str) -> None:
         self._broker.discard(eval_id)
-        self._dispatch()
+        self._dispatch_soon()
 
     def note_index(self, key: JobKey, index: int) -> None:
         self._broker.note_index(key, index)
@@ -156,7 +157,7 @@ class EvalQueue:
     def set_paused(self, paused: bool) -> None:
         """While paused nothing is handed out; what is out may still be finished."""
         self._paused = paused
-        self._dispatch()
+        self._dispatch_soon()
 
     async def run(self) -> None:
         """Let time pass in the broker, until canceled."""
@@ -184,8 +185,16 @@ class EvalQueue:
         for delivery in _delivered(waiter):
             self.nack(delivery.evaluation.id, delivery.token, untouched=True)
 
+    def _dispatch_soon(self) -> None:
+        """Something changed. Whatever else changes in this turn of the loop is looked at with it:
+        evaluations come and end by the dozen."""
+        if not self._is_dispatching:
+            self._is_dispatching = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
     def _dispatch(self) -> None:
-        """Something changed: hand out, and see that the next alarm is not slept through."""
+        """Hand out, and see that the next alarm is not slept through."""
+        self._is_dispatching = False
         self._hand_out()
         if self._at_s(self._until_alarm_s()) < self._wakes_at_s - _ALARM_SLACK_S:
             self._changed.set()

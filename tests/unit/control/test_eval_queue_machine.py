@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from hypothesis import settings
@@ -47,6 +47,15 @@ class QueueMachine(RuleBasedStateMachine):
     def do(self, step: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(step)
 
+    def tell(self, what: Callable[[], None]) -> None:
+        """And let the queue see to it."""
+
+        async def step() -> None:
+            what()
+            await asyncio.sleep(0)
+
+        self.do(step())
+
     # -- what happens --------------------------------------------------------------------------
 
     @rule(jobs=st.lists(st.integers(0, 11), min_size=1, max_size=8), kind=st.sampled_from(TYPES))
@@ -57,7 +66,7 @@ class QueueMachine(RuleBasedStateMachine):
             fields = {"create_index": self.index, "modify_index": self.index, "type": kind}
             made.append(Evaluation(id=make_id("000000e1"), job_id=f"{kind}-{job}", **fields))
         self.alive |= {each.id: each.job_id for each in made}
-        self.queue.enqueue(made)
+        self.tell(lambda: self.queue.enqueue(made))
 
     @rule(name=st.sampled_from(WORKERS), limit=st.integers(1, 8))
     def take(self, name: str, limit: int) -> None:
@@ -80,12 +89,13 @@ class QueueMachine(RuleBasedStateMachine):
         delivery = self.held[name].pop(which % len(self.held[name]))
         eval_id = delivery.evaluation.id
         if how == "a":
-            self.queue.ack(eval_id, delivery.token)
+            self.tell(lambda: self.queue.ack(eval_id, delivery.token))
             del self.alive[eval_id]
             for needless in self.queue.take_cancelable(100):
                 del self.alive[needless.id]
         else:
-            self.queue.nack(eval_id, delivery.token, untouched=how == "u")
+            untouched = how == "u"
+            self.tell(lambda: self.queue.nack(eval_id, delivery.token, untouched=untouched))
             self.failures[eval_id] = self.failures.get(eval_id, 0) + (how == "n")
 
     @rule(name=st.sampled_from(WORKERS), told=st.booleans())
@@ -95,10 +105,10 @@ class QueueMachine(RuleBasedStateMachine):
         gone, self.holders[name] = self.holders[name], self.new_life(name)
         lost, self.held[name] = self.held[name], []
         if told:
-            self.queue.leave(gone)
+            self.tell(lambda: self.queue.leave(gone))
         else:
             self.held[name] += self.do(self.queue.dequeue(TYPES, 0, 1, self.holders[name]))
-            self.queue.leave(gone)
+            self.tell(lambda: self.queue.leave(gone))
         for each in lost:
             assert not self.queue.holds(each.evaluation.id, each.token)
             self.failures[each.evaluation.id] = self.failures.get(each.evaluation.id, 0) + 1
@@ -134,7 +144,8 @@ class QueueMachine(RuleBasedStateMachine):
             while self.held[name]:
                 self.finish_one(name, 0, "u")
         for name in WORKERS[:2]:
-            self.queue.leave(self.holders[name])
+            holder = self.holders[name]
+            self.tell(lambda holder=holder: self.queue.leave(holder))
         last = Holder("far", "last")
         for _ in range(10 * len(self.alive) + 10):
             self.do(self.clock.advance(25))
