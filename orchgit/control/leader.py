@@ -21,6 +21,7 @@ from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.wire.worker_messages import CloseEvaluation
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,9 @@ class Control:
         self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
     ) -> int:
         return await self._leading().store_evaluations(eval_id, token, evaluations, ack=ack)
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
+        return await self._leading().close_all(outcomes)
 
     async def submit_plan(
         self,

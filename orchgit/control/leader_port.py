@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from orchgit.errors import OrchgitError
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.wire.messages import DequeuedEvaluation
+from orchgit.wire.worker_messages import CloseEvaluation
 
 
 class LeaderPort(Protocol):
@@ -29,4 +31,12 @@ class LeaderPort(Protocol):
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
     ) -> PlanResult:
         """Without a refresh index the evaluation is closed with `closing`."""
+        ...
+
+
+class NearLeaderPort(LeaderPort, Protocol):
+    """The leader, as a server asks it for its workers."""
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
+        """Like `close` of each; tells for each what went wrong."""
         ...

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
 from orchgit.control.eval_broker import Holder
 from orchgit.control.leader import Control
-from orchgit.control.leader_port import LeaderPort
+from orchgit.control.leader_port import NearLeaderPort
 from orchgit.control.rpc_leader import RpcLeader
+from orchgit.errors import OrchgitError
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.wire.channel import LeaderChannel
 from orchgit.wire.messages import DequeuedEvaluation
+from orchgit.wire.worker_messages import CloseEvaluation
 
 
 class NearestLeader:
@@ -22,7 +25,7 @@ class NearestLeader:
         self._control = control
         self._channel = channel
 
-    def port(self, holder: Holder) -> LeaderPort:
+    def port(self, holder: Holder) -> NearLeaderPort:
         """What one worker's process asks."""
         far = RpcLeader(self._channel, holder.worker_id, holder.session)
         return _Nearest(self._control, replace(holder, near=True), far)
@@ -41,7 +44,7 @@ class NearestLeader:
 
 
 class _Nearest:
-    """A LeaderPort."""
+    """A NearLeaderPort."""
 
     def __init__(self, control: Control, holder: Holder, far: RpcLeader) -> None:
         self._control = control
@@ -72,6 +75,18 @@ class _Nearest:
             await self._control.store_evaluations(eval_id, token, evaluations, ack=True)
         else:
             await self._far.close(eval_id, token, evaluations)
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
+        if self._control.leads:
+            return await self._control.close_all(outcomes)
+        return await asyncio.gather(*map(self._close_far, outcomes))
+
+    async def _close_far(self, outcome: CloseEvaluation) -> OrchgitError | None:
+        try:
+            await self._far.close(outcome.eval_id, outcome.token, outcome.evaluations)
+        except OrchgitError as exc:
+            return exc
+        return None
 
     async def submit(
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ from orchgit.replication.commands import UpdateNodeEligibility
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
+from orchgit.wire.worker_messages import CloseEvaluation
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +132,24 @@ class Reign:
     ) -> int:
         """Store what a worker decided about the evaluation it holds; `ack`: that ends it."""
         if not self.evaluations.holds(eval_id, token):
-            raise ConflictError(
-                f"cannot store evaluations for {eval_id}: it is not held under this token any more"
-            )
+            raise _not_held_any_more(eval_id)
         index = await self._outcomes.store(evaluations)
         if ack:
             self.evaluations.ack(eval_id, token)
         return index
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
+        """Store what a worker decided about several, and end them; tells what went wrong with
+        each: one that cannot be ended keeps none of the others."""
+        refusals = [self._not_held(each) for each in outcomes]
+        held = [each for each, refusal in zip(outcomes, refusals, strict=True) if not refusal]
+        try:
+            if held:
+                await self._outcomes.store([one for each in held for one in each.evaluations])
+        except OrchgitError as exc:
+            return [refusal or exc for refusal in refusals]
+        pairs = zip(outcomes, refusals, strict=True)
+        return [refusal or self._ended(each) for each, refusal in pairs]
 
     async def submit_plan(
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
@@ -157,6 +169,17 @@ class Reign:
         return result
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _not_held(self, outcome: CloseEvaluation) -> OrchgitError | None:
+        held = self.evaluations.holds(outcome.eval_id, outcome.token)
+        return None if held else _not_held_any_more(outcome.eval_id)
+
+    def _ended(self, outcome: CloseEvaluation) -> OrchgitError | None:
+        try:
+            self.evaluations.ack(outcome.eval_id, outcome.token)
+        except ConflictError as exc:
+            return exc
+        return None
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         return [
@@ -225,3 +248,9 @@ class Reign:
             await self._state.propose(command)
         except OrchgitError as exc:
             logger.warning("cannot mark node %s ineligible: %s", node_id, exc)
+
+
+def _not_held_any_more(eval_id: str) -> ConflictError:
+    return ConflictError(
+        f"cannot store evaluations for {eval_id}: it is not held under this token any more"
+    )

@@ -22,7 +22,7 @@ from typing import Protocol
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
 from orchgit.control.eval_broker import Holder
-from orchgit.control.leader_port import LeaderPort
+from orchgit.control.leader_port import NearLeaderPort
 from orchgit.control.worker_link import WorkerLink
 from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WORKLOAD
 from orchgit.errors import InvalidInputError
@@ -61,7 +61,7 @@ class PoolConfig:
 class LeaderForWorkers(Protocol):
     """`orchgit.control.nearest_leader`."""
 
-    def port(self, holder: Holder) -> LeaderPort: ...
+    def port(self, holder: Holder) -> NearLeaderPort: ...
 
     def gone(self, holder: Holder) -> None: ...
 

@@ -13,12 +13,18 @@ import pytest
 
 from orchgit.control.linked_leader import LinkedLeader
 from orchgit.control.worker_link import WorkerLink
-from orchgit.errors import ConflictError, NotLeaderError, RefusedError, UnavailableError
+from orchgit.errors import (
+    ConflictError,
+    NotLeaderError,
+    OrchgitError,
+    RefusedError,
+    UnavailableError,
+)
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.wire.messages import DequeuedEvaluation
 from orchgit.wire.pipe import Pipe
-from orchgit.wire.worker_messages import Question
+from orchgit.wire.worker_messages import CloseEvaluation, Question
 from tests.support.factories import make_evaluation
 
 
@@ -32,6 +38,7 @@ class Leader:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     canceled: asyncio.Event = field(default_factory=asyncio.Event)
     error: Exception | None = None
+    refused: dict[str, OrchgitError] = field(default_factory=dict)
 
     async def dequeue(
         self, types: Sequence[str], timeout_s: float, limit: int
@@ -49,9 +56,18 @@ class Leader:
         self.asked.set()
 
     async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
+        (error,) = await self.close_all(
+            [CloseEvaluation(call=0, eval_id=eval_id, token=token, evaluations=evaluations)]
+        )
+        if error is not None:
+            raise error
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> list[OrchgitError | None]:
         if self.error is not None:
             raise self.error
-        self.told.append(("close", eval_id, token, len(evaluations)))
+        for each in outcomes:
+            self.told.append(("close", each.eval_id, each.token, len(each.evaluations)))
+        return [self.refused.get(each.eval_id) for each in outcomes]
 
     async def submit(
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
@@ -133,6 +149,18 @@ def test_errors_keep_their_class_and_their_text(error: UnavailableError) -> None
             ends.leader.error = error
             with pytest.raises(type(error), match=str(error)):
                 await ends.worker.close("e", "t", [])
+
+    asyncio.run(run())
+
+
+def test_of_outcomes_that_come_together_each_has_its_own_answer() -> None:
+    async def run() -> None:
+        async with linked() as ends:
+            ends.leader.refused = {"e1": ConflictError("cannot: not held")}
+            closing = (ends.worker.close(f"e{number}", "t", []) for number in range(3))
+            ended = await asyncio.gather(*closing, return_exceptions=True)
+            assert [type(each) for each in ended] == [type(None), ConflictError, type(None)]
+            assert [told[1] for told in ends.leader.told] == ["e0", "e1", "e2"]
 
     asyncio.run(run())
 
