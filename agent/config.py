@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError
+from orchgit.wire.https import HttpTls
 from orchgit.wire.tls import TlsFiles
 
 
@@ -63,6 +64,8 @@ class AgentConfig:
     max_kill_timeout_s: float = 30.0
     """However long a job wants its tasks to be waited for when they are stopped."""
     tls: TlsFiles | None = None
+    http_tls: HttpTls | None = None
+    """None: what `http_addr` serves is plain HTTP."""
 
     def __post_init__(self) -> None:
         problems = [

@@ -38,6 +38,7 @@ def build_node(
         node_pool=config.node_pool,
         node_class=config.node_class,
         http_addr=config.http_addr,
+        tls_enabled=config.http_tls is not None,
         attributes={**found.attributes, **driver_attributes(drivers)},
         meta=dict(config.meta),
         links=found.links,

@@ -14,6 +14,7 @@ from orchgit.control.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
 from orchgit.services.dry_run import DryRun
 from orchgit.services.services import Services
+from orchgit.wire.tls import TlsFiles
 
 
 class ServerFacts(Protocol):
@@ -127,6 +128,8 @@ class ApiContext:
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
     """Metrics of the parts that the API does not know: broker, raft, workers."""
+    agents_tls: TlsFiles | None = None
+    """With what agents that serve HTTPS are reached."""
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

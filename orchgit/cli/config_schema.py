@@ -85,9 +85,15 @@ class ClientSection(Section):
 
 
 class TlsSection(Section):
+    """`rpc` is on wherever the files are named, unless it is switched off."""
+
+    http: bool = False
+    rpc: bool | None = None
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
+    verify_https_client: bool = False
+    verify_server_hostname: bool = True
 
 
 class CredentialSection(Section):

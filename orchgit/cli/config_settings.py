@@ -18,13 +18,13 @@ from orchgit.cli.config_schema import (
     ServerSection,
     SourceSection,
 )
+from orchgit.cli.config_tls import tls_settings
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.server.config import ServerConfig
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
-from orchgit.wire.tls import TlsFiles
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
-        "tls": _tls(file),
+        **tls_settings(file.tls),
         "gitops": GitopsConfig(
             credentials={
                 name: GitCredential(**msgspec.to_builtins(section))
@@ -134,7 +134,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        "tls": _tls(file),
+        **tls_settings(file.tls),
     }
 
 
@@ -156,23 +156,6 @@ def _source(name: str, section: SourceSection) -> Source:
     if section.paths is not None:
         source.paths = section.paths
     return source
-
-
-def _tls(file: FileConfig) -> TlsFiles | None:
-    if file.tls is None:
-        return None
-    missing = [
-        name
-        for name in ("ca_file", "cert_file", "key_file")
-        if not getattr(file.tls, name) or not Path(getattr(file.tls, name)).exists()
-    ]
-    if missing:
-        raise InvalidInputError(
-            f"cannot use the tls section: {', '.join(missing)} must name files that exist"
-        )
-    return TlsFiles(
-        ca=Path(file.tls.ca_file), cert=Path(file.tls.cert_file), key=Path(file.tls.key_file)
-    )
 
 
 def _duration_ns(name: str, text: str) -> int:

@@ -12,6 +12,7 @@ import httpx
 import orchgit
 from orchgit.child import DEVNULL, PIPE, start_child
 from orchgit.cli.http_client import ApiError
+from orchgit.cli.tls_client import TlsClient
 
 SOURCE = "demo"
 VOLUME = "demo-data"
@@ -28,9 +29,10 @@ def examples_directory() -> Path:
     raise ApiError("cannot seed the demo repository: examples/jobs is not installed")
 
 
-async def seed(url: str, node_id: str) -> bool:
+async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
     """Make the volume and push the examples, as a person would; False if that was done before."""
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http:
+    context = tls.context(url.startswith("https:"))
+    async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=30) as http:
         known = (await http.get("/v1/gitops/sources")).raise_for_status().json()
         source = next((each for each in known if each["Name"] == SOURCE), None)
         if source and source["Status"]["AppliedCommit"]:
@@ -39,7 +41,7 @@ async def seed(url: str, node_id: str) -> bool:
         if not source:
             body = {"Name": SOURCE, "Kind": "builtin"}
             (await http.put(f"/v1/gitops/source/{SOURCE}", json=body)).raise_for_status()
-    await _push_examples(url)
+    await _push_examples(url, tls)
     return True
 
 
@@ -50,7 +52,7 @@ async def _make_volume(http: httpx.AsyncClient, node_id: str) -> None:
         (await http.put("/v1/volume/host/create", json=body)).raise_for_status()
 
 
-async def _push_examples(url: str) -> None:
+async def _push_examples(url: str, tls: TlsClient) -> None:
     with tempfile.TemporaryDirectory(prefix="orchgit-demo-") as directory:
         for example in sorted(examples_directory().glob("*.hcl")):
             shutil.copy(example, directory)
@@ -58,17 +60,18 @@ async def _push_examples(url: str) -> None:
         await _git(directory, "add", "-A")
         await _git(directory, *_AUTHOR, "commit", "-q", "-m", "The examples of orchgit")
         remote = f"{url}/git/{SOURCE}.git"
-        await _git(directory, "push", "-q", "-o", "detach", remote, "main")
+        await _git(directory, "push", "-q", "-o", "detach", remote, "main", tls=tls)
 
 
-async def _git(directory: str, *arguments: str) -> None:
+async def _git(directory: str, *arguments: str, tls: TlsClient | None = None) -> None:
+    secure = dict(line.split("=", 1) for line in tls.git_settings()) if tls else {}
     process = await start_child(
         "git",
         *arguments,
         cwd=directory,
         stdout=DEVNULL,
         stderr=PIPE,
-        env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"},
+        env={**os.environ, **secure, "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"},
     )
     assert process.stderr is not None
     errors = await process.stderr.read()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import httpx
 
+from orchgit.cli.tls_client import TlsClient
+
 
 class FirstServer(httpx.BaseTransport):
     """Sends every request to the server in use; goes on to the next where none answers the door.
@@ -11,10 +13,20 @@ class FirstServer(httpx.BaseTransport):
     A request that has been sent is never sent twice. `address` is the server in use.
     """
 
-    def __init__(self, addresses: list[str], inner: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        addresses: list[str],
+        inner: httpx.BaseTransport | None = None,
+        tls: TlsClient | None = None,
+    ) -> None:
         self._urls = [httpx.URL(one if "://" in one else f"http://{one}") for one in addresses]
-        self._inner = inner or httpx.HTTPTransport(trust_env=False)
+        self._tls = tls or TlsClient()
+        self._inner = inner or self._transport()
         self._current = 0
+
+    def _transport(self) -> httpx.BaseTransport:
+        context = self._tls.context(any(url.scheme == "https" for url in self._urls))
+        return httpx.HTTPTransport(verify=context, trust_env=False)
 
     @property
     def address(self) -> str:
@@ -26,6 +38,8 @@ class FirstServer(httpx.BaseTransport):
             base = self._urls[self._current]
             request.url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path)
             request.headers["Host"] = base.netloc.decode()
+            if self._tls.server_name:
+                request.extensions["sni_hostname"] = self._tls.server_name
             try:
                 return self._inner.handle_request(request)
             except (httpx.ConnectError, httpx.ConnectTimeout):

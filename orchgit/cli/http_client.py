@@ -11,6 +11,8 @@ from urllib.parse import quote
 import httpx
 
 from orchgit.cli.first_server import FirstServer
+from orchgit.cli.tls_client import TlsClient
+from orchgit.cli.unreachable import why_unreachable
 from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
@@ -40,10 +42,12 @@ class ApiClient:
         namespace: str | None = None,
         region: str | None = None,
         token: str | None = None,
+        tls: TlsClient | None = None,
     ) -> None:
         """`address`: one URL, or several separated by commas."""
         addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
-        self._servers = FirstServer([one for one in addresses if one])
+        self.tls = tls or TlsClient()
+        self._servers = FirstServer([one for one in addresses if one], tls=self.tls)
         self._addresses = ", ".join(addresses)
         self.namespace = namespace
         self._params = {
@@ -189,10 +193,7 @@ class ApiClient:
         return {**self._params, **given}
 
     def _unreachable(self, error: httpx.TransportError) -> ApiError:
-        return ApiError(
-            f"cannot reach the server at {self._addresses}: {error}; is one running "
-            "(`orchgit dev`)? Set -address or ORCHGIT_ADDR if it is elsewhere"
-        )
+        return ApiError(why_unreachable(error, self.address, self._addresses, self.tls))
 
     @staticmethod
     def _refusal(response: httpx.Response) -> ApiError:

@@ -67,7 +67,8 @@ def cli() -> None:
     """git push is the only deploy command.
 
     Commands talk to the server at -address, ORCHGIT_ADDR or NOMAD_ADDR
-    (default http://127.0.0.1:4646).
+    (default http://127.0.0.1:4646). For https:// give the authority of the servers by -ca-cert or
+    NOMAD_CACERT; servers that want a certificate, -client-cert and -client-key as well.
     """
 
 

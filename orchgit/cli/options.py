@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from orchgit.cli.http_client import ApiClient
+from orchgit.cli.tls_client import TlsClient
+from orchgit.errors import InvalidInputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,12 +38,14 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     @option("namespace", help="Namespace of the request [ORCHGIT_NAMESPACE, NOMAD_NAMESPACE].")
     @option("region", help="Region to ask [ORCHGIT_REGION, NOMAD_REGION].")
     @option("token", help="Access token [ORCHGIT_TOKEN, NOMAD_TOKEN].")
+    @_tls_options
     @wraps(command)
     def with_client(
         address: str | None,
         namespace: str | None,
         region: str | None,
         token: str | None,
+        tls: TlsClient,
         **arguments: Any,
     ) -> Any:
         client = ApiClient(
@@ -49,11 +53,57 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
             namespace=namespace or _environment("ORCHGIT_NAMESPACE", "NOMAD_NAMESPACE"),
             region=region or _environment("ORCHGIT_REGION", "NOMAD_REGION"),
             token=token or _environment("ORCHGIT_TOKEN", "NOMAD_TOKEN"),
+            tls=tls,
         )
         with client:
             return command(client=client, **arguments)
 
     return with_client
+
+
+def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of https:// and passes them as the argument `tls`."""
+
+    @option("ca-cert", help="PEM file of the authority of the servers [NOMAD_CACERT].")
+    @option("ca-path", help="Directory of such files, if there is no -ca-cert [NOMAD_CAPATH].")
+    @option("client-cert", help="PEM file of the certificate to show [NOMAD_CLIENT_CERT].")
+    @option("client-key", help="PEM file of its key [NOMAD_CLIENT_KEY].")
+    @option("tls-server-name", help="What certificates have to name [NOMAD_TLS_SERVER_NAME].")
+    @option("tls-skip-verify", is_flag=True, help="Trust any certificate [NOMAD_SKIP_VERIFY].")
+    @wraps(command)
+    def with_tls(
+        ca_cert: str | None,
+        ca_path: str | None,
+        client_cert: str | None,
+        client_key: str | None,
+        tls_server_name: str | None,
+        tls_skip_verify: bool,
+        **arguments: Any,
+    ) -> Any:
+        tls = TlsClient(
+            ca_cert=ca_cert or _of_both("CACERT"),
+            ca_path=ca_path or _of_both("CAPATH"),
+            client_cert=client_cert or _of_both("CLIENT_CERT"),
+            client_key=client_key or _of_both("CLIENT_KEY"),
+            server_name=tls_server_name or _of_both("TLS_SERVER_NAME"),
+            skip_verify=tls_skip_verify or _is_true("SKIP_VERIFY"),
+        )
+        return command(tls=tls, **arguments)
+
+    return with_tls
+
+
+def _of_both(name: str) -> str:
+    return _environment(f"ORCHGIT_{name}", f"NOMAD_{name}") or ""
+
+
+def _is_true(name: str) -> bool:
+    text = _of_both(name)
+    if text.lower() in ("", "0", "f", "false"):
+        return False
+    if text.lower() in ("1", "t", "true"):
+        return True
+    raise InvalidInputError(f"cannot use {name} = {text!r} of the environment: write true or false")
 
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:

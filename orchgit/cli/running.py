@@ -20,7 +20,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.server.addresses import advertised
 from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
-from orchgit.server.http_server import HttpServer
+from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.server import Server
 
 READY_POLL_S = 5.0
@@ -36,7 +36,7 @@ class Running:
 
     @property
     def http_url(self) -> str:
-        return f"http://{self.server.http_address}" if self.server else ""
+        return self.server.http_url if self.server else ""
 
 
 def configure_logging(level: str) -> None:
@@ -124,14 +124,22 @@ async def run_until_stopped(
 def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:
     """The port is taken first: the node tells its address to the servers when it starts."""
     agent = Agent(config)
-    http = HttpServer(client_app(agent), bind)
+    http = HttpServer(client_app(agent), bind, config.http_tls)
     http.bind()
-    agent.config = replace(config, http_addr=advertised("http", http.address, advertise))
+    address = advertised("http", http.address, advertise)
+    if config.http_tls is not None:
+        check_certificate(config.http_tls, address)
+    agent.config = replace(config, http_addr=address)
     return agent, http
 
 
 def _agent_beside(config: AgentConfig, server: Server) -> Agent:
-    config = replace(config, servers=(server.rpc_address,), http_addr=server.http_address)
+    config = replace(
+        config,
+        servers=(server.rpc_address,),
+        http_addr=server.http_address,
+        http_tls=server.config.http_tls,
+    )
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent))
     return agent

@@ -14,6 +14,7 @@ from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.addresses import advertised
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
+from orchgit.wire.https import HttpTls
 from orchgit.wire.tls import TlsFiles
 
 
@@ -52,6 +53,9 @@ class ServerConfig:
     cluster_key_file: Path | None = None
     """Wraps the keys that seal variables; the same on every server. None: one of its own."""
     tls: TlsFiles | None = None
+    """Of RPC and of the log. None: plain, on loop-back only."""
+    http_tls: HttpTls | None = None
+    """None: HTTP is served plain."""
     dev_mode: bool = False
     log_level: str = "INFO"
     stop_timeout_s: float = 4.0
@@ -75,6 +79,11 @@ class ServerConfig:
     def raft_address(self) -> str:
         """By which the other servers' logs know this one."""
         return advertised("serf", self.raft_bind, self.raft_advertise)
+
+    @property
+    def agents_tls(self) -> TlsFiles | None:
+        """With what this server reaches agents that serve HTTPS."""
+        return self.http_tls.files if self.http_tls else self.tls
 
     @property
     def server_dir(self) -> Path:

@@ -119,8 +119,10 @@ class Facts:
             "AdvertiseAddrs": advertised,
             "ACL": {"Enabled": False},
             "TLSConfig": {
-                "EnableHTTP": config.tls is not None,
+                "EnableHTTP": config.http_tls is not None,
                 "EnableRPC": config.tls is not None,
+                "VerifyHTTPSClient": config.http_tls is not None and config.http_tls.verify_client,
+                "VerifyServerHostname": config.tls is not None,
             },
             "UI": {"Enabled": True},
             "Server": {"Enabled": True, "NumSchedulers": config.num_schedulers},

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
+from orchgit.server.addresses import split_host_port
+from orchgit.server.https_door import HttpsDoor
 from orchgit.server.joined_writes import HttpProtocol
+from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
+
+_log = structlog.get_logger("orchgit.server")
 
 _BACKLOG = 1024
 
@@ -28,11 +35,13 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """`address` is known after `start`."""
+    """`address` is known after `start`. With `tls` it is HTTPS that is served, and only that."""
 
-    def __init__(self, app: ASGIApp, bind: str) -> None:
+    def __init__(self, app: ASGIApp, bind: str, tls: HttpTls | None = None) -> None:
         self._app = app
         self._bind = bind
+        self._tls = tls
+        self._door: HttpsDoor | None = None
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -75,10 +84,26 @@ class HttpServer:
         logging.getLogger("uvicorn.error").addFilter(_NO_BROKEN_ANSWERS)
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
-        assert self._socket is not None
-        await server.startup(sockets=[self._socket])
+        await self._let_in(server)
         self._server = server
         self._loop = asyncio.create_task(server.main_loop(), name="http")
+
+    async def _let_in(self, server: uvicorn.Server) -> None:
+        """uvicorn accepts plain connections itself; to those of TLS it is introduced."""
+        assert self._socket is not None
+        if self._tls is None:
+            await server.startup(sockets=[self._socket])
+            return
+        context = serving_context(self._tls)
+        await server.startup(sockets=[])
+        make_protocol = functools.partial(
+            HttpProtocol,
+            config=server.config,
+            server_state=server.server_state,
+            app_state=server.lifespan.state,
+        )
+        self._door = HttpsDoor(self._socket, context, make_protocol)
+        self._door.open()
 
     async def stop(self, deadline_s: float) -> None:
         """Finish what is being answered within the deadline, then cut the rest."""
@@ -86,6 +111,8 @@ class HttpServer:
             return
         self._server.should_exit = True
         await self._loop
+        if self._door is not None:
+            await self._door.close()
         sockets = [self._socket] if self._socket else []
         self._server.config.timeout_graceful_shutdown = None
         try:
@@ -107,3 +134,19 @@ class HttpServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def check_certificate(tls: HttpTls, address: str) -> None:
+    """Say so if the certificate is not for the address that others are told (host:port).
+
+    Raises InvalidInputError if it is of another authority, or over.
+    """
+    host, _ = split_host_port(address)
+    if why := why_not_for(tls.files, host):
+        _log.warning(
+            "the certificate is not for the address that others are told of",
+            address=address,
+            certificate=str(tls.files.cert),
+            why=why,
+            remedy=f"orchgit tls cert create ... {option_for(host)}, or advertise.http",
+        )

@@ -37,7 +37,7 @@ from orchgit.server.cluster import Cluster
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
-from orchgit.server.http_server import HttpServer
+from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.identity import cluster_key, kept_id
 from orchgit.server.joining import Joining
 from orchgit.server.leading import Leading, Places
@@ -123,6 +123,7 @@ class Server:
             cluster=Cluster(self.joining, self.directory, self.control),
             gitops=GitopsForApi(self.gitops, config.gitops),
             scrape=self._metrics,
+            agents_tls=config.agents_tls,
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
@@ -133,7 +134,7 @@ class Server:
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self._front, config.http_bind)
+        self.http = HttpServer(self._front, config.http_bind, config.http_tls)
         self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
         self._workers: WorkerPool | None = None
         self._leader_for_workers: NearestLeader
@@ -143,6 +144,10 @@ class Server:
     @property
     def http_address(self) -> str:
         return self.facts.record.http_address
+
+    @property
+    def http_url(self) -> str:
+        return f"{'https' if self.config.http_tls else 'http'}://{self.http_address}"
 
     @property
     def rpc_address(self) -> str:
@@ -159,6 +164,8 @@ class Server:
         self.http.bind()
         config = self.config
         self.facts.bound(http=advertised("http", self.http.address, config.http_advertise))
+        if config.http_tls is not None:
+            check_certificate(config.http_tls, self.http_address)
         remove_leftovers(self.config.server_dir / "state")
         await self.state.start()
         await self._start_rpc()
@@ -179,7 +186,7 @@ class Server:
         for task in self._tasks:
             task.add_done_callback(log_failure)
         await self.http.start()
-        _log.info("server started", http=self.http_address, rpc=self.rpc_address)
+        _log.info("server started", http=self.http_url, rpc=self.rpc_address)
 
     async def stop(self) -> None:
         """In reverse; each part gets its share of the deadline, and is cut after it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -103,6 +104,7 @@ def test_runbooks(tmp_path: Path) -> None:
             await change_certificates_and_upgrade(site, tmp_path)
             await lose_the_quorum(site, tmp_path)
             await restore(site)
+            await serve_https(site, tmp_path)
             for book in site.books:
                 assert not book.left, f"{book.title!r} has steps that were not run: {book.left}"
         finally:
@@ -210,3 +212,29 @@ async def restore(site: Site) -> None:
     await site.run(book.command(3, 1))
     for number in range(3):
         await site.run(book.command(4, number))
+
+
+async def serve_https(site: Site, directory: Path) -> None:
+    book = site.open("Serve HTTPS")
+    for name in NAMES:
+        await site.run(site.here(book.command(1), name))
+    await site.run(book.command(1, 1))
+    await site.run(book.command(2))
+    await site.run("orchgit source add site")
+    commands = book.block(5) + book.command(5)
+    for name in NAMES:
+        file = directory / name / "agent.hcl"
+        rest, _, _ = file.read_text().partition("tls {")
+        file.write_text(rest + site.here(book.block(3), name))
+        assert await site.servers[name].stop() == 0
+        await site.servers[name].start()
+        here = site.here(commands.replace("10.0.0.1", f"10.0.0.{name[1:]}"), name)
+        await site.run_until(here)
+        await site.shown(here, "alive", 3)
+    assert "403" in await site.run(site.here(_without_certificate(commands)), code=1)
+    (git,) = re.findall(r"`(git ls-remote [^`]+)`", book.steps[6])
+    await site.run(site.here(book.block(6) + git))
+
+
+def _without_certificate(commands: str) -> str:
+    return "".join(line for line in commands.splitlines(True) if "CLIENT" not in line)

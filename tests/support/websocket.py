@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import ssl
 from typing import Any
 
 import wsproto
@@ -11,10 +13,10 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, Tex
 
 
 async def websocket(
-    port: int, path: str, say: list[dict[str, Any]]
+    port: int, path: str, say: list[dict[str, Any]], tls: ssl.SSLContext | None = None
 ) -> tuple[list[dict[str, Any]], int]:
     """Every frame the server sends, and its close code."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
     connection = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
     writer.write(connection.send(Request(host="127.0.0.1", target=path)))
     frames: list[dict[str, Any]] = []
@@ -34,3 +36,5 @@ async def websocket(
                         return frames, event.code
     finally:
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterable
 
 import httpx
@@ -15,6 +16,8 @@ from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
 from orchgit.api.routes.client_socket import refuse, relay
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.model.node import Node
+from orchgit.wire.https import asking_context
 
 _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
 _HOP_HEADERS = frozenset(
@@ -30,6 +33,7 @@ class ClientRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._http: httpx.AsyncClient | None = None
+        self._tls: ssl.SSLContext | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -57,8 +61,9 @@ class ClientRoutes:
         if local is not None and node_id in ("", local.node_id()):
             await local.app(scope, receive, send)
         else:
-            address = self._address(node_id).partition("://")[2]
-            await relay(scope, receive, send, address)
+            node = self._node(node_id)
+            tls = self._context_for(node) if node.tls_enabled else None
+            await relay(scope, receive, send, node.http_addr, tls)
 
     async def _until_known(self, scope: Scope) -> None:
         world = self._context.services.world
@@ -99,8 +104,10 @@ class ClientRoutes:
         return allocation.node_id
 
     async def _forward(self, node_id: str, request: Request) -> Response:
-        base = self._address(node_id)
-        outgoing = self._client().build_request(
+        node = self._node(node_id)
+        base = f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
+        client = self._client(node)
+        outgoing = client.build_request(
             request.method,
             f"{base}{request.url.path}",
             params=httpx.QueryParams(request.url.query),
@@ -108,7 +115,7 @@ class ClientRoutes:
             content=request.stream(),
         )
         try:
-            answer = await self._client().send(outgoing, stream=True)
+            answer = await client.send(outgoing, stream=True)
         except httpx.TransportError as error:
             raise UnavailableError(
                 f"cannot reach the agent of node {node_id} at {base}: {error}"
@@ -116,18 +123,32 @@ class ClientRoutes:
         headers = {**_end_to_end(answer.headers.items()), **VARY}
         return StreamingResponse(_body(answer), answer.status_code, headers)
 
-    def _address(self, node_id: str) -> str:
+    def _node(self, node_id: str) -> Node:
         with self._context.services.world.snapshot() as snapshot:
             node = snapshot.node(node_id) if node_id else None
         if node is None:
             raise NotFoundError(f"Unknown node {node_id}" if node_id else "No node to ask")
-        return f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
+        return node
 
-    def _client(self) -> httpx.AsyncClient:
+    def _client(self, node: Node) -> httpx.AsyncClient:
+        tls = self._context_for(node)
         if self._http is None:
             timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
-            self._http = httpx.AsyncClient(timeout=timeout, trust_env=False)
+            self._http = httpx.AsyncClient(verify=tls, timeout=timeout, trust_env=False)
         return self._http
+
+    def _context_for(self, node: Node) -> ssl.SSLContext:
+        """An agent is an agent only with a certificate of the cluster's authority."""
+        files = self._context.agents_tls
+        if files is None and node.tls_enabled:
+            raise UnavailableError(
+                f"cannot reach the agent of node {node.id} at {node.http_addr}: it serves HTTPS, "
+                "and this server has no certificates to check it with; give it a tls section"
+            )
+        if self._tls is None:
+            plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._tls = asking_context(files) if files else plain
+        return self._tls
 
 
 def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

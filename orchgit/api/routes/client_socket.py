@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -45,12 +46,14 @@ async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
     await send({"type": "websocket.close", "code": FAILED, "reason": str(error)[:_MAX_REASON]})
 
 
-async def relay(scope: Scope, receive: Receive, send: Send, address: str) -> None:
+async def relay(
+    scope: Scope, receive: Receive, send: Send, address: str, tls: ssl.SSLContext | None
+) -> None:
     """Until one of the two ends it. Raises UnavailableError if the agent at `address` cannot be
     reached, before anything was received."""
     if any(name == _RELAYED for name, _ in scope["headers"]):
         raise RefusedError(f"cannot reach the agent at {address}: it answers that it is not there")
-    agent = await _AgentSocket.open(scope, address)
+    agent = await _AgentSocket.open(scope, address, tls)
     try:
         await receive()
         await send({"type": "websocket.accept", "subprotocol": agent.subprotocol})
@@ -92,11 +95,11 @@ class _AgentSocket:
     subprotocol: str | None = None
 
     @classmethod
-    async def open(cls, scope: Scope, address: str) -> Self:
+    async def open(cls, scope: Scope, address: str, tls: ssl.SSLContext | None) -> Self:
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_S):
-                streams = await asyncio.open_connection(host.strip("[]"), int(port))
+                streams = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
                 agent = cls(*streams)
                 await agent._shake_hands(scope, address)
         except (OSError, TimeoutError, ProtocolError) as error:

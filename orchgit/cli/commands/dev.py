@@ -10,10 +10,15 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from orchgit.cli.options import option
+from orchgit.cli.tls_client import TlsClient
+
+if TYPE_CHECKING:
+    from orchgit.server.config import ServerConfig
 
 STARTED = time.monotonic()
 
@@ -75,7 +80,7 @@ def dev(
         took_s = time.monotonic() - STARTED
         click.echo(f"==> Node ready after {took_s:.2f} s: {running.agent.node_id}")
         if not no_demo:
-            await _seed(running.http_url, running.agent.node_id)
+            await _seed(running.http_url, running.agent.node_id, _as_client(running.server.config))
 
     server_config = ServerConfig(
         data_dir=directory,
@@ -105,11 +110,22 @@ def _announce(url: str, directory: Path) -> None:
     click.echo(f"    State  {directory}")
 
 
-async def _seed(url: str, node_id: str) -> None:
+def _as_client(config: ServerConfig) -> TlsClient:
+    """The server's own certificate is one of its authority's, so it opens its own door."""
+    if config.http_tls is None:
+        return TlsClient()
+    files = config.http_tls.files
+    own = (str(files.cert), str(files.key)) if config.http_tls.verify_client else ("", "")
+    return TlsClient(ca_cert=str(files.ca), client_cert=own[0], client_key=own[1])
+
+
+async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
     from orchgit.cli.demo import seed
 
-    fresh = await seed(url, node_id)
+    fresh = await seed(url, node_id, tls)
     click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")
+    for line in tls.git_settings():
+        click.echo(f"    For git:  export {line}")
     click.echo(f"    Try:  git clone {url}/git/demo.git && cd demo")
     click.echo("          edit web.nomad.hcl, then: git commit -am 'Try it' && git push")
     program = "orchgit" if shutil.which("orchgit") else sys.argv[0]

@@ -68,6 +68,8 @@ def add(
     client.put(f"/v1/gitops/source/{name}", body)
     if kind == "builtin":
         click.echo(f"Source {name!r} is ready: push to {client.address}/git/{name}.git")
+        for line in client.tls.git_settings() if client.address.startswith("https:") else ():
+            click.echo(f"For git:  export {line}")
     else:
         click.echo(f"Source {name!r} follows {url} at {body['Ref']}.")
 

@@ -127,8 +127,8 @@ def cert_create(
 ) -> None:
     """Make a certificate in this directory, signed by the authority that is there.
 
-    A server is checked against the address at which it is reached: name the host of its advertised
-    address by -additional-ipaddress or -additional-dnsname.
+    Who is connected to is checked against the address: name the host of a server's advertised
+    addresses, and of an agent's that serves HTTPS, by -additional-ipaddress or -additional-dnsname.
     """
     # As above: only these commands need it.
     from orchgit.cli.certificates import CertificateRequest, Pair, Role, make_certificate
@@ -158,13 +158,20 @@ def cert_create(
 
 def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None:
     if role == "cli":
-        click.echo(f"    Give both and {ca_file} to whoever connects to the servers.")
+        click.echo(f"    Give both and {ca_file} to whoever connects to the servers by https://:")
+        for name, path in (
+            ("CACERT", ca_file),
+            ("CLIENT_CERT", cert_file),
+            ("CLIENT_KEY", key_file),
+        ):
+            click.echo(f"    export ORCHGIT_{name}={path}")
         return
     click.echo(f"    Copy both and {ca_file} to the {role}; in its configuration:")
     click.echo("    tls {")
     for name, path in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
         click.echo(f'      {name.ljust(9)} = "{path}"')
     click.echo("    }")
+    click.echo("    With http = true in it, HTTP is TLS as well (https://).")
 
 
 @cert.command("info")
