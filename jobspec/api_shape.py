@@ -25,7 +25,8 @@ _SCALARS: dict[str, tuple[type, str]] = {
 
 @dataclass(slots=True)
 class ApiShape:
-    """`fields` maps a lower-case name to the proper one, how it nests, and the shape inside."""
+    """`fields` maps a name, proper or in lower case, to the proper one, how it nests, and the shape
+    inside."""
 
     empty: dict[str, Any] = field(default_factory=dict)
     scalars: dict[str, tuple[type, str]] = field(default_factory=dict)
@@ -55,7 +56,8 @@ def _fill(shape: ApiShape, table: BlockTable) -> None:
             shape.fields[block.key.lower()] = (block.key, block.how, inside)
     if table.name == "task":
         shape.fields["identity"] = ("Identity", "one", shape_of("identity"))
-    for key, how, inside in shape.fields.values():
+    for known in tuple(shape.fields.values()):
+        key, how, inside = shape.fields[known[0]] = known
         if inside is not None:
             shape.nested[key] = (how, inside)
 
@@ -68,7 +70,7 @@ def complete(spec: Any, shape: ApiShape, path: str = "Job", depth: int = 0) -> d
         raise InvalidInputError(f"cannot read {path}: it is nested too deeply")
     result = shape.empty.copy()
     for name, value in spec.items():
-        known = shape.fields.get(name if name.islower() else str(name).lower())
+        known = shape.fields.get(name) or shape.fields.get(str(name).lower())
         if known is None:
             continue
         key, how, inside = known

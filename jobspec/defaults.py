@@ -14,9 +14,10 @@ _LOGS: Spec = {"MaxFiles": 10, "MaxFileSizeMB": 10, "Disabled": False}
 
 def fill(target: Spec, defaults: Spec) -> Spec:
     """Put each default where the target has null."""
+    get = target.get
     for key, value in defaults.items():
-        if target.get(key) is None:
-            target[key] = list(value) if isinstance(value, list) else value
+        if get(key) is None:
+            target[key] = list(value) if type(value) is list else value
     return target
 
 

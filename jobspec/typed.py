@@ -56,11 +56,14 @@ def typed_job(canonical: Spec) -> Job:
 
 def _pruned(tree: Spec, shape: ApiShape) -> Spec:
     """Without nulls, so that the model's own defaults stand for them."""
-    result = {key: value for key, value in tree.items() if value is not None}
-    for key, (_, inside) in shape.nested.items():
-        if key in result and key not in _KEPT_AS_GIVEN:
-            result[key] = _nested(result[key], inside)
-    return result
+    nested = shape.nested
+    return {
+        key: _nested(value, nested[key][1])
+        if key in nested and key not in _KEPT_AS_GIVEN
+        else value
+        for key, value in tree.items()
+        if value is not None
+    }
 
 
 def _nested(value: Any, inside: ApiShape) -> Any:

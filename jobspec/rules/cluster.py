@@ -37,23 +37,17 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
         )
     if job.multiregion is not None and job.multiregion.get("Regions"):
         findings.add("Multiregion jobs are unlicensed.", "Multiregion")
-    if cluster.namespaces is not None:
-        findings.check(
-            job.namespace not in cluster.namespaces,
+    if cluster.namespaces is not None and job.namespace not in cluster.namespaces:
+        findings.add(
             f"job {quoted(job.id)} is in nonexistent namespace {quoted(job.namespace)}",
             "Namespace",
         )
-    if cluster.node_pools is not None:
-        findings.check(
-            job.node_pool not in cluster.node_pools,
-            f"job {quoted(job.id)} is in nonexistent node pool {quoted(job.node_pool)}",
-            "NodePool",
+    if cluster.node_pools is not None and job.node_pool not in cluster.node_pools:
+        findings.add(
+            f"job {quoted(job.id)} is in nonexistent node pool {quoted(job.node_pool)}", "NodePool"
         )
-    findings.check(
-        not 1 <= job.priority <= cluster.max_priority,
-        f"job priority must be between [1, {cluster.max_priority}]",
-        "Priority",
-    )
+    if not 1 <= job.priority <= cluster.max_priority:
+        findings.add(f"job priority must be between [1, {cluster.max_priority}]", "Priority")
 
 
 def check_after(findings: Findings, job: Job, cluster: ClusterFacts) -> None:

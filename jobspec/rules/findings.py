@@ -10,6 +10,8 @@ Path = tuple[str | int, ...]
 class Findings:
     """Messages in order; `leaves` are the innermost ones with the path each is about."""
 
+    __slots__ = ("leaves", "messages", "path")
+
     def __init__(self, path: Path = ()) -> None:
         self.path = path
         self.messages: list[str] = []
@@ -21,6 +23,8 @@ class Findings:
         self.leaves.append((self.path + below, message))
 
     def check(self, wrong: bool, message: str, *below: str | int) -> None:
+        """For a message that is there anyway; one that has to be put together costs every valid
+        job its making: `if wrong: add(...)`."""
         if wrong:
             self.add(message, *below)
 

@@ -44,7 +44,8 @@ def check_group(findings: Findings, group: TaskGroup, job: Job) -> None:
     for index, task in enumerate(group.tasks):
         inner = findings.at("Tasks", index)
         check_task(inner, task, group, job.type)
-        findings.nest(f"Task {task.name} validation failed", inner)
+        if inner.messages:
+            findings.nest(f"Task {task.name} validation failed", inner)
 
 
 def _old_disconnect(findings: Findings, group: TaskGroup) -> None:
@@ -84,17 +85,12 @@ def _policies(findings: Findings, group: TaskGroup, job: Job) -> None:
             check_reschedule(inner, group.reschedule_policy)
         findings.include(inner)
     size_mb = group.ephemeral_disk.size_mb
-    findings.check(
-        size_mb < _MIN_DISK_MB,
-        f"minimum DiskMB value is {_MIN_DISK_MB}; got {size_mb}",
-        "EphemeralDisk",
-    )
+    if size_mb < _MIN_DISK_MB:
+        findings.add(f"minimum DiskMB value is {_MIN_DISK_MB}; got {size_mb}", "EphemeralDisk")
     if group.update is not None:
         inner = findings.at("Update")
-        inner.check(
-            job.type not in ("service", "system"),
-            f"Job type {quoted(job.type)} does not allow update block",
-        )
+        if job.type not in ("service", "system"):
+            inner.add(f"Job type {quoted(job.type)} does not allow update block")
         check_update(inner, group.update)
         findings.include(inner)
     if group.migrate is not None:
@@ -136,10 +132,8 @@ def _task_names(findings: Findings, group: TaskGroup) -> None:
     findings.check(
         sum(task.leader for task in group.tasks) > 1, "Only one task may be marked as leader"
     )
-    findings.check(
-        bool(group.tasks) and all(task.lifecycle is not None for task in group.tasks),
-        f"Task group {group.name} must have at least one main task",
-    )
+    if group.tasks and all(task.lifecycle is not None for task in group.tasks):
+        findings.add(f"Task group {group.name} must have at least one main task")
 
 
 def _shared(findings: Findings, group: TaskGroup, job: Job) -> None:

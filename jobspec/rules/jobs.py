@@ -30,17 +30,19 @@ def check_job(findings: Findings, job: Job) -> None:
     for index, group in enumerate(job.task_groups):
         inner = findings.at("TaskGroups", index)
         check_group(inner, group, job)
-        findings.nest(f"Task group {group.name} validation failed", inner)
+        if inner.messages:
+            findings.nest(f"Task group {group.name} validation failed", inner)
     if job.periodic is not None and job.periodic.enabled:
         _periodic(findings, job.periodic, job.type)
     if job.parameterized_job is not None:
         _parameterized(findings, job.parameterized_job, job.type)
     description = str((job.ui or {}).get("Description") or "")
-    findings.check(
-        len(description) > _MAX_DESCRIPTION,
-        f"UI description must be under {_MAX_DESCRIPTION} characters, currently {len(description)}",
-        "UI",
-    )
+    if len(description) > _MAX_DESCRIPTION:
+        findings.add(
+            f"UI description must be under {_MAX_DESCRIPTION} characters, currently "
+            f"{len(description)}",
+            "UI",
+        )
 
 
 def _identity(findings: Findings, job: Job) -> None:
@@ -84,13 +86,13 @@ def _group_names(findings: Findings, job: Job) -> None:
             *place,
             "ShutdownDelay",
         )
-        findings.check(
-            job.type == "system" and group.count > 1,
-            f"Job task group {group.name} has count {group.count}. Count cannot exceed 1 with "
-            "system scheduler",
-            *place,
-            "Count",
-        )
+        if job.type == "system" and group.count > 1:
+            findings.add(
+                f"Job task group {group.name} has count {group.count}. Count cannot exceed 1 with "
+                "system scheduler",
+                *place,
+                "Count",
+            )
 
 
 def _periodic(findings: Findings, periodic: PeriodicConfig, job_type: str) -> None:

@@ -19,11 +19,8 @@ _RECONCILE = ("", "keep_original", "keep_replacement", "best_score", "longest_ru
 
 
 def check_restart(findings: Findings, policy: RestartPolicy) -> None:
-    findings.check(
-        policy.mode not in ("fail", "delay"),
-        f"Unsupported restart mode: {quoted(policy.mode)}",
-        "Mode",
-    )
+    if policy.mode not in ("fail", "delay"):
+        findings.add(f"Unsupported restart mode: {quoted(policy.mode)}", "Mode")
     if policy.attempts == 0 and policy.mode != "fail":
         findings.add(
             f"Restart policy {quoted(policy.mode)} with {policy.attempts} attempts is ambiguous",
@@ -71,17 +68,15 @@ def check_reschedule(findings: Findings, policy: ReschedulePolicy) -> None:
 def _bad_ceiling(findings: Findings, policy: ReschedulePolicy) -> bool:
     if policy.delay_function == "constant":
         return False
-    got = to_text(policy.max_delay_ns)
     if policy.max_delay_ns < _MIN_NS:
-        findings.add(f"Max Delay cannot be less than {to_text(_MIN_NS)} (got {got})", "MaxDelay")
-        return True
-    if policy.max_delay_ns < policy.delay_ns:
-        findings.add(
-            f"Max Delay cannot be less than Delay {to_text(policy.delay_ns)} (got {got})",
-            "MaxDelay",
-        )
-        return True
-    return False
+        least = to_text(_MIN_NS)
+    elif policy.max_delay_ns < policy.delay_ns:
+        least = f"Delay {to_text(policy.delay_ns)}"
+    else:
+        return False
+    got = to_text(policy.max_delay_ns)
+    findings.add(f"Max Delay cannot be less than {least} (got {got})", "MaxDelay")
+    return True
 
 
 def _check_fit(findings: Findings, policy: ReschedulePolicy) -> None:
@@ -138,85 +133,55 @@ def _exponential(policy: ReschedulePolicy) -> tuple[int, int]:
 
 
 def check_update(findings: Findings, update: UpdateStrategy) -> None:
+    if update.health_check not in ("checks", "task_states", "manual"):
+        findings.add(f"Invalid health check given: {quoted(update.health_check)}", "HealthCheck")
+    if update.max_parallel < 0:
+        findings.add(
+            f"Max parallel can not be less than zero: {update.max_parallel} < 0", "MaxParallel"
+        )
+    if update.canary < 0:
+        findings.add(f"Canary count can not be less than zero: {update.canary} < 0", "Canary")
+    if update.canary == 0 and update.auto_promote:
+        findings.add("Auto Promote requires a Canary count greater than zero", "AutoPromote")
+    _check_update_times(findings, update)
+
+
+def _check_update_times(findings: Findings, update: UpdateStrategy) -> None:
     health, deadline = update.min_healthy_time_ns, update.healthy_deadline_ns
-    progress = update.progress_deadline_ns
-    findings.check(
-        update.health_check not in ("checks", "task_states", "manual"),
-        f"Invalid health check given: {quoted(update.health_check)}",
-        "HealthCheck",
-    )
-    findings.check(
-        update.max_parallel < 0,
-        f"Max parallel can not be less than zero: {update.max_parallel} < 0",
-        "MaxParallel",
-    )
-    findings.check(
-        update.canary < 0,
-        f"Canary count can not be less than zero: {update.canary} < 0",
-        "Canary",
-    )
-    findings.check(
-        update.canary == 0 and update.auto_promote,
-        "Auto Promote requires a Canary count greater than zero",
-        "AutoPromote",
-    )
-    findings.check(
-        health < 0,
-        f"Minimum healthy time may not be less than zero: {to_text(health)}",
-        "MinHealthyTime",
-    )
-    findings.check(
-        deadline <= 0,
-        f"Healthy deadline must be greater than zero: {to_text(deadline)}",
-        "HealthyDeadline",
-    )
-    findings.check(
-        progress < 0,
-        f"Progress deadline must be zero or greater: {to_text(progress)}",
-        "ProgressDeadline",
-    )
-    findings.check(
-        health >= deadline,
-        "Minimum healthy time must be less than healthy deadline: "
-        f"{to_text(health)} > {to_text(deadline)}",
-        "MinHealthyTime",
-    )
-    findings.check(
-        progress != 0 and deadline >= progress,
-        "Healthy deadline must be less than progress deadline: "
-        f"{to_text(deadline)} > {to_text(progress)}",
-        "HealthyDeadline",
-    )
-    findings.check(
-        update.stagger_ns <= 0,
-        f"Stagger must be greater than zero: {to_text(update.stagger_ns)}",
-        "Stagger",
-    )
+    progress, stagger = update.progress_deadline_ns, update.stagger_ns
+
+    def add(problem: str, times: str, field: str) -> None:
+        findings.add(f"{problem}: {times}", field)
+
+    if health < 0:
+        problem = "Minimum healthy time may not be less than zero"
+        add(problem, to_text(health), "MinHealthyTime")
+    if deadline <= 0:
+        add("Healthy deadline must be greater than zero", to_text(deadline), "HealthyDeadline")
+    if progress < 0:
+        add("Progress deadline must be zero or greater", to_text(progress), "ProgressDeadline")
+    if health >= deadline:
+        problem = "Minimum healthy time must be less than healthy deadline"
+        add(problem, f"{to_text(health)} > {to_text(deadline)}", "MinHealthyTime")
+    if progress != 0 and deadline >= progress:
+        problem = "Healthy deadline must be less than progress deadline"
+        add(problem, f"{to_text(deadline)} > {to_text(progress)}", "HealthyDeadline")
+    if stagger <= 0:
+        add("Stagger must be greater than zero", to_text(stagger), "Stagger")
 
 
 def check_migrate(findings: Findings, migrate: MigrateStrategy) -> None:
     health, deadline = migrate.min_healthy_time_ns, migrate.healthy_deadline_ns
-    findings.check(
-        migrate.max_parallel < 0,
-        f"MaxParallel must be >= 0 but found {migrate.max_parallel}",
-        "MaxParallel",
-    )
-    findings.check(
-        migrate.health_check not in ("checks", "task_states"),
-        f"Invalid HealthCheck: {quoted(migrate.health_check)}",
-        "HealthCheck",
-    )
-    findings.check(
-        health < 0, f"MinHealthyTime is {to_text(health)} and must be >= 0", "MinHealthyTime"
-    )
-    findings.check(
-        deadline < 0,
-        f"HealthyDeadline is {to_text(deadline)} and must be >= 0",
-        "HealthyDeadline",
-    )
-    findings.check(
-        health > deadline, "MinHealthyTime must be less than HealthyDeadline", "MinHealthyTime"
-    )
+    if migrate.max_parallel < 0:
+        findings.add(f"MaxParallel must be >= 0 but found {migrate.max_parallel}", "MaxParallel")
+    if migrate.health_check not in ("checks", "task_states"):
+        findings.add(f"Invalid HealthCheck: {quoted(migrate.health_check)}", "HealthCheck")
+    if health < 0:
+        findings.add(f"MinHealthyTime is {to_text(health)} and must be >= 0", "MinHealthyTime")
+    if deadline < 0:
+        findings.add(f"HealthyDeadline is {to_text(deadline)} and must be >= 0", "HealthyDeadline")
+    if health > deadline:
+        findings.add("MinHealthyTime must be less than HealthyDeadline", "MinHealthyTime")
 
 
 def check_disconnect(

@@ -46,7 +46,8 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
         for service in task.services or ():
             providers.add(service.provider or "consul")
             _note_repeated(service, task.name, seen, repeated)
-    findings.check(bool(repeated), f"Services are not unique: [{' '.join(repeated)}]", "Services")
+    if repeated:
+        findings.add(f"Services are not unique: [{' '.join(repeated)}]", "Services")
     findings.check(
         len(providers) > 1,
         "Multiple service providers used: task group services must use the same provider",

@@ -65,13 +65,10 @@ def _resources(findings: Findings, resources: Resources) -> None:
     least = findings.at()
     if resources.cores < 0:
         findings.add(f"minimum core count is 0; got {resources.cores}", "Cores")
-    if resources.cores == 0:
-        least.check(resources.cpu < 1, f"minimum CPU value is 1; got {resources.cpu}", "CPU")
-    least.check(
-        resources.memory_mb < 10,
-        f"minimum MemoryMB value is 10; got {resources.memory_mb}",
-        "MemoryMB",
-    )
+    if resources.cores == 0 and resources.cpu < 1:
+        least.add(f"minimum CPU value is 1; got {resources.cpu}", "CPU")
+    if resources.memory_mb < 10:
+        least.add(f"minimum MemoryMB value is 10; got {resources.memory_mb}", "MemoryMB")
     findings.nest("", least)
     for index, device in enumerate(resources.devices or ()):
         inner = findings.at("Devices", index)
@@ -96,27 +93,24 @@ def _resources(findings: Findings, resources: Resources) -> None:
             "NUMA",
         )
     limit = resources.memory_max_mb
-    findings.check(
-        limit != 0 and limit != -1 and limit < resources.memory_mb,
-        f"MemoryMaxMB value ({limit}) should be larger than MemoryMB value ({resources.memory_mb})",
-        "MemoryMaxMB",
-    )
+    if limit not in (0, -1) and limit < resources.memory_mb:
+        findings.add(
+            f"MemoryMaxMB value ({limit}) should be larger than MemoryMB value "
+            f"({resources.memory_mb})",
+            "MemoryMaxMB",
+        )
 
 
 def _logs(findings: Findings, logs: LogConfig, disk_mb: int) -> None:
-    findings.check(
-        logs.max_files < 1, f"minimum number of files is 1; got {logs.max_files}", "MaxFiles"
-    )
-    findings.check(
-        logs.max_file_size_mb < 1,
-        f"minimum file size is 1MB; got {logs.max_file_size_mb}",
-        "MaxFileSizeMB",
-    )
+    if logs.max_files < 1:
+        findings.add(f"minimum number of files is 1; got {logs.max_files}", "MaxFiles")
+    if logs.max_file_size_mb < 1:
+        findings.add(f"minimum file size is 1MB; got {logs.max_file_size_mb}", "MaxFileSizeMB")
     total_mb = logs.max_files * logs.max_file_size_mb
-    findings.check(
-        disk_mb <= total_mb and not logs.disabled,
-        f"log storage ({total_mb} MB) must be less than requested disk capacity ({disk_mb} MB)",
-    )
+    if disk_mb <= total_mb and not logs.disabled:
+        findings.add(
+            f"log storage ({total_mb} MB) must be less than requested disk capacity ({disk_mb} MB)"
+        )
 
 
 def _templates(findings: Findings, task: Task) -> None:
