@@ -55,9 +55,7 @@ class StoreViews:
 
     async def reach(self, index: int, timeout_s: float) -> None:
         if index > self._seen_index:
-            snapshot = await self._store.snapshot_min_index(index, timeout_s)
-            self._seen_index = snapshot.index
-            snapshot.close()
+            self._seen_index = await self._store.reach(index, timeout_s)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[ClusterView]:

@@ -128,6 +128,8 @@ class WorkerLoop:
         self._on_status = on_status
         self._wanted = STARTED
         self._changed = asyncio.Event()
+        self._question: asyncio.Task[list[DequeuedEvaluation]] | None = None
+        """What the leader was asked last."""
         self._taken: deque[DequeuedEvaluation] = deque()
         """Dequeued, and not begun."""
         self._phase = ""
@@ -146,6 +148,8 @@ class WorkerLoop:
         """What is being worked on is finished first; `on_status` hears when the worker rests."""
         self._wanted = PAUSED if paused else STARTED
         self._changed.set()
+        if paused and self._question is not None:
+            self._question.cancel()
 
     @property
     def workload(self) -> str:
@@ -261,19 +265,18 @@ class WorkerLoop:
 
     async def _dequeue(self) -> list[DequeuedEvaluation]:
         """The next deliveries, or none when the worker is to pause."""
-        self._changed.clear()
+        if self._wanted == PAUSED:
+            return []
         limits = self._limits
-        wait = asyncio.create_task(self._changed.wait())
-        ask = asyncio.create_task(
+        self._question = asyncio.create_task(
             self._leader.dequeue(self._types, limits.dequeue_timeout_s, self._wanted_at_once())
         )
         try:
-            await asyncio.wait((ask, wait), return_when=asyncio.FIRST_COMPLETED)
-            return ask.result() if ask.done() else []
-        finally:
-            wait.cancel()
-            ask.cancel()
-            await asyncio.gather(ask, wait, return_exceptions=True)
+            return await self._question
+        except asyncio.CancelledError:
+            if _is_canceled():
+                raise
+            return []
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -404,6 +407,12 @@ class WorkerLoop:
             await self._leader.nack(evaluation.id, token, untouched=untouched)
         except OrchgitError as exc:
             logger.debug("cannot give back evaluation %s: %s", evaluation.id, exc)
+
+
+def _is_canceled() -> bool:
+    """Whether it is the task at work that is to end, and not one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _closing(outcome: Outcome) -> list[Evaluation]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
-from orchgit.state.snapshot import StateReads
+from orchgit.state.snapshot import Snapshot
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -27,6 +27,9 @@ _FIRST_ROWS = 64
 _USED = ("cpu_used", "memory_used", "disk_used")
 _MEMO_LIMIT = 512
 """Entries; each is up to 8 bytes a node, and jobs with constraints of their own keep adding."""
+_NEWEST = """SELECT (SELECT value FROM meta WHERE key = 'restored_index'),
+    (SELECT idx FROM table_indexes WHERE name = 'nodes'),
+    (SELECT idx FROM table_indexes WHERE name = 'allocations')"""
 _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
     WHERE usage_index > ? AND create_index > ?
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
@@ -192,13 +195,15 @@ class ClusterColumns:
 
     # --- refresh --------------------------------------------------------------------------
 
-    def refresh(self, snapshot: StateReads) -> None:
+    def refresh(self, snapshot: Snapshot) -> None:
         """Bring everything to the snapshot's index; an earlier one than the last starts anew, and
         so does a state that was restored."""
-        index = snapshot.applied_index()
+        index = snapshot.index
         if index == self._index:
             return
-        restored_index = snapshot.restored_index()
+        restored_index, nodes_index, allocations_index = snapshot.connection.execute(
+            _NEWEST
+        ).fetchone()
         if index < self._index or restored_index != self._restored_index:
             self.__init__()  # type: ignore[misc]
         self._restored_index = restored_index
@@ -207,12 +212,12 @@ class ClusterColumns:
         known = self._index
         self._index = index
         counted: Collection[str] = ()
-        if snapshot.table_index("nodes") > known:
+        if (nodes_index or 0) > known:
             counted = self._refresh_nodes(snapshot, known)
-        if snapshot.table_index("allocations") > known:
+        if (allocations_index or 0) > known:
             self._refresh_usage(snapshot, known, counted)
 
-    def _refresh_nodes(self, snapshot: StateReads, known: int) -> Collection[str]:
+    def _refresh_nodes(self, snapshot: Snapshot, known: int) -> Collection[str]:
         """Returns the new ones whose usage was counted from all their rows."""
         changed = snapshot.nodes_changed_since(known)
         fresh = [node.id for node in changed if node.id not in self.rows]
@@ -228,7 +233,7 @@ class ClusterColumns:
         self._recount(snapshot, fresh)
         return fresh
 
-    def _refresh_usage(self, snapshot: StateReads, known: int, counted: Collection[str]) -> None:
+    def _refresh_usage(self, snapshot: Snapshot, known: int, counted: Collection[str]) -> None:
         """New rows are added; a node where a row takes more or less than before, or where rows were
         deleted, is counted anew."""
         execute = snapshot.connection.execute
@@ -240,14 +245,14 @@ class ClusterColumns:
             if node_id not in touched:
                 self._add_row(node_id, *usage)
 
-    def _recount(self, snapshot: StateReads, node_ids: Iterable[str]) -> None:
+    def _recount(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
             row = self.rows.get(node_id)
             if row is not None:
                 self._clear_usage(row)
                 self._count(snapshot, node_id)
 
-    def _count(self, snapshot: StateReads, node_id: str) -> None:
+    def _count(self, snapshot: Snapshot, node_id: str) -> None:
         execute = snapshot.connection.execute
         cpu, memory, disk, with_ports = execute(_NODE_USAGE, (node_id,)).fetchone()
         self.add_usage(node_id, (cpu or 0, memory or 0, disk or 0))

@@ -38,6 +38,8 @@ def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> J
     """`calm_nodes`: those that are up and do not drain."""
     values = (job.version, job.namespace, job.id)
     rows = cast(list[_Row], reads.connection.execute(_SCAN, values).fetchall())
+    if not rows:
+        return JobAllocations([])
     steady = {group.name: SteadyGroup() for group in job.task_groups}
     others: list[int] = []
     for row, group, name_index, node_id, body, runs in rows:
@@ -49,7 +51,7 @@ def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> J
             others.append(row)
     if 2 * len(others) > len(rows):
         return JobAllocations(reads.allocations_by_job(job.namespace, job.id))
-    return JobAllocations(reads.allocations_by_rows(others), steady)
+    return JobAllocations(reads.allocations_by_rows(others) if others else [], steady)
 
 
 def _is_marked(body: bytes | None) -> bool:

@@ -35,9 +35,22 @@ class _Readers:
         self._closed = False
 
     def snapshot(self) -> Snapshot:
+        return Snapshot(self._take(), self._release)
+
+    def applied_index(self) -> int:
+        """For who waits for it: a snapshot would be two more statements."""
+        reads = StateReads()
+        reads.connection = self._take()
+        try:
+            return reads.applied_index()
+        finally:
+            self._release(reads.connection)
+
+    def _take(self) -> sqlite3.Connection:
         with self._lock:
-            reader = self._idle.pop() if self._idle else None
-        return Snapshot(reader or connection.open_reader(self._path), self._release)
+            if self._idle:
+                return self._idle.pop()
+        return connection.open_reader(self._path)
 
     def _release(self, reader: sqlite3.Connection) -> None:
         with self._lock:
@@ -157,32 +170,15 @@ class StoreReader:
     def snapshot(self) -> Snapshot:
         return self._readers.snapshot()
 
-    async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
-        """As Store.snapshot_min_index; looks every 2 ms."""
+    async def reach(self, index: int, timeout_s: float) -> int:
+        """Wait until `index` is applied, looking every 2 ms; returns what is applied then.
+        TimedOutError if it is not in time."""
         deadline_s = time.monotonic() + timeout_s
-        while True:
-            snapshot = self._at_least(index, deadline_s, timeout_s)
-            if snapshot is not None:
-                return snapshot
+        while (applied := self._readers.applied_index()) < index:
+            if time.monotonic() >= deadline_s:
+                raise _too_late(index, applied, timeout_s)
             await asyncio.sleep(_POLL_S)
-
-    def wait_snapshot(self, index: int, timeout_s: float) -> Snapshot:
-        """The same for code without an event loop; blocks the thread."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            snapshot = self._at_least(index, deadline_s, timeout_s)
-            if snapshot is not None:
-                return snapshot
-            time.sleep(_POLL_S)
-
-    def _at_least(self, index: int, deadline_s: float, timeout_s: float) -> Snapshot | None:
-        snapshot = self.snapshot()
-        if snapshot.index >= index:
-            return snapshot
-        snapshot.close()
-        if time.monotonic() >= deadline_s:
-            raise _too_late(index, snapshot.index, timeout_s)
-        return None
+        return applied
 
     def close(self) -> None:
         self._readers.close()

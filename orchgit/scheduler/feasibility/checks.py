@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
@@ -89,8 +90,12 @@ def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -
 
 
 def candidate_mask(columns: NodeColumns, job: Job) -> Mask:
-    """Ready nodes in the job's pool and datacenters."""
-    return columns.ready & place_mask(columns, job)
+    """Ready nodes in the job's pool and datacenters; kept until a node changes."""
+    key = ("ready in place", job.node_pool, tuple(job.datacenters))
+    mask = columns.memo.get(key)
+    if mask is None:
+        mask = columns.memo[key] = columns.ready & place_mask(columns, job)
+    return cast(Mask, mask)
 
 
 def place_mask(columns: NodeColumns, job: Job) -> Mask:

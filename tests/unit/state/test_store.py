@@ -67,12 +67,12 @@ def test_waiting_for_an_index_too_long_names_both_indexes(store: Store) -> None:
 def test_another_process_reads_what_was_committed(store: Store) -> None:
     reader = Store.open_reader(store.path)
     apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="seen"))))
-    with reader.wait_snapshot(1, 1.0) as snapshot:
-        assert snapshot.job("default", "seen") is not None
-    with asyncio.run(reader.snapshot_min_index(1, 1.0)) as snapshot:
+    assert asyncio.run(reader.reach(1, 1.0)) == 1
+    with reader.snapshot() as snapshot:
         assert snapshot.index == 1
-    with pytest.raises(TimedOutError, match="index 2"):
-        reader.wait_snapshot(2, 0.0)
+        assert snapshot.job("default", "seen") is not None
+    with pytest.raises(TimedOutError, match=r"index 2: .* applied 1"):
+        asyncio.run(reader.reach(2, 0.0))
     reader.close()
 
 
