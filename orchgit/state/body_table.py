@@ -36,7 +36,9 @@ class BodyTable(Generic[T]):
         self._values: Callable[[T], tuple[object, ...]] = attrgetter(*paths.values())
         names = ", ".join((*paths, "body"))
         marks = ", ".join("?" * (len(paths) + 1))
-        updates = ", ".join(f"{column} = excluded.{column}" for column in (*paths, "body"))
+        # Not the key: it is the same, and its index would be written for nothing.
+        changing = [column for column in (*paths, "body") if column != self.key]
+        updates = ", ".join(f"{column} = excluded.{column}" for column in changing)
         self._upsert = (
             f"INSERT INTO {name} ({names}) VALUES ({marks}) "  # noqa: S608 (constant names)
             f"ON CONFLICT ({self.key}) DO UPDATE SET {updates}"

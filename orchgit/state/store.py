@@ -12,6 +12,7 @@ from orchgit.errors import TimedOutError
 from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection, schema
 from orchgit.state.changes import Changes
+from orchgit.state.remembered import Remembered
 from orchgit.state.snapshot import Snapshot, StateReads
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.watch import Watch
@@ -73,6 +74,7 @@ class Store:
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         self.path = path
         self._writer = writer
+        self._remembered = Remembered()
         self._readers = _Readers(path)
         reads = self._reads = StateReads()
         reads.connection = writer
@@ -126,13 +128,14 @@ class Store:
 
     def begin(self, savepoints: bool = True) -> WriteTxn:
         """The transaction for the next entries; its commit must be followed by `publish`."""
-        return WriteTxn(self._writer, savepoints)
+        return WriteTxn(self._writer, self._remembered, savepoints)
 
     def replace_by(self, path: Path) -> Changes:
         """Become a copy of the store in `path`, in one transaction; on the applier's thread.
 
         Readers keep what they see. The changes name every table, but no keys.
         """
+        self._remembered.forget()
         source = sqlite3.connect(path)
         try:
             source.backup(self._writer)
@@ -188,7 +191,7 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     """What every cluster has from the beginning, at index 1."""
     if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
         return
-    txn = WriteTxn(writer)
+    txn = WriteTxn(writer, Remembered())
     txn.begin_entry(1, 0)
     namespace = Namespace(DEFAULT, "Default shared namespace")
     pools = [

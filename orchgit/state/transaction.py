@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchgit.state.changes import Changes
+from orchgit.state.remembered import Remembered
 from orchgit.state.snapshot import StateReads
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.deployments import DeploymentWrites
@@ -47,8 +48,11 @@ class WriteTxn(
     nearly all that are refused are refused before they write. For the others see `MustStartOver`.
     """
 
-    def __init__(self, connection: sqlite3.Connection, savepoints: bool = True) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, remembered: Remembered, savepoints: bool = True
+    ) -> None:
         self.connection = connection
+        self.remembered = remembered
         self._savepoints = savepoints
         self._writes_before = 0
         self.index = 0
@@ -57,6 +61,7 @@ class WriteTxn(
         self.counted: defaultdict[GroupKey, defaultdict[str, int]]
         self.counted = defaultdict(lambda: defaultdict(int))
         self.queued = {}
+        self.opened = defaultdict(set)
         self._committed = Changes()
         self._touched: dict[tuple[str, str], bool] = {}
         self._attached: list[str] = []
@@ -69,6 +74,7 @@ class WriteTxn(
         self.changes = Changes()
         self.counted.clear()
         self.queued.clear()
+        self.opened.clear()
         self._touched.clear()
         self._writes_before = self.connection.total_changes
         if self._savepoints:
@@ -91,7 +97,8 @@ class WriteTxn(
         self._committed.merge(self.changes)
 
     def _settle_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> None:
-        statuses = self.job_statuses(namespace, job_id, purged_evals)
+        waits = bool(self.opened.get((namespace, job_id)))
+        statuses = self.settled_statuses(namespace, job_id, waits, purged_evals)
         if statuses is not None and statuses[0] != statuses[1]:
             self.set_job_status(namespace, job_id, statuses[1])
 
@@ -101,6 +108,7 @@ class WriteTxn(
             if self.connection.total_changes != self._writes_before:
                 raise MustStartOver
             return
+        self.remembered.forget()
         self.connection.execute("ROLLBACK TO entry")
         self.connection.execute("RELEASE entry")
         self.offset = self.index_offset()
@@ -120,6 +128,7 @@ class WriteTxn(
 
     def note_replaced(self, tables: Iterable[str]) -> None:
         """Anything in these tables may be another now."""
+        self.remembered.forget()
         for table in tables:
             self.changes.note(self.index, table, ())
 
@@ -139,6 +148,7 @@ class WriteTxn(
 
     def rollback(self) -> None:
         """Give the whole transaction up."""
+        self.remembered.forget()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         self._detach()

@@ -19,9 +19,7 @@ def store_evaluations(txn: WriteTxn, evaluations: Sequence[Evaluation], effects:
     if not evaluations:
         return
     stored = [*evaluations]
-    created = txn.evaluations_created([evaluation.id for evaluation in evaluations])
     for evaluation in evaluations:
-        evaluation.create_index = created.get(evaluation.id, txn.index)
         evaluation.modify_index = txn.index
         evaluation.modify_time_ns = txn.now_ns or evaluation.modify_time_ns
         stored += _cancelled_by(txn, evaluation)

@@ -85,7 +85,7 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
     job = upsert.job
     known = txn.job(job.namespace, job.id)
     check_modify_index(known, upsert.expected_modify_index, job.id)
-    if txn.namespace(job.namespace) is None:
+    if not txn.has_namespace(job.namespace):
         raise NotFoundError(
             f"cannot register job {job.id!r}: there is no namespace {job.namespace!r}; create it "
             "first"

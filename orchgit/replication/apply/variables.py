@@ -125,7 +125,7 @@ def _held(
 def _store(
     txn: WriteTxn, known: StoredVariable | None, new: StoredVariable, lock: VariableLock | None
 ) -> StoredVariable:
-    if known is None and txn.namespace(new.namespace) is None:
+    if known is None and not txn.has_namespace(new.namespace):
         raise RefusedError(
             f"cannot write variable {new.path!r}: nonexistent namespace {new.namespace!r}"
         )

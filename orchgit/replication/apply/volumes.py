@@ -16,7 +16,7 @@ from orchgit.state.transaction import WriteTxn
 
 def upsert_host_volume(txn: WriteTxn, command: UpsertHostVolume, effects: Effects) -> HostVolume:
     volume = command.volume
-    if txn.namespace(volume.namespace) is None:
+    if not txn.has_namespace(volume.namespace):
         raise NotFoundError(
             f"cannot create volume {volume.name!r}: there is no namespace {volume.namespace!r}"
         )

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from orchgit.state.changes import Changes
+from orchgit.state.remembered import Remembered
 
 
 class Reads:
@@ -28,6 +29,7 @@ class Writes(Reads):
     index: int
     now_ns: int
     changes: Changes
+    remembered: Remembered
 
     def _changed(self, table: str, keys: Iterable[str]) -> None:
         self.changes.note(self.index, table, keys)

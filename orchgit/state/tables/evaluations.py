@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from orchgit.model.evaluation import Evaluation
+import msgspec
+
+from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
@@ -42,23 +45,70 @@ class EvaluationReads(Reads):
 
 _CREATED = "SELECT id, create_index FROM evaluations WHERE id IN "
 _AT_ONCE = 500
+_INSERT = """INSERT INTO evaluations (namespace, job_id, status, type, deployment_id,
+    modify_index, body, create_index, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO NOTHING"""
+_UPDATE = """UPDATE evaluations SET namespace = ?, job_id = ?, status = ?, type = ?,
+    deployment_id = ?, modify_index = ?, body = ?, create_index = ? WHERE id = ?"""
+_OPEN = frozenset((EvalStatus.PENDING, EvalStatus.BLOCKED))
+_encode = msgspec.msgpack.Encoder().encode
+
+Row = tuple[str, str, str, str, str, int, bytes, int, str]
+
+
+def _row(one: Evaluation) -> Row:
+    """The values of `_INSERT`, and of `_UPDATE`."""
+    return (
+        *(one.namespace, one.job_id, one.status, one.type, one.deployment_id),
+        *(one.modify_index, _encode(one), one.create_index, one.id),
+    )
 
 
 class EvaluationWrites(EvaluationReads, Writes):
-    def evaluations_created(self, eval_ids: Sequence[str]) -> dict[str, int]:
-        """Evaluation -> its create index, for those of them that there are."""
+    opened: defaultdict[tuple[str, str], set[str]]
+    """(namespace, job) -> its evaluations that this entry left open."""
+
+    def put_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+        """Their create index becomes that of the stored one, or this entry's; all else is the
+        caller's. Most that are not remembered are new: whether they are is seen when they are
+        inserted, without asking first."""
+        remembered = self.remembered.created
+        known = {one.id: remembered[one.id] for one in evaluations if one.id in remembered}
+        new = [one for one in evaluations if one.id not in known]
+        if new and not self._inserted(new):
+            known |= self._created([one.id for one in new])
+        if known:
+            self._update([one for one in evaluations if one.id in known], known)
+        for one in evaluations:
+            remembered.keep(one.id, one.create_index)
+            self._note_evaluation(one)
+
+    def _inserted(self, new: Sequence[Evaluation]) -> bool:
+        """False if some of them were there, and are left as they were."""
+        for one in new:
+            one.create_index = self.index
+        if len(new) == 1:
+            return self.connection.execute(_INSERT, _row(new[0])).rowcount == 1
+        rows = [_row(one) for one in new]
+        return self.connection.executemany(_INSERT, rows).rowcount == len(rows)
+
+    def _created(self, eval_ids: Sequence[str]) -> dict[str, int]:
         created: dict[str, int] = {}
         for ids in chunks(eval_ids, _AT_ONCE):
             rows = self._rows(f"{_CREATED}({', '.join('?' * len(ids))})", ids)
             created.update(cast(list[tuple[str, int]], rows))
         return created
 
-    def put_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
-        """Their indexes are the caller's."""
-        EVALUATIONS.put(self.connection, evaluations)
-        self._changed("evaluations", [evaluation.id for evaluation in evaluations])
-        jobs = {job_key(evaluation.namespace, evaluation.job_id) for evaluation in evaluations}
-        self._changed("evaluations_by_job", jobs)
+    def _update(self, evaluations: Sequence[Evaluation], created: Mapping[str, int]) -> None:
+        for one in evaluations:
+            one.create_index = created[one.id]
+            self.connection.execute(_UPDATE, _row(one))
+
+    def _note_evaluation(self, one: Evaluation) -> None:
+        opened = self.opened[one.namespace, one.job_id]
+        (opened.add if one.status in _OPEN else opened.discard)(one.id)
+        self._changed("evaluations", (one.id,))
+        self._changed("evaluations_by_job", (job_key(one.namespace, one.job_id),))
 
     def touch_evaluation(self, eval_id: str) -> None:
         """Its plan was committed: who schedules it again must see this index."""
@@ -69,4 +119,7 @@ class EvaluationWrites(EvaluationReads, Writes):
 
     def delete_evaluations(self, eval_ids: Sequence[str]) -> None:
         EVALUATIONS.delete(self.connection, eval_ids)
+        for eval_id in eval_ids:
+            self.remembered.created.pop(eval_id, None)
+        self.opened.clear()
         self._changed("evaluations", eval_ids)

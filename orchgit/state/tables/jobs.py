@@ -16,7 +16,9 @@ from orchgit.model.base import Model
 from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
+from orchgit.state.remembered import Standing
 from orchgit.state.tables.base import Reads, Writes
+from orchgit.state.tables.summaries import fixed_status
 
 _JOB = msgspec.msgpack.Decoder(Job)
 _SUBMISSION = msgspec.msgpack.Decoder(JobSubmission)
@@ -187,8 +189,22 @@ class JobWrites(JobReads, Writes):
                 *(job.modify_index, msgspec.msgpack.encode(job)),
             ),
         )
+        self._remember_standing(job)
         self._job_changed(job.namespace, job.id)
         self._changed("job_versions", [job_key(job.namespace, job.id)])
+
+    def _remember_standing(self, job: Job) -> None:
+        """Nothing of a job that this entry made can have been placed."""
+        key = (job.namespace, job.id)
+        known = self.remembered.standings.get(key)
+        if known is None and job.create_index != self.index:
+            return
+        fixed = fixed_status(job.type, job.is_periodic or job.is_parameterized, job.stop)
+        standing = Standing(job.status, fixed, known.live if known else 0)
+        self.remembered.standings.keep(key, standing)
+
+    def _forget_standing(self, namespace: str, job_id: str) -> None:
+        self.remembered.standings.pop((namespace, job_id), None)
 
     def set_job_status(self, namespace: str, job_id: str, status: str) -> None:
         values = (status, self.index, namespace, job_id)
@@ -201,6 +217,7 @@ class JobWrites(JobReads, Writes):
         self.connection.execute(
             "UPDATE jobs SET status = ?, modify_index = ? WHERE namespace = ? AND id = ?", values
         )
+        self._forget_standing(namespace, job_id)
         self._job_changed(namespace, job_id)
 
     def set_job_stability(self, job: Job, stable: bool) -> None:
@@ -249,6 +266,7 @@ class JobWrites(JobReads, Writes):
                 f"DELETE FROM {table} WHERE namespace = ? AND job_id = ?",  # noqa: S608
                 key,
             )
+        self._forget_standing(namespace, job_id)
         self._retire(namespace, job_id, "retired = 0", ())
         self._job_changed(namespace, job_id)
         self._changed("job_versions", [job_key(namespace, job_id)])

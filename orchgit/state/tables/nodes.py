@@ -111,12 +111,18 @@ class NodeWrites(NodeReads, Writes):
         NODE_POOLS.delete(self.connection, names)
         self._changed("node_pools", names)
 
+    def has_namespace(self, name: str) -> bool:
+        if name not in self.remembered.namespaces and self.namespace(name) is not None:
+            self.remembered.namespaces.add(name)
+        return name in self.remembered.namespaces
+
     def put_namespaces(self, namespaces: Sequence[Namespace]) -> None:
         NAMESPACES.put(self.connection, namespaces)
         self._changed("namespaces", [namespace.name for namespace in namespaces])
 
     def delete_namespaces(self, names: Sequence[str]) -> None:
         NAMESPACES.delete(self.connection, names)
+        self.remembered.namespaces.difference_update(names)
         self._changed("namespaces", names)
 
     def put_scheduler_config(self, config: SchedulerConfig) -> None:

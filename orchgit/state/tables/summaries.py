@@ -7,6 +7,7 @@ from typing import cast
 
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.job import ChildrenSummary, GroupSummary, JobStatus, JobSummary, JobType
+from orchgit.state.remembered import Standing
 from orchgit.state.tables.base import Reads, Writes
 
 COUNTED = {
@@ -21,8 +22,10 @@ COUNTED = {
 
 _COUNTS = ("queued", "complete", "failed", "running", "starting", "lost", "unknown")
 
-# One statement for every entry that touches a job: whether evaluations wait is asked only of a job
+# One statement for a job that is not remembered: whether evaluations wait is asked only of one
 # without live allocations.
+_WAITS = """SELECT EXISTS (SELECT 1 FROM evaluations WHERE namespace = ? AND job_id = ?
+    AND status IN ('pending', 'blocked'))"""
 _WORK = """SELECT status, type, stop, parent, live, CASE WHEN live THEN 0 ELSE EXISTS (
         SELECT 1 FROM evaluations WHERE namespace = ?1 AND job_id = ?2
         AND status IN ('pending', 'blocked')) END
@@ -78,15 +81,29 @@ class SummaryReads(Reads):
 
         `purged_evals`: evaluations were garbage collected, so that none left means dead.
         """
+        standing, waits = self._standing(namespace, job_id)
+        if standing is None:
+            return None
+        return standing.status, self._implied(namespace, job_id, standing, waits, purged_evals)
+
+    def _standing(self, namespace: str, job_id: str) -> tuple[Standing | None, bool]:
+        """(None for one that is not registered, whether evaluations wait as far as that counts)."""
         row = self.connection.execute(_WORK, (namespace, job_id)).fetchone()
         if row is None:
-            return None
-        status, job_type, stop, parent, live, pending = row
-        if job_type == JobType.SYSTEM or parent:
-            return status, JobStatus.DEAD if stop else JobStatus.RUNNING
-        if live or pending:
-            return status, JobStatus.RUNNING if live else JobStatus.PENDING
-        return status, self._status_without_work(namespace, job_id, purged_evals)
+            return None, False
+        status, job_type, stop, parent, live, waits = row
+        return Standing(status, fixed_status(job_type, parent, stop), live), bool(waits)
+
+    def _implied(
+        self, namespace: str, job_id: str, standing: Standing, waits: bool, purged_evals: bool
+    ) -> str:
+        if standing.fixed:
+            return standing.fixed
+        if standing.live:
+            return JobStatus.RUNNING
+        if waits:
+            return JobStatus.PENDING
+        return self._status_without_work(namespace, job_id, purged_evals)
 
     def _status_without_work(self, namespace: str, job_id: str, purged_evals: bool) -> str:
         key = (namespace, job_id)
@@ -97,6 +114,13 @@ class SummaryReads(Reads):
         return JobStatus.PENDING
 
 
+def fixed_status(job_type: str, is_parent: bool, stop: bool) -> str:
+    """Of a job whose status does not depend on its work; empty for others."""
+    if job_type == JobType.SYSTEM or is_parent:
+        return JobStatus.DEAD if stop else JobStatus.RUNNING
+    return ""
+
+
 GroupKey = tuple[str, str, str]
 
 
@@ -105,6 +129,21 @@ class SummaryWrites(SummaryReads, Writes):
 
     counted: defaultdict[GroupKey, defaultdict[str, int]]
     queued: dict[GroupKey, int]
+
+    def settled_statuses(
+        self, namespace: str, job_id: str, waits: bool, purged_evals: bool
+    ) -> tuple[str, str] | None:
+        """As `job_statuses`, without asking for what is remembered. `waits`: an evaluation of the
+        job is known to wait."""
+        standing = self.remembered.standings.get((namespace, job_id))
+        if standing is None:
+            standing, waits = self._standing(namespace, job_id)
+            if standing is None:
+                return None
+            self.remembered.standings.keep((namespace, job_id), standing)
+        elif not (waits or standing.fixed or standing.live):
+            waits = bool(self._number(_WAITS, (namespace, job_id)))
+        return standing.status, self._implied(namespace, job_id, standing, waits, purged_evals)
 
     def count_alloc(self, key: GroupKey, status: str, live: bool, by: int) -> None:
         """`by` more allocations of (namespace, job, group) have this client status."""
@@ -141,6 +180,7 @@ class SummaryWrites(SummaryReads, Writes):
 
     def _add_counts(self, key: GroupKey, changed: dict[str, int]) -> None:
         """With the queued ones of the same group, if they are known anew."""
+        self.remembered.standings.pop(key[:2], None)
         sets = "".join(f"{column} = max(0, {column} + ?), " for column in changed)
         values = [*changed.values()]
         if (queued := self.queued.pop(key, None)) is not None:
