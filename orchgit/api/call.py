@@ -6,7 +6,7 @@ import gzip
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
@@ -78,8 +78,12 @@ class Call:
         announced = self.header(b"content-length") or "0"
         if announced.isdigit() and int(announced) > limit_bytes:
             raise _too_large(limit_bytes)
-        chunks, size = [], 0
-        async for chunk in self.request.stream():
+        chunks, size, more = [], 0, True
+        while more:
+            message = await self.request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk, more = message.get("body", b""), message.get("more_body", False)
             size += len(chunk)
             if size > limit_bytes:
                 raise _too_large(limit_bytes)

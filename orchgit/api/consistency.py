@@ -95,9 +95,9 @@ class Consistency:
 
     async def _by_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
         body = _Body(receive)
-        deadline_s = self._clock.monotonic_s() + ELECTION_WAIT_S
+        began_s = self._clock.monotonic_s()
+        left_s = ELECTION_WAIT_S
         while True:
-            left_s = deadline_s - self._clock.monotonic_s()
             try:
                 if self._leading.is_leader:
                     return await self._as_leader(scope, body.read, send, place)
@@ -106,6 +106,7 @@ class Consistency:
                 if left_s <= 0 or not body.rewind():
                     raise
             await self._clock.sleep(_RETRY_S)
+            left_s = began_s + ELECTION_WAIT_S - self._clock.monotonic_s()
 
     async def _as_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
         if not self._leading.is_leader:

@@ -36,6 +36,9 @@ class Dispatch:
         self._by_prefix: dict[str, list[tuple[re.Pattern[str], Endpoint]]] = defaultdict(list)
         for each in endpoints:
             self._by_prefix[_prefix(each.path)].append((compile_path(each.path)[0], each))
+        whole = [each.path for each in endpoints if "{" not in each.path]
+        self._by_path = {path: found for path in whole if (found := self._matching(path))}
+        """Of the paths without parameters, which need no look at one pattern after another."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self.find(scope["path"]) if scope["type"] == "http" else None
@@ -47,6 +50,9 @@ class Dispatch:
         await response(scope, receive, send)
 
     def find(self, path: str) -> _Found | None:
+        return self._by_path.get(path) or self._matching(path)
+
+    def _matching(self, path: str) -> _Found | None:
         for pattern, each in self._by_prefix.get(_prefix(path), ()):
             match = pattern.match(path)
             if match is not None:

@@ -63,10 +63,13 @@ def convert(value: Any, kind: type[T]) -> T:
 def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
     """A key of a request body in any case; null counts as absent."""
     found = value.get(name)
-    if found is None:
-        lower = name.lower()
-        found = next((each for key, each in value.items() if key.lower() == lower), None)
-    return default if found is None else found
+    if found is not None:
+        return found
+    lower = name.lower()
+    for key, each in value.items():
+        if each is not None and key.lower() == lower:
+            return each
+    return default
 
 
 def fold_keys(value: Any, kind: Any) -> Any:

@@ -128,7 +128,7 @@ class Server:
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         self._front = Consistency(
-            self._app,
+            self._app.serve,
             Leading(self.state),
             Places(self._app.knows_node),
             self._forwarder.forward,
