@@ -136,21 +136,27 @@ def _task_names(findings: Findings, group: TaskGroup) -> None:
         findings.add(f"Task group {group.name} must have at least one main task")
 
 
-def _shared(findings: Findings, group: TaskGroup, job: Job) -> None:
-    canaries = group.update.canary if group.update is not None else 0
-    for name, volume in (group.volumes or {}).items():
-        inner = findings.at("Volumes", name)
-        check_volume(inner, volume, job.type, group.count, canaries)
-        findings.nest(f"Task group volume validation for {name} failed", inner)
-    inner = findings.at()
-    check_networks(inner, group)
-    findings.nest("Task group network validation failed", inner)
+def _services(findings: Findings, group: TaskGroup) -> None:
     inner = findings.at()
     check_group_services(inner, group)
     findings.nest("Task group service validation failed", inner)
     inner = findings.at()
     check_script_checks(inner, group)
     findings.nest("Task group service check validation failed", inner)
+
+
+def _shared(findings: Findings, group: TaskGroup, job: Job) -> None:
+    canaries = group.update.canary if group.update is not None else 0
+    for name, volume in (group.volumes or {}).items():
+        inner = findings.at("Volumes", name)
+        check_volume(inner, volume, job.type, group.count, canaries)
+        findings.nest(f"Task group volume validation for {name} failed", inner)
+    if group.networks or any(task.resources.networks for task in group.tasks):
+        inner = findings.at()
+        check_networks(inner, group)
+        findings.nest("Task group network validation failed", inner)
+    if group.services or any(task.services for task in group.tasks):
+        _services(findings, group)
     if group.scaling is not None:
         inner = findings.at("Scaling")
         check_scaling(inner, group.scaling, group.count, job.type)

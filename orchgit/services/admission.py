@@ -90,6 +90,9 @@ def multiple_errors(problems: Sequence[str]) -> str:
 
 def _with_defaults(job: Job) -> Job:
     """What an empty string means in the fields that name a place."""
+    named = job.name and job.namespace and job.region and job.node_pool
+    if named and job.datacenters and job.priority:
+        return job
     return replace(
         job,
         name=job.name or job.id,

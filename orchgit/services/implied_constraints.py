@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -17,7 +18,10 @@ def with_implied_constraints(job: Job) -> Job:
 
     Idempotent: a constraint that is there already is not added again.
     """
-    return replace(job, task_groups=[_completed(group, job) for group in job.task_groups])
+    groups = [_completed(group, job) for group in job.task_groups]
+    if all(map(operator.is_, groups, job.task_groups)):
+        return job
+    return replace(job, task_groups=groups)
 
 
 def _completed(group: TaskGroup, job: Job) -> TaskGroup:
@@ -32,10 +36,11 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
     signals = sorted(_signals(group))
     if signals:
         yield Constraint("${attr.os.signals}", ",".join(signals), "set_contains")
-    providers = {service.provider for service in _services(group)}
+    services = list(_services(group))
+    providers = {service.provider for service in services}
     if "nomad" in providers:
         yield Constraint("${attr.nomad.service_discovery}", "true", "=")
-    if any(service.provider == "nomad" and service.checks for service in _services(group)):
+    if any(service.provider == "nomad" and service.checks for service in services):
         yield Constraint("${attr.nomad.version}", ">= 1.4.0", "semver")
     if "consul" in providers:
         yield Constraint("${attr.consul.version}", ">= 1.8.0", "semver")
