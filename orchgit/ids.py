@@ -26,11 +26,14 @@ class RandomIds:
         self._unused: list[bytes] = []
 
     def new(self) -> str:
-        try:
-            raw = self._unused.pop()  # atomic: no two threads get the same
-        except IndexError:
-            raw = self._more()
+        raw = self._raw()
         return _uuid(int.from_bytes(raw[:4]), raw)
+
+    def _raw(self) -> bytes:
+        try:
+            return self._unused.pop()  # atomic: no two threads get the same
+        except IndexError:
+            return self._more()
 
     def _more(self) -> bytes:
         """Many at once: each question to the system gives the interpreter's lock away."""
@@ -43,13 +46,11 @@ class RandomIds:
         """They lie near each other: each begins with a little more than the one before, so that
         an index takes thousands of them on a few pages instead of one page for each. What people
         type, the first eight digits, is as unlikely to be shared as that of random ids."""
-        start = int.from_bytes(os.urandom(4))
+        start = int.from_bytes(self._raw()[:4])
         while True:
-            block = os.urandom(16 * _BLOCK)
-            for at in range(0, len(block), 16):
-                raw = block[at : at + 16]
-                start = (start + 1 + (int.from_bytes(raw[:2]) & _SERIES_STEP)) & 0xFFFFFFFF
-                yield _uuid(start, raw)
+            raw = self._raw()
+            start = (start + 1 + (int.from_bytes(raw[:2]) & _SERIES_STEP)) & 0xFFFFFFFF
+            yield _uuid(start, raw)
 
 
 def _uuid(first: int, raw: bytes) -> str:

@@ -33,6 +33,10 @@ from orchgit.state.store import Store, StoreReader
 
 logger = logging.getLogger("orchgit.worker")
 
+_NEW_OBJECTS = 20_000
+"""How many more there are before the collector looks at them: a plan makes hundreds, in no cycle,
+and at Python's 700 it looked every ten plans for nothing."""
+
 
 class StoreViews:
     """Views over the read-only store; the node columns are kept and brought up to date."""
@@ -128,6 +132,7 @@ def main() -> None:
     # What is loaded now stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, 20, 20)
     asyncio.run(run(parse_arguments(sys.argv[1:])))
 
 

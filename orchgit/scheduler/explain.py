@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -61,38 +63,41 @@ class _Tally:
     """Filtered and exhausted nodes of one placement."""
 
     columns: NodeColumns
-    filtered: Counter[str] = field(default_factory=Counter)
-    exhausted: Counter[str] = field(default_factory=Counter)
-    class_filtered: Counter[str] = field(default_factory=Counter)
-    class_exhausted: Counter[str] = field(default_factory=Counter)
+    filtered: dict[str, int] = field(default_factory=dict)
+    exhausted: dict[str, int] = field(default_factory=dict)
+    class_filtered: dict[str, int] = field(default_factory=dict)
+    class_exhausted: dict[str, int] = field(default_factory=dict)
 
     def filter_row(self, row: int, reason: str) -> None:
-        self.filter_rows(np.array([row]), Counter([reason]))
+        self.filter_rows(np.array([row]), {reason: 1})
 
-    def filter_rows(self, rows: Numbers, reasons: Counter[str]) -> None:
-        self.filtered += reasons
-        self.class_filtered += self._classes(rows)
+    def filter_rows(self, rows: Numbers, reasons: Mapping[str, int]) -> None:
+        _add_up(self.filtered, reasons)
+        _add_up(self.class_filtered, self._classes(rows))
 
     def exhaust_rows(self, rows: Numbers, dimension: str) -> None:
         if len(rows):
-            self.exhausted[dimension] += len(rows)
-            self.class_exhausted += self._classes(rows)
+            _add_up(self.exhausted, {dimension: len(rows)})
+            _add_up(self.class_exhausted, self._classes(rows))
 
-    def _classes(self, rows: Numbers) -> Counter[str]:
+    def _classes(self, rows: Numbers) -> dict[str, int]:
         """How many of the rows have which node class; those without one are not counted."""
         codes, names = values_of(self.columns, "${node.class}")
         counts = np.bincount(codes[rows], minlength=len(names)).tolist() if len(rows) else []
-        return Counter(
-            {name: count for name, count in zip(names, counts, strict=False) if name and count}
-        )
+        return {name: count for name, count in zip(names, counts, strict=False) if name and count}
 
     def write(self, metric: AllocMetric) -> None:
         metric.nodes_filtered = sum(self.filtered.values())
         metric.nodes_exhausted = sum(self.exhausted.values())
-        metric.class_filtered = dict(self.class_filtered) or None
-        metric.constraint_filtered = dict(self.filtered) or None
-        metric.class_exhausted = dict(self.class_exhausted) or None
-        metric.dimension_exhausted = dict(self.exhausted) or None
+        metric.class_filtered = self.class_filtered or None
+        metric.constraint_filtered = self.filtered or None
+        metric.class_exhausted = self.class_exhausted or None
+        metric.dimension_exhausted = self.exhausted or None
+
+
+def _add_up(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 def failure(
@@ -135,8 +140,10 @@ def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally:
     if not len(rows):
         return rows
     columns, ask = proposed.columns, selector.ask
-    limited = np.isin(rows, list(selector.limited))
-    special, rows = rows[limited], rows[~limited]
+    special = rows[:0]
+    if selector.limited:
+        limited = np.isin(rows, list(selector.limited))
+        special, rows = rows[limited], rows[~limited]
     used = proposed.usage_vectors()
     capacities = (columns.cpu_capacity, columns.memory_capacity, columns.disk_capacity)
     asks = (ask.cpu, ask.memory, ask.disk)
@@ -240,7 +247,7 @@ def _best_rows(selector: Selector, rows: Numbers, request: Request, tally: _Tall
     """The first few that the checks of this placement let pass; the others before them are told
     as filtered."""
     if not selector.ranking.row_checks:
-        return [int(row) for row in rows[:_SCORES_KEPT]]
+        return cast(list[int], rows[:_SCORES_KEPT].tolist())
     best: list[int] = []
     for row in rows.tolist():
         reason = selector.refusal(row, request.name)

@@ -63,9 +63,9 @@ class Proposed:
         if known is None:
             columns = self.columns
             known = [
-                int(columns.cpu_used[row]),
-                int(columns.memory_used[row]),
-                int(columns.disk_used[row]),
+                columns.cpu_used.item(row),
+                columns.memory_used.item(row),
+                columns.disk_used.item(row),
             ]
             self._usage[row] = known
         return known

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchgit.scheduler.feasibility.checks import by_node
 from orchgit.scheduler.feasibility.distinct import RowCheck
-from orchgit.scheduler.ports import Mask, Numbers
+from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.best_first import NO_ROW
@@ -82,7 +83,7 @@ class Selector:
         self._scans = 0
         self._queues: Queues | None = None
         self._capacities: dict[int, tuple[int, int, int]] = {}
-        self.limited = _rows_with_limits(proposed)
+        self.limited = _rows_with_limits(proposed.columns)
         self.left_out: tuple[Numbers, Counter[str]] | None = None
         """The candidates that are not in `mask` and why, once somebody asked."""
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
@@ -107,7 +108,9 @@ class Selector:
             for row in self.rows.tolist():
                 self._rescore(row)
             return
-        rows, columns, ask = self.rows, self._proposed.columns, self.ask
+        columns, ask = self._proposed.columns, self.ask
+        # A view of all of them, where that is what is ranked, spares eight copies.
+        rows = slice(None) if len(self.rows) == size else self.rows
         cpu_used, memory_used, disk_used = self._proposed.usage_vectors()
         cpu_after = cpu_used[rows] + ask.cpu
         memory_after = memory_used[rows] + ask.memory
@@ -118,7 +121,7 @@ class Selector:
             1.0 - memory_after / np.maximum(memory, 1)
         )
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
-        sums = np.clip(score, 0.0, _BINPACK_BEST) / _BINPACK_BEST
+        sums = np.minimum(np.maximum(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST
         if self.ranking.affinity is not None:
             sums += self.ranking.affinity[rows]
             self._parts[rows] += 1
@@ -189,9 +192,9 @@ class Selector:
     def _capacity(self, row: int) -> tuple[int, int, int]:
         columns = self._proposed.columns
         known = self._capacities[row] = (
-            int(columns.cpu_capacity[row]),
-            int(columns.memory_capacity[row]),
-            int(columns.disk_capacity[row]),
+            columns.cpu_capacity.item(row),
+            columns.memory_capacity.item(row),
+            columns.disk_capacity.item(row),
         )
         return known
 
@@ -354,7 +357,10 @@ class Selector:
         return scores
 
 
-def _rows_with_limits(proposed: Proposed) -> frozenset[int]:
+def _rows_with_limits(columns: NodeColumns) -> frozenset[int]:
     """The nodes that let in only so many allocations."""
-    mask = by_node(proposed.columns, "max allocs", lambda node: node.node_max_allocs > 0)
-    return frozenset(np.flatnonzero(mask).tolist())
+    known = columns.memo.get("rows with limits")
+    if known is None:
+        mask = by_node(columns, "max allocs", lambda node: node.node_max_allocs > 0)
+        known = columns.memo["rows with limits"] = frozenset(np.flatnonzero(mask).tolist())
+    return cast(frozenset[int], known)
