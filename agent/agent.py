@@ -13,6 +13,7 @@ import structlog
 
 from agent import task_env
 from agent.allocations import Allocations
+from agent.belonging import Belonging
 from agent.config import AgentConfig
 from agent.context import NodeServices
 from agent.drivers import cgroups
@@ -32,6 +33,7 @@ from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
+from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
@@ -75,6 +77,8 @@ class Agent:
         self.node_id = ""
         self._secret_id = ""
         self._servers: list[str] = []
+        self._cluster = ClusterName()
+        """As it was known when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
 
@@ -87,6 +91,7 @@ class Agent:
         self.link = ServerLink(
             *(self._known_servers(), self, self.clock, self._open_stream, self.node_id),
             ask_leader=self._ask_leader,
+            belonging=Belonging(self._cluster, self._keep_cluster),
         )
         self.volumes = HostVolumes(config.data_dir / "volumes", self.local, self.node_changed)
         await self._start_drivers()
@@ -162,6 +167,10 @@ class Agent:
         self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
         self.dynamic_meta = json.loads(facts.get("meta", "{}"))
         self._servers = [name for name in facts.get("servers", "").split(",") if name]
+        self._cluster = ClusterName(facts.get("cluster_id", ""), facts.get("log_id", ""))
+
+    def _keep_cluster(self, name: ClusterName) -> None:
+        self.local.put_facts({"cluster_id": name.cluster_id, "log_id": name.log_id})
 
     def _known_servers(self) -> list[str]:
         return list(dict.fromkeys([*self.config.servers, *self._servers]))

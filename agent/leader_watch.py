@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError
+from orchgit.model.cluster import ClusterName
 from orchgit.wire.messages import LeaderReply, LeaderRequest
 
 _POLL_S = 60.0
@@ -20,19 +21,23 @@ AskLeader = Callable[[str, LeaderRequest], Awaitable[LeaderReply]]
 
 
 async def next_leader(
-    ask: AskLeader, others: Callable[[], Sequence[str]], address: str, term: int, clock: Clock
+    ask: AskLeader,
+    others: Callable[[], Sequence[str]],
+    is_ours: Callable[[ClusterName], bool],
+    address: str,
+    term: int,
+    clock: Clock,
 ) -> str:
     """Returns the leader's RPC address as soon as one of `others` says that another server than
-    `address` leads, since a later term than `term`."""
+    `address` leads, since a later term than `term`. Servers of other clusters are not heeded."""
     turn = 0
     while True:
         servers = others()
         if not servers:
             await clock.sleep(_POLL_S)
             continue
-        try:
-            reply = await ask(servers[turn % len(servers)], LeaderRequest(term, _POLL_S))
-        except OrchgitError:
+        reply = await _answer(ask, servers[turn % len(servers)], term)
+        if reply is None or not is_ours(reply.cluster):
             turn += 1
             await clock.sleep(_RETRY_S)
             continue
@@ -40,3 +45,11 @@ async def next_leader(
             if reply.leader != address:
                 return reply.leader
             term = reply.term
+
+
+async def _answer(ask: AskLeader, server: str, term: int) -> LeaderReply | None:
+    """None if there is none."""
+    try:
+        return await ask(server, LeaderRequest(term, _POLL_S))
+    except OrchgitError:
+        return None

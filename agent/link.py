@@ -17,11 +17,13 @@ from zlib import crc32
 
 import structlog
 
+from agent.belonging import Belonging
 from agent.leader_watch import AskLeader, next_leader
 from agent.loops import spawn
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
 from orchgit.first_of import first_of
+from orchgit.model.cluster import ClusterName
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import (
@@ -69,7 +71,8 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
-    """`ask_leader`: how to hear of a new leader while the server in use is silent."""
+    """`ask_leader`: how to hear of a new leader while the server in use is silent. `belonging`: the
+    cluster whose servers are used, and no others."""
 
     def __init__(
         self,
@@ -79,8 +82,10 @@ class ServerLink:
         open_stream: OpenStream,
         seed: str,
         ask_leader: AskLeader | None = None,
+        belonging: Belonging | None = None,
     ) -> None:
         self._ask_leader = ask_leader
+        self._belonging = belonging or Belonging()
         self._given = list(servers)
         self._servers = list(servers)
         self._side = side
@@ -123,7 +128,8 @@ class ServerLink:
         unreachable: set[str] = set()
         while True:
             address = hint or self._servers[position % len(self._servers)]
-            session = _Session(self._side, self._clock, self._began)
+            admit = partial(self._belonging.admit, address)
+            session = _Session(self._side, self._clock, self._belonging.known, admit, self._began)
             problem = await self._held(session, address)
             self._ended(address, problem)
             if session.welcomed:
@@ -167,6 +173,7 @@ class ServerLink:
         leader = await next_leader(
             self._ask_leader,
             lambda: [one for one in self._servers if one not in here],
+            self._belonging.is_ours,
             *(welcome.address, welcome.term, self._clock),
         )
         raise NotLeaderError(f"cannot go on: {leader} leads now", leader)
@@ -198,11 +205,20 @@ def backoff_s(failures: int, seed: str) -> float:
 
 
 class _Session:
-    """One connection to one server."""
+    """One connection to one server. `admit` raises for a server of another cluster."""
 
-    def __init__(self, side: NodeSide, clock: Clock, began: Callable[[_Session], None]) -> None:
+    def __init__(
+        self,
+        side: NodeSide,
+        clock: Clock,
+        cluster: ClusterName,
+        admit: Callable[[ClusterName], None],
+        began: Callable[[_Session], None],
+    ) -> None:
         self._side = side
         self._clock = clock
+        self._cluster = cluster
+        self._admit = admit
         self._began = began
         self._outgoing: asyncio.Queue[AgentFrame] = asyncio.Queue()
         self._pending: dict[str, AllocReport] = {}
@@ -226,7 +242,7 @@ class _Session:
         self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
     ) -> None:
         """Until the connection ends (returns) or fails (raises an OrchgitError)."""
-        self.send(AgentHello(self._side.node()))
+        self.send(AgentHello(self._side.node(), self._cluster))
         stream = open_stream(self._frames())
         try:
             async with first_of(self._receive(stream), self._heartbeats()) as both:
@@ -287,6 +303,7 @@ class _Session:
                 raise RefusedError(frame.message)
 
     def _welcome(self, frame: Welcome) -> None:
+        self._admit(frame.cluster)
         self._ttl_s = frame.heartbeat_ttl_s
         self._welcome_frame = frame
         self._welcomed.set()

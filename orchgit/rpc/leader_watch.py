@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from orchgit.model.cluster import ClusterName
 from orchgit.wire import methods
 from orchgit.wire.messages import LeaderReply, LeaderRequest
 from orchgit.wire.serve import GrpcServer
@@ -13,6 +14,9 @@ MAX_POLL_S = 300.0
 
 class LeaderNews(Protocol):
     """What this server knows of its cluster (`orchgit.services.server_directory`)."""
+
+    @property
+    def cluster(self) -> ClusterName: ...
 
     def rpc_addresses(self) -> list[str]: ...
 
@@ -29,4 +33,4 @@ class LeaderServicer:
     async def leader(self, request: LeaderRequest) -> LeaderReply:
         timeout_s = min(max(request.timeout_s, 0.0), MAX_POLL_S)
         leader, term = await self._news.leader_after(request.term, timeout_s)
-        return LeaderReply(leader, term, self._news.rpc_addresses())
+        return LeaderReply(leader, term, self._news.rpc_addresses(), self._news.cluster)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
 from orchgit.model.allocation import Allocation
+from orchgit.model.cluster import ClusterName
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
 from orchgit.replication.commands import AllocClientUpdate
@@ -80,6 +81,9 @@ class ClusterPort(Protocol):
     @property
     def term(self) -> int: ...
 
+    @property
+    def cluster(self) -> ClusterName: ...
+
     def rpc_addresses(self) -> list[str]: ...
 
 
@@ -103,6 +107,7 @@ class NodeStream:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reported = False
         self.node_id = ""
+        """Empty before the hello, and for a node of another cluster."""
 
     def end(self, error: OrchgitError) -> None:
         """The agent is told why."""
@@ -110,12 +115,18 @@ class NodeStream:
             self._over.set_exception(error)
 
     async def hello(self, frames: AsyncIterator[AgentFrame]) -> Welcome:
-        """Register the node that says hello. Raises InvalidInputError on another first frame,
-        NotLeaderError where another server leads."""
+        """Register the node that says hello; one of another cluster is only told which this is.
+        Raises InvalidInputError on another first frame, NotLeaderError where another server leads.
+        """
         first = await anext(frames, None)
         if not isinstance(first, AgentHello):
             raise InvalidInputError("cannot serve the stream: its first frame must be a hello")
+        if not self._cluster.cluster.may_be(first.cluster):
+            return Welcome(server_id=self._server_id, cluster=self._cluster.cluster)
         await self._heartbeats.lead_or_refuse()
+        cluster = self._cluster.cluster
+        if not cluster.cluster_id:
+            raise UnavailableError("cannot take nodes yet: the cluster has no id; try again")
         change = await self._nodes.register(first.node)
         self.node_id = first.node.id
         ttl_s = self._heartbeats.heartbeat(self.node_id)
@@ -127,6 +138,7 @@ class NodeStream:
             address=self._cluster.address,
             term=self._cluster.term,
             servers=self._cluster.rpc_addresses(),
+            cluster=cluster,
         )
 
     async def run(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:

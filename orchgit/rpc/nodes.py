@@ -49,6 +49,8 @@ class NodeServicer:
             self._nodes, self._heartbeats, self._store, self._server_id, self._cluster
         )
         yield await stream.hello(frames)
+        if not stream.node_id:
+            return
         older = self._streams.get(stream.node_id)
         if older is not None:
             older.end(UnavailableError("cannot go on: a newer stream of this node has begun"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError
+from orchgit.model.cluster import ClusterName
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
 
@@ -35,6 +36,12 @@ class ServerDirectory:
     @property
     def term(self) -> int:
         return self._state.leader_and_term[1]
+
+    @property
+    def cluster(self) -> ClusterName:
+        """Empty before the first leader has named the cluster."""
+        with self._state.store.snapshot() as snapshot:
+            return ClusterName(snapshot.cluster_id() or "", snapshot.log_id())
 
     def servers(self) -> list[ServerRecord]:
         """The members that are known, this one among them; ordered by raft address."""

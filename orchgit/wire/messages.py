@@ -6,6 +6,7 @@ import msgspec
 
 from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
 from orchgit.model.base import Model
+from orchgit.model.cluster import ClusterName
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node
@@ -106,6 +107,7 @@ class LeaderReply(Model):
     leader: str = ""
     term: int = 0
     servers: list[str] = []
+    cluster: ClusterName = ClusterName()
 
 
 # -- servers <-> servers: a request of HTTP that the leader answers ------------------------------
@@ -174,9 +176,14 @@ class HoldObjectsRequest(Model):
 
 
 class AgentHello(Model, tag_field="Type", tag="hello"):
-    """First frame of a stream; the answer is Welcome, or the stream ends with an error."""
+    """First frame of a stream; the answer is Welcome, or the stream ends with an error.
+
+    `cluster`: the node's. A server of another one does nothing, says so by its Welcome, and ends
+    the stream.
+    """
 
     node: Node
+    cluster: ClusterName = ClusterName()
 
 
 class AgentNodeUpdate(Model, tag_field="Type", tag="node-update"):
@@ -218,6 +225,7 @@ class Welcome(Model, tag_field="Type", tag="welcome"):
     address: str = ""
     term: int = 0
     servers: list[str] = []
+    cluster: ClusterName = ClusterName()
 
 
 class HeartbeatAck(Model, tag_field="Type", tag="heartbeat-ack"):

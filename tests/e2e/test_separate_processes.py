@@ -21,9 +21,11 @@ class Cluster(ApiUser):
     def __init__(self, directory: Path) -> None:
         http, rpc = free_ports(2)
         self.address = f"http://127.0.0.1:{http}"
-        self.client_dir = directory / "client"
+        directory.mkdir(exist_ok=True)
+        self.rpc = f"127.0.0.1:{rpc}"
+        self.client_dir, self.server_dir = directory / "client", directory / "server"
         self.server = OrchgitProcess(
-            *("agent", "-server", "-data-dir", str(directory / "server")),
+            *("agent", "-server", "-data-dir", str(self.server_dir)),
             *("-http-port", str(http), "-rpc-port", str(rpc), "-serf-port", "0"),
             ready="agent started",
         )
@@ -31,7 +33,7 @@ class Cluster(ApiUser):
         config.write_text('plugin "raw_exec" {\n  config {\n    enabled = true\n  }\n}\n')
         self.client = OrchgitProcess(
             *("agent", "-client", "-config", str(config), "-data-dir", str(self.client_dir)),
-            *("-http-port", "0", "-servers", f"127.0.0.1:{rpc}"),
+            *("-http-port", "0", "-servers", self.rpc),
             ready="agent started",
         )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from agent.belonging import Belonging
 from agent.link import ServerLink
 from orchgit.clock import SystemClock
+from orchgit.model.cluster import ClusterName
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import LeaderReply, LeaderRequest
 from orchgit.wire.methods import LEADER
@@ -40,9 +42,12 @@ def run(scenario: Scenario) -> None:
     asyncio.run(whole())
 
 
-def link_to(*addresses: str) -> tuple[ServerLink, Side]:
-    side = Side()
-    return ServerLink(list(addresses), side, SystemClock(), _open, "seed", _ask), side
+OURS, OTHERS = ClusterName("c1", "c1"), ClusterName("c2", "c2")
+
+
+def link_to(*addresses: str, known: ClusterName = OURS) -> tuple[ServerLink, Side]:
+    side, belonging = Side(), Belonging(known)
+    return ServerLink(list(addresses), side, SystemClock(), _open, "seed", _ask, belonging), side
 
 
 def test_a_silent_leader_is_left_as_soon_as_another_server_tells_of_the_next() -> None:
@@ -99,6 +104,56 @@ def test_servers_that_were_told_of_are_kept_beside_those_of_the_config() -> None
         link.use_servers(side.servers)
         await first.stop()
         await third.until(lambda: bool(third.nodes))
+        await link.stop()
+        await first.start()
+
+    run(scenario)
+
+
+def test_a_server_of_another_cluster_is_passed_by() -> None:
+    async def scenario(stranger: StubServer, ours: StubServer, third: StubServer) -> None:
+        stranger.cluster, ours.cluster = OTHERS, OURS
+        stranger.servers = [third.address]
+        link, side = link_to(stranger.address, ours.address)
+        link.start()
+        await link.connected.wait()
+        await ours.until(lambda: bool(ours.nodes))
+        assert side.servers == [], "what it says of its servers is not heeded"
+        assert side.sets == []
+        assert not stranger.reports
+        assert side.contacts == [True]
+        await link.stop()
+
+    run(scenario)
+
+
+def test_who_leads_another_cluster_is_not_followed() -> None:
+    async def scenario(ours: StubServer, stranger: StubServer, heir: StubServer) -> None:
+        stranger.cluster, heir.cluster = OTHERS, OURS
+        ours.cluster = OURS
+        link, side = link_to(ours.address, stranger.address, heir.address)
+        link.start()
+        await link.connected.wait()
+        stranger.elect(stranger.address)
+        heir.term = 3
+        await heir.until(lambda: bool(heir.nodes))
+        assert not stranger.nodes
+        assert side.contacts[:2] == [True, False]
+        await link.stop()
+
+    run(scenario)
+
+
+def test_a_new_node_takes_the_cluster_that_it_meets() -> None:
+    async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
+        first.cluster, second.cluster = OTHERS, OURS
+        link, side = link_to(first.address, second.address, known=ClusterName())
+        link.start()
+        await link.connected.wait()
+        await first.stop()
+        await second.until(lambda: second.sessions > 1)
+        assert not second.reports
+        assert side.contacts == [True, False]
         await link.stop()
         await first.start()
 

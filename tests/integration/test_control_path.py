@@ -12,16 +12,19 @@ from orchgit.control.leader import Control
 from orchgit.errors import InvalidInputError, NotLeaderError, UnavailableError
 from orchgit.ids import RandomIds
 from orchgit.model.allocation import ClientStatus, DesiredStatus
+from orchgit.model.cluster import ClusterName
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.node import NodeStatus
 from orchgit.replication.commands import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import (
     AgentHeartbeat,
+    AgentHello,
     AgentNodeUpdate,
     AllocReport,
     HeartbeatAck,
     Refused,
+    Welcome,
 )
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
 from tests.support.factories import make_evaluation, make_group, make_job, make_task
@@ -205,5 +208,22 @@ def test_an_unusable_node_update_is_refused_and_the_stream_goes_on(tmp_path: Pat
                 assert "name missing" in (await agent.next_of(Refused)).message
                 agent.send(AgentHeartbeat())
                 await agent.next_of(HeartbeatAck)
+
+    asyncio.run(run())
+
+
+def test_a_node_of_another_cluster_is_only_told_which_this_is(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            agent = StreamAgent(rig, agent_node())
+            agent.send(AgentHello(agent.node, ClusterName("another", "another")))
+            welcome = await anext(agent.frames)
+            assert isinstance(welcome, Welcome)
+            with rig.state.store.snapshot() as snapshot:
+                assert welcome.cluster.cluster_id == snapshot.cluster_id() != ""
+                assert welcome.cluster.log_id == snapshot.log_id() != ""
+                assert snapshot.node(agent.node.id) is None
+            assert [frame async for frame in agent.frames] == []
+            await agent.close()
 
     asyncio.run(run())

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from orchgit.errors import NotLeaderError
 from orchgit.model.allocation import Allocation
+from orchgit.model.cluster import ClusterName
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.wire.messages import (
@@ -44,6 +45,7 @@ class StubServer:
         self.leader = ""
         """Who is said to lead; empty: this server itself."""
         self.term = 1
+        self.cluster = ClusterName()
         self.allocs: dict[str, AllocDelivery] = {}
         self.nodes: list[Node] = []
         self.frames: list[AgentFrame] = []
@@ -76,7 +78,7 @@ class StubServer:
 
     async def _leader(self, request: LeaderRequest) -> LeaderReply:
         await self.until(lambda: self.term > request.term)
-        return LeaderReply(self.leader or self.address, self.term, self.servers)
+        return LeaderReply(self.leader or self.address, self.term, self.servers, self.cluster)
 
     def deliver(self, *pairs: tuple[Allocation, Job]) -> None:
         index = next(self._indexes)
@@ -138,7 +140,8 @@ class StubServer:
                 self.nodes.append(frame.node)
                 index = next(self._indexes)
                 everything = AllocSet(index, list(self.allocs.values()), list(self.allocs))
-                welcome = Welcome("stub", self.ttl_s, self.address, self.term, self.servers)
+                place = (self.address, self.term, self.servers)
+                welcome = Welcome("stub", self.ttl_s, *place, self.cluster)
                 return [welcome, everything]
             case AgentNodeUpdate():
                 self.nodes.append(frame.node)

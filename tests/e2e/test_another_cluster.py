@@ -1,0 +1,89 @@
+"""An agent meets a server of another cluster: by accident, and on purpose."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Repository
+from tests.e2e.test_separate_processes import Cluster
+from tests.support.dev_server import Done, OrchgitProcess, end_tasks
+from tests.support.job_texts import sleeper
+from tests.support.runbook import Runbook
+
+TOLD_S = 30.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """With a job of one task."""
+    made = Cluster(tmp_path)
+    try:
+        made.start()
+        repository = Repository(made, "apart", tmp_path)
+        repository.write("job.nomad.hcl", sleeper("apart"))
+        repository.commit("One task")
+        assert "Healthy after" in repository.push()
+        yield made
+    finally:
+        made.end()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TOLD_S
+    while not condition():
+        assert time.monotonic() < deadline_s, "it does not come true"
+        time.sleep(0.05)
+
+
+def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Cluster) -> None:
+    [alloc] = cluster.running_allocations("apart")
+    pids = cluster.task_pids(alloc["ID"])
+    cluster.server.kill9()
+    shutil.rmtree(cluster.server_dir)
+    cluster.server.start()
+    until(lambda: "this server is of another cluster" in cluster.client.output)
+    cluster.client.kill9()
+    cluster.client.start()
+    until(lambda: cluster.client.output.count("this server is of another cluster") == 2)
+    assert cluster.get("/v1/nodes") == []
+    assert cluster.task_pids(alloc["ID"]) == pids != []
+
+
+def test_an_agent_is_moved_by_the_runbook(cluster: Cluster, tmp_path: Path) -> None:
+    book = Runbook.read("Move an agent to another cluster")
+    target = Cluster(tmp_path / "other")
+    client_dir = cluster.client_dir
+
+    def run(at: Cluster, step: int) -> Done:
+        [node] = cluster.get("/v1/nodes")
+        words = book.command(step).replace("NODE", node["ID"])
+        done = at.cli(*words.replace("/var/lib/orchgit", str(client_dir)).split()[1:])
+        assert done.code == 0, done.text
+        return done
+
+    try:
+        target.server.start()
+        run(cluster, 1)
+        cluster.running_allocations("apart", 0)
+        assert cluster.client.stop() == 0
+        run(cluster, 2)
+        for name in ("client", "alloc"):
+            shutil.rmtree(client_dir / name)
+        arguments = [each.replace(cluster.rpc, target.rpc) for each in cluster.client.arguments]
+        moved = target.client = OrchgitProcess(*arguments, ready="agent started")
+        moved.start()
+        target.wait_for_node()
+        assert "ready" in run(target, 4).out
+        assert "another cluster" not in moved.output
+        cluster.wait_for("/v1/nodes", lambda nodes: [each["Status"] for each in nodes] == ["down"])
+        run(cluster, 5)
+        cluster.wait_for("/v1/nodes", lambda nodes: nodes == [])
+        assert not book.left
+    finally:
+        target.end()
+        end_tasks(client_dir)

@@ -1,0 +1,61 @@
+"""Which servers are a node's: those of the cluster it met first, and what a backup makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.belonging import Belonging
+from orchgit.errors import RefusedError
+from orchgit.model.cluster import ClusterName
+
+OURS = ClusterName("c1", "c1")
+OTHERS = ClusterName("c2", "c2")
+UNKNOWN = ClusterName()
+
+
+def kept(known: ClusterName) -> tuple[Belonging, list[ClusterName]]:
+    written: list[ClusterName] = []
+    return Belonging(known, written.append), written
+
+
+def test_the_first_is_kept_and_others_are_refused() -> None:
+    belonging, written = kept(UNKNOWN)
+    for _ in range(2):
+        belonging.admit("a:1", OURS)
+    assert written == [OURS], "once"
+    with pytest.raises(RefusedError, match="cannot use the server b:2: it is of another cluster"):
+        belonging.admit("b:2", OTHERS)
+    assert (belonging.known, written) == (OURS, [OURS])
+
+
+def test_each_stranger_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    belonging, _ = kept(OURS)
+    for address in ("b:2", "b:2", "c:3"):
+        with pytest.raises(RefusedError):
+            belonging.admit(address, OTHERS)
+    assert capsys.readouterr().out.count("this server is of another cluster") == 2
+
+
+def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
+    belonging, written = kept(OURS)
+    belonging.admit("a:1", UNKNOWN)
+    assert (belonging.known, written) == (OURS, [])
+
+
+@pytest.mark.parametrize(
+    "restored",
+    [
+        pytest.param(ClusterName("c1", "c9"), id="its own backup, onto new servers"),
+        pytest.param(ClusterName("c9", "c1"), id="another's backup, onto its servers"),
+    ],
+)
+def test_a_restored_backup_is_followed(restored: ClusterName) -> None:
+    belonging, written = kept(OURS)
+    belonging.admit("a:1", restored)
+    assert written == [restored]
+    assert belonging.is_ours(restored)
+    assert not belonging.is_ours(OTHERS)
+
+
+def test_a_log_without_an_id_is_no_sign() -> None:
+    assert not ClusterName("c1").may_be(ClusterName("c2"))
