@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -105,8 +106,10 @@ def test_strangers_are_refused_in_every_version(tmp_path: Path, version: ssl.TLS
 
     async def scenario() -> None:
         async with served(HttpTls(files, verify_client=True)) as server:
-            with pytest.raises((OSError, AssertionError)):
-                assert await answered(server, stranger, REQUEST % (0, b"")) == b"an answer"
+            got = b""
+            with contextlib.suppress(OSError):
+                got = await answered(server, stranger, REQUEST % (0, b""))
+            assert got == b""
 
     on_uvloop(scenario)
 
