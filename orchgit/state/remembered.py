@@ -9,6 +9,7 @@ nothing asks, and comes to the same: no result may depend on what is found here.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -29,6 +30,12 @@ class Standing(NamedTuple):
 
 class Recent(dict[K, V]):
     """At most 4,096 of the newest: it begins anew where one would be too many."""
+
+    def keep_all(self, items: Collection[tuple[K, V]]) -> None:
+        if len(self) + len(items) > _MOST:
+            self.clear()
+        if len(items) <= _MOST:
+            self.update(items)
 
     def keep(self, key: K, value: V) -> None:
         if len(self) >= _MOST:

@@ -57,7 +57,7 @@ class WriteTxn(
         self._writes_before = 0
         self.index = 0
         self.now_ns = 0
-        self.changes = Changes()
+        self.noted = []
         self.counted: defaultdict[GroupKey, defaultdict[str, int]]
         self.counted = defaultdict(lambda: defaultdict(int))
         self.queued = {}
@@ -71,7 +71,7 @@ class WriteTxn(
 
     def begin_entry(self, index: int, now_ns: int) -> None:
         self.index, self.now_ns = index, now_ns
-        self.changes = Changes()
+        self.noted.clear()
         self.counted.clear()
         self.queued.clear()
         self.opened.clear()
@@ -94,7 +94,8 @@ class WriteTxn(
             self._settle_job_status(namespace, job_id, purged)
         if self._savepoints:
             self.connection.execute("RELEASE entry")
-        self._committed.merge(self.changes)
+        for table, keys in self.noted:
+            self._committed.note(self.index, table, keys)
 
     def _settle_job_status(self, namespace: str, job_id: str, purged_evals: bool) -> None:
         waits = bool(self.opened.get((namespace, job_id)))
@@ -130,7 +131,7 @@ class WriteTxn(
         """Anything in these tables may be another now."""
         self.remembered.forget()
         for table in tables:
-            self.changes.note(self.index, table, ())
+            self.noted.append((table, ()))
 
     def set_meta(self, key: str, value: str | int | bytes) -> None:
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))

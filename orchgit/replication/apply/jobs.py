@@ -83,6 +83,8 @@ def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> 
 def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
     """Make a new version, unless the registered one wants the same."""
     job = upsert.job
+    if _stored_as_new(txn, upsert):
+        return _registered(txn, upsert, effects)
     known = txn.job(job.namespace, job.id)
     check_modify_index(known, upsert.expected_modify_index, job.id)
     if not txn.has_namespace(job.namespace):
@@ -94,6 +96,24 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
         _adopt(txn, known, job)
         return _result(known, changed=False)
     store_version(txn, job, known)
+    return _registered(txn, upsert, effects)
+
+
+def _stored_as_new(txn: WriteTxn, upsert: JobUpsert) -> bool:
+    """Most jobs are new when they are registered: that is seen when they are stored, without
+    asking first. False, and nothing is stored, where there may be more to look at."""
+    job = upsert.job
+    if upsert.expected_modify_index or not txn.has_namespace(job.namespace):
+        return False
+    _become_version(txn, job, None)
+    if not txn.put_new_job(job):
+        return False
+    _store_summary(txn, job)
+    return True
+
+
+def _registered(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
+    job = upsert.job
     if upsert.submission is not None:
         job_text = msgspec.structs.replace(
             upsert.submission,
@@ -126,16 +146,24 @@ def _result(job: Job, changed: bool) -> JobResult:
 
 def store_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
     """Store `job` as the next version of `known` (or as the first), and drop the oldest one."""
+    _become_version(txn, job, known)
+    txn.put_job(job)
+    _store_summary(txn, job)
+    if known is not None:
+        _drop_old_versions(txn, job)
+
+
+def _become_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
     job.version = known.version + 1 if known else 0
     job.create_index = known.create_index if known else txn.index
     job.modify_index = job.job_modify_index = txn.index
     job.status = known.status if known else JobStatus.PENDING
     job.status_description, job.stable = "", False
-    txn.put_job(job)
+
+
+def _store_summary(txn: WriteTxn, job: Job) -> None:
     txn.put_summary(job.namespace, job.id, [group.name for group in job.task_groups])
     txn.touch_job(job.namespace, job.id)
-    if known is not None:
-        _drop_old_versions(txn, job)
 
 
 def _drop_old_versions(txn: WriteTxn, job: Job) -> None:

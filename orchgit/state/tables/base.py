@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from orchgit.state.changes import Changes
 from orchgit.state.remembered import Remembered
 
 
@@ -28,8 +27,9 @@ class Writes(Reads):
 
     index: int
     now_ns: int
-    changes: Changes
+    noted: list[tuple[str, Iterable[str]]]
+    """(table, keys) of what the entry changed."""
     remembered: Remembered
 
     def _changed(self, table: str, keys: Iterable[str]) -> None:
-        self.changes.note(self.index, table, keys)
+        self.noted.append((table, keys))

@@ -79,9 +79,8 @@ class EvaluationWrites(EvaluationReads, Writes):
             known |= self._created([one.id for one in new])
         if known:
             self._update([one for one in evaluations if one.id in known], known)
-        for one in evaluations:
-            remembered.keep(one.id, one.create_index)
-            self._note_evaluation(one)
+        remembered.keep_all([(one.id, one.create_index) for one in evaluations])
+        self._note_evaluations(evaluations)
 
     def _inserted(self, new: Sequence[Evaluation]) -> bool:
         """False if some of them were there, and are left as they were."""
@@ -102,13 +101,18 @@ class EvaluationWrites(EvaluationReads, Writes):
     def _update(self, evaluations: Sequence[Evaluation], created: Mapping[str, int]) -> None:
         for one in evaluations:
             one.create_index = created[one.id]
-            self.connection.execute(_UPDATE, _row(one))
+        self.connection.executemany(_UPDATE, [_row(one) for one in evaluations])
 
-    def _note_evaluation(self, one: Evaluation) -> None:
-        opened = self.opened[one.namespace, one.job_id]
-        (opened.add if one.status in _OPEN else opened.discard)(one.id)
-        self._changed("evaluations", (one.id,))
-        self._changed("evaluations_by_job", (job_key(one.namespace, one.job_id),))
+    def _note_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+        for one in evaluations:
+            opened = self.opened[one.namespace, one.job_id]
+            if one.status in _OPEN:
+                opened.add(one.id)
+            else:
+                opened.discard(one.id)
+        self._changed("evaluations", [one.id for one in evaluations])
+        jobs = [job_key(one.namespace, one.job_id) for one in evaluations]
+        self._changed("evaluations_by_job", jobs)
 
     def touch_evaluation(self, eval_id: str) -> None:
         """Its plan was committed: who schedules it again must see this index."""

@@ -21,12 +21,14 @@ from orchgit.state.tables.base import Reads, Writes
 from orchgit.state.tables.summaries import fixed_status
 
 _JOB = msgspec.msgpack.Decoder(Job)
+_encode = msgspec.msgpack.Encoder().encode
 _SUBMISSION = msgspec.msgpack.Decoder(JobSubmission)
 
 _COLUMNS = "v.status, v.status_description, v.stable, v.modify_index, v.body"
 _CURRENT = f"""SELECT {_COLUMNS} FROM jobs j JOIN job_versions v
     ON v.namespace = j.namespace AND v.id = j.id AND v.job_create_index = j.create_index
     AND v.version = j.version"""  # noqa: S608 (constant names)
+_BY_ID = f"{_CURRENT} WHERE j.namespace = ? AND j.id = ?"
 _VERSIONS = f"SELECT {_COLUMNS} FROM job_versions v"  # noqa: S608 (constant names)
 
 _ORIGIN = """SELECT v.body, EXISTS (SELECT 1 FROM jobs WHERE namespace = ?1 AND id = ?2)
@@ -54,8 +56,7 @@ def _job(row: Sequence[object]) -> Job:
 class JobReads(Reads):
     def job(self, namespace: str, job_id: str) -> Job | None:
         """The current version."""
-        sql = f"{_CURRENT} WHERE j.namespace = ? AND j.id = ?"
-        row = self.connection.execute(sql, (namespace, job_id)).fetchone()
+        row = self.connection.execute(_BY_ID, (namespace, job_id)).fetchone()
         return _job(row) if row else None
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
@@ -156,10 +157,11 @@ class JobReads(Reads):
         return self._number(sql, (pool,))
 
 
-_PUT_JOB = """INSERT OR REPLACE INTO jobs (namespace, id, version, type, status, priority,
+_NEW_JOB = """INSERT INTO jobs (namespace, id, version, type, status, priority,
     parent_id, source, periodic, parameterized, stop, node_pool, create_index, modify_index,
     job_modify_index)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_PUT_JOB = _NEW_JOB.replace("INSERT", "INSERT OR REPLACE").removesuffix("ON CONFLICT DO NOTHING")
 _PUT_VERSION = """INSERT INTO job_versions (namespace, id, job_create_index, version, retired,
     stable, tagged, status, status_description, modify_index, body)
     VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)
@@ -169,24 +171,35 @@ _PUT_VERSION = """INSERT INTO job_versions (namespace, id, job_create_index, ver
     body = excluded.body"""
 
 
+def _columns(job: Job) -> tuple[object, ...]:
+    source = job.origin.source if job.origin else ""
+    return (
+        *(job.namespace, job.id, job.version, job.type, job.status, job.priority),
+        *(job.parent_id, source, job.is_periodic, job.is_parameterized, job.stop),
+        *(job.node_pool, job.create_index, job.modify_index, job.job_modify_index),
+    )
+
+
 class JobWrites(JobReads, Writes):
     def put_job(self, job: Job) -> None:
         """Store a job as its current version; its indexes, version and status are the caller's."""
-        source = job.origin.source if job.origin else ""
-        self.connection.execute(
-            _PUT_JOB,
-            (
-                *(job.namespace, job.id, job.version, job.type, job.status, job.priority),
-                *(job.parent_id, source, job.is_periodic, job.is_parameterized, job.stop),
-                *(job.node_pool, job.create_index, job.modify_index, job.job_modify_index),
-            ),
-        )
+        self.connection.execute(_PUT_JOB, _columns(job))
+        self._put_version(job)
+
+    def put_new_job(self, job: Job) -> bool:
+        """The same; False, and nothing is stored, if there is a job of this name."""
+        if self.connection.execute(_NEW_JOB, _columns(job)).rowcount != 1:
+            return False
+        self._put_version(job)
+        return True
+
+    def _put_version(self, job: Job) -> None:
         self.connection.execute(
             _PUT_VERSION,
             (
                 *(job.namespace, job.id, job.create_index, job.version, job.stable),
                 *(job.version_tag is not None, job.status, job.status_description),
-                *(job.modify_index, msgspec.msgpack.encode(job)),
+                *(job.modify_index, _encode(job)),
             ),
         )
         self._remember_standing(job)

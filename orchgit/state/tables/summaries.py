@@ -33,6 +33,8 @@ _WORK = """SELECT status, type, stop, parent, live, CASE WHEN live THEN 0 ELSE E
         SELECT sum(live) FROM job_summaries WHERE namespace = ?1 AND job_id = ?2), 0) AS live
         FROM jobs WHERE namespace = ?1 AND id = ?2)"""
 
+_NEW_SUMMARY = """INSERT OR IGNORE INTO job_summaries (namespace, job_id, task_group,
+    create_index, modify_index) VALUES (?, ?, ?, ?, ?)"""
 _SET_QUEUED = """UPDATE job_summaries SET queued = ?1, modify_index = ?2
     WHERE namespace = ?3 AND job_id = ?4 AND task_group = ?5 AND queued != ?1"""
 
@@ -157,11 +159,9 @@ class SummaryWrites(SummaryReads, Writes):
 
     def put_summary(self, namespace: str, job_id: str, groups: list[str]) -> None:
         """Make sure that each group has a row, with zeros if it is new."""
-        self.connection.executemany(
-            """INSERT OR IGNORE INTO job_summaries (namespace, job_id, task_group, create_index,
-            modify_index) VALUES (?, ?, ?, ?, ?)""",
-            [(namespace, job_id, group, self.index, self.index) for group in groups],
-        )
+        for group in groups:
+            values = (namespace, job_id, group, self.index, self.index)
+            self.connection.execute(_NEW_SUMMARY, values)
 
     def set_queued(self, namespace: str, job_id: str, queued: dict[str, int]) -> None:
         for group, count in queued.items():
