@@ -49,6 +49,8 @@ _GATHER_S = 0.2
 """How long reports that are not urgent gather; every report is a log entry of the servers."""
 _FIRST_BACKOFF_S = 0.05
 _MAX_BACKOFF_S = 5.0
+_ROUNDS_UNTOLD = 5
+"""An election or a restart may take a second or two; what takes longer people want to know of."""
 
 OpenStream = Callable[[str, AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
 """(server address, frames to send) -> frames received; ends or raises with the connection."""
@@ -147,6 +149,8 @@ class ServerLink:
             if not rest:
                 if failures:
                     unreachable.clear()
+                if rounds == _ROUNDS_UNTOLD:
+                    _log.warning("no server takes this node; trying on", error=str(problem))
                 await self._clock.sleep(backoff_s(rounds, self._seed))
 
     async def _held(self, session: _Session, address: str) -> OrchgitError:

@@ -13,6 +13,7 @@ import orchgit
 from orchgit.child import DEVNULL, PIPE, start_child
 from orchgit.cli.http_client import ApiError
 from orchgit.cli.tls_client import TlsClient
+from orchgit.cli.unreachable import why_unreachable
 
 SOURCE = "demo"
 VOLUME = "demo-data"
@@ -31,6 +32,17 @@ def examples_directory() -> Path:
 
 async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
     """Make the volume and push the examples, as a person would; False if that was done before."""
+    try:
+        if not await _prepare(url, node_id, tls):
+            return False
+    except httpx.TransportError as error:
+        raise ApiError(why_unreachable(error, url, url, tls)) from error
+    await _push_examples(url, tls)
+    return True
+
+
+async def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
+    """What the push needs; False if it was made before."""
     context = tls.context(url.startswith("https:"))
     async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=30) as http:
         known = (await http.get("/v1/gitops/sources")).raise_for_status().json()
@@ -41,7 +53,6 @@ async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
         if not source:
             body = {"Name": SOURCE, "Kind": "builtin"}
             (await http.put(f"/v1/gitops/source/{SOURCE}", json=body)).raise_for_status()
-    await _push_examples(url, tls)
     return True
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.support.dev_server import DevServer
+from tests.support.certificates import Authority
+from tests.support.dev_server import DevServer, OrchgitProcess, end_tasks
+from tests.support.secure_cluster import Office, Papers
 
 
 @pytest.mark.parametrize(
@@ -35,3 +42,43 @@ def test_a_port_or_directory_in_use_is_named(shared_dev: DevServer, tmp_path: Pa
     again = shared_dev.cli("dev", "-no-demo", "-port", "0", "-data-dir", str(shared_dev.data_dir))
     assert again.code == 1
     assert "another server is running in it" in again.err
+
+
+def configured(directory: Path, papers: Papers) -> tuple[str, ...]:
+    """`orchgit dev` over HTTPS."""
+    file = directory / "agent.json"
+    file.write_text(json.dumps({"tls": papers.section(http=True, rpc=False)}))
+    given = ("-port", "0", "-data-dir", str(directory / "data"), "-config", str(file))
+    return ("dev", *given)
+
+
+def test_the_demo_is_there_over_https(tmp_path: Path) -> None:
+    papers = Office(tmp_path / "office").issue("server")
+    dev = OrchgitProcess(*configured(tmp_path, papers), ready="Try:")
+    try:
+        dev.start()
+        (url,) = re.findall(r"HTTP   (https://\S+)", dev.output)
+        (variable,) = re.findall(r"export (GIT_SSL_CAINFO=\S+)", dev.output)
+        answer = httpx.get(f"{url}/v1/jobs", verify=papers.context(shown=False), trust_env=False)
+        assert answer.status_code == 200
+        name, _, path = variable.partition("=")
+        subprocess.run(
+            ["git", "ls-remote", "-q", "--exit-code", f"{url}/git/demo.git", "main"],
+            env={**os.environ, name: path},
+            check=True,
+            capture_output=True,
+        )
+    finally:
+        if dev.is_running:
+            dev.kill9()
+        end_tasks(tmp_path / "data")
+
+
+def test_a_certificate_that_names_another_host_is_named(
+    shared_dev: DevServer, tmp_path: Path
+) -> None:
+    files = Authority(tmp_path / "office").issue(tmp_path / "ours", "10.0.0.1")
+    done = shared_dev.cli(*configured(tmp_path, Papers(files.ca, files.cert, files.key)))
+    assert done.code == 1
+    assert "its certificate is not for 127.0.0.1" in done.err
+    assert "Traceback" not in done.err

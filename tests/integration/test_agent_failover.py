@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from agent.belonging import Belonging
 from agent.link import ServerLink
 from orchgit.clock import SystemClock
@@ -156,5 +158,24 @@ def test_a_new_node_takes_the_cluster_that_it_meets() -> None:
         assert side.contacts == [True, False]
         await link.stop()
         await first.start()
+
+    run(scenario)
+
+
+class Hasty(SystemClock):
+    """Waits a hundredth of a second, however long it was to be."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(min(seconds, 0.01))
+
+
+def test_that_nobody_answers_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
+        first.leader = first.address
+        link = ServerLink([first.address], Side(), Hasty(), _open, "seed")
+        link.start()
+        await first.until(lambda: first.sessions > 12)
+        assert capsys.readouterr().out.count("no server takes this node") == 1
+        await link.stop()
 
     run(scenario)

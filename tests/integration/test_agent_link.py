@@ -11,6 +11,7 @@ import pytest
 from agent.link import ServerLink, backoff_s
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.model.node import Node
+from orchgit.model.volume import HostVolume
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import (
     AgentAllocReports,
@@ -45,6 +46,9 @@ class Side:
 
     def take_allocations(self, wanted: AllocSet) -> None:
         self.sets.append(wanted)
+
+    def take_volumes(self, volumes: list[HostVolume]) -> None:
+        """None are sent."""
 
     def take_servers(self, servers: list[str]) -> None:
         self.servers = servers
