@@ -67,10 +67,8 @@ class Drainer:
             await self._changed.wait(self._until_alarm_s())
             self._alarm_ns = None
             if self._draining:
-                began_s = self._clock.monotonic_s()
-                await self._look()
+                spent_s = await self._look()
                 # Large jobs take long to look at: then others get their turn first.
-                spent_s = self._clock.monotonic_s() - began_s
                 await self._clock.sleep(min(_REST_MAX_S, spent_s * _REST_FACTOR))
 
     # -- inside --------------------------------------------------------------------------------
@@ -97,12 +95,15 @@ class Drainer:
             return None
         return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
 
-    async def _look(self) -> None:
+    async def _look(self) -> float:
+        """Returns for how many seconds it held up the loop, which waiting for the log does not."""
+        began_s = self._clock.monotonic_s()
         self._settling_ns = None
         with self._state.store.snapshot() as snapshot:
             drains = self._drains(snapshot)
             leaving = self._leaving(snapshot, drains)
             command = self._transitions(snapshot, leaving)
+        spent_s = self._clock.monotonic_s() - began_s
         moments = [self._settling_ns, *(drain.deadline_ns for drain in drains.values())]
         self._alarm_ns = min((each for each in moments if each is not None), default=None)
         try:
@@ -114,6 +115,7 @@ class Drainer:
         except OrchgitError as exc:
             logger.warning("cannot go on draining: %s", exc)
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+        return spent_s
 
     def _drains(self, snapshot: Snapshot) -> dict[str, NodeDrain]:
         now_ns = self._clock.now_ns()
