@@ -17,7 +17,7 @@ from orchgit.errors import RefusedError, ValidationError
 from orchgit.model.job import Job
 from orchgit.model.node import Namespace
 from orchgit.services.implied_constraints import with_implied_constraints
-from orchgit.state.snapshot import Snapshot, StateReads
+from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
 
@@ -63,10 +63,14 @@ def completed(job: Job) -> Job:
     return job
 
 
-def admit(job: Job, reads: StateReads, rules: ClusterRules) -> Admitted:
+def admit(job: Job, snapshot: Snapshot, rules: ClusterRules) -> Admitted:
     """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
     job = completed(job)
-    registered = reads.job(job.namespace, job.id)
+    return judged(job, snapshot.job(job.namespace, job.id), rules)
+
+
+def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:
+    """The steps after completing the job, for one that takes the place of `registered`."""
     for _, guard in GUARDS:
         guard(job, registered, rules)
     specification = validate_job(job, rules.facts)

@@ -13,7 +13,7 @@ from orchgit.model.job import Job, JobSubmission
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.proposal import Applied
-from orchgit.services.admission import admit
+from orchgit.services.admission import completed, judged
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.world import World
 
@@ -45,9 +45,9 @@ async def register_job(
     options: RegisterOptions = RegisterOptions(),
 ) -> Registered:
     """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
-    rules = world.cluster_rules()
-    admitted = admit(job, world.glance(), rules)
-    job, registered = admitted.job, admitted.registered
+    job = completed(job)
+    registered = await world.registered_job(job.namespace, job.id)
+    admitted = judged(job, registered, world.cluster_rules())
     check_enforced_index(options.enforce_index, registered)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)

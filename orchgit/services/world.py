@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, RefusedError
 from orchgit.ids import IdSource
+from orchgit.model.job import Job
 from orchgit.replication.commands import Command
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.admission import RULE_TABLES, ClusterRules, cluster_rules
 from orchgit.state.kept import Kept
-from orchgit.state.snapshot import Snapshot, StateReads
+from orchgit.state.lookups import JobLookups
+from orchgit.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,14 @@ class World:
         default_factory=lambda: Kept(RULE_TABLES, cluster_rules), repr=False
     )
 
+    _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()
 
-    def glance(self) -> StateReads:
-        """The newest state, to be read before the next `await`; cheaper than a snapshot."""
-        return self.state.store.glance()
+    async def registered_job(self, namespace: str, job_id: str) -> Job | None:
+        """The current version; cheap where many ask at the same time."""
+        return await self._jobs.job(self.state.store, namespace, job_id)
 
     def cluster_rules(self) -> ClusterRules:
         """What every job has to meet, as of now."""

@@ -7,7 +7,7 @@ over the struct when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
@@ -29,6 +29,8 @@ _CURRENT = f"""SELECT {_COLUMNS} FROM jobs j JOIN job_versions v
     ON v.namespace = j.namespace AND v.id = j.id AND v.job_create_index = j.create_index
     AND v.version = j.version"""  # noqa: S608 (constant names)
 _BY_ID = f"{_CURRENT} WHERE j.namespace = ? AND j.id = ?"
+_OF_KEYS = f"""{_CURRENT.replace("FROM jobs j", "FROM json_each(?) k CROSS JOIN jobs j")}
+    WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""
 _VERSIONS = f"SELECT {_COLUMNS} FROM job_versions v"  # noqa: S608 (constant names)
 
 _ORIGIN = """SELECT v.body, EXISTS (SELECT 1 FROM jobs WHERE namespace = ?1 AND id = ?2)
@@ -58,6 +60,11 @@ class JobReads(Reads):
         """The current version."""
         row = self.connection.execute(_BY_ID, (namespace, job_id)).fetchone()
         return _job(row) if row else None
+
+    def jobs_by_keys(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+        """The current versions of those (namespace, id) that are registered."""
+        jobs = [_job(row) for row in self._rows(_OF_KEYS, (msgspec.json.encode(tuple(keys)),))]
+        return {(job.namespace, job.id): job for job in jobs}
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
         """A version that is kept, or that an allocation still refers to."""
