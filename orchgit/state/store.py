@@ -80,7 +80,7 @@ class Store:
         reads.connection = writer
         indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
         self.watch = Watch(indexes, reads.applied_index())
-        self._glance: Snapshot | None = None
+        self._glance: StateReads | None = None
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -104,21 +104,13 @@ class Store:
         return self._readers.snapshot()
 
     def glance(self) -> StateReads:
-        """The newest state, for reads that are done before the caller next waits for anything.
-
-        On the event loop's thread only. All that happens in one turn of the loop shares it: to
-        begin and end a transaction, and to read the upper pages anew, costs a request more than
-        the row it wants. Never older than what was published.
-        """
+        """For single reads of the newest state, on the event loop's thread: two reads may see two
+        states. A snapshot costs three statements more, each of which gives the interpreter's lock
+        away."""
         if self._glance is None:
-            self._glance = self._readers.snapshot()
-            asyncio.get_running_loop().call_soon(self._end_glance)
+            self._glance = StateReads()
+            self._glance.connection = connection.open_reader(self.path)
         return self._glance
-
-    def _end_glance(self) -> None:
-        if self._glance is not None:
-            self._glance.close()
-            self._glance = None
 
     async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
         """A snapshot at or after `index`; TimedOutError if it is not applied in time."""
@@ -154,12 +146,12 @@ class Store:
 
     def publish(self, changes: Changes, applied_index: int) -> None:
         """Wake who waits; on the event loop's thread, after the commit."""
-        self._end_glance()
         self.watch.publish(changes, applied_index)
 
     def close(self) -> None:
         """Readers first, then the writer, which folds the WAL into the file."""
-        self._end_glance()
+        if self._glance is not None:
+            self._glance.connection.close()
         self._readers.close()
         self._writer.close()
 
