@@ -35,9 +35,6 @@ class SnapshotView:
         self._expected = expected
         self._volumes: dict[str, HostVolume | None] = {}
         self._jobs: dict[tuple[str, str, int], Job | None] = {}
-        self._pools: dict[str, NodePool | None] = {}
-        self._config: SchedulerConfig | None = None
-        self._has_namesakes: bool | None = None
 
     @property
     def index(self) -> int:
@@ -56,10 +53,9 @@ class SnapshotView:
         return self._snapshot.allocations_by_job(namespace, job_id)
 
     def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
-        """None where there is only one namespace, which is asked once."""
-        if self._has_namesakes is None:
-            self._has_namesakes = self._snapshot.namespace_count() > 1
-        return self._snapshot.namesakes(namespace, job_id) if self._has_namesakes else []
+        if not self.columns.settings.has_other_namespaces(self._snapshot):
+            return []
+        return self._snapshot.namesakes(namespace, job_id)
 
     def job_allocations(self, job: Job) -> JobAllocations:
         return job_allocations(self._snapshot, job, self._calm_nodes())
@@ -82,9 +78,7 @@ class SnapshotView:
         return self.columns.nodes[row] if row is not None else None
 
     def node_pool(self, name: str) -> NodePool | None:
-        if name not in self._pools:
-            self._pools[name] = self._snapshot.node_pool(name)
-        return self._pools[name]
+        return self.columns.settings.node_pool(self._snapshot, name)
 
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
         return self._snapshot.latest_deployment(namespace, job_id)
@@ -109,6 +103,4 @@ class SnapshotView:
         return
 
     def scheduler_config(self) -> SchedulerConfig:
-        if self._config is None:
-            self._config = self._snapshot.scheduler_config()
-        return self._config
+        return self.columns.settings.scheduler_config(self._snapshot)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
+from orchgit.state.settings import Settings
 from orchgit.state.snapshot import Snapshot
 
 Numbers = NDArray[np.int64]
@@ -29,7 +30,8 @@ _MEMO_LIMIT = 512
 """Entries; each is up to 8 bytes a node, and jobs with constraints of their own keep adding."""
 _NEWEST = """SELECT (SELECT value FROM meta WHERE key = 'restored_index'),
     (SELECT idx FROM table_indexes WHERE name = 'nodes'),
-    (SELECT idx FROM table_indexes WHERE name = 'allocations')"""
+    (SELECT idx FROM table_indexes WHERE name = 'allocations'),
+    (SELECT max(idx) FROM table_indexes WHERE name IN (?, ?, ?))"""
 _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM allocations
     WHERE usage_index > ? AND create_index > ?
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
@@ -55,6 +57,8 @@ class ClusterColumns:
         self.memo: dict[Hashable, Any] = {}
         self.layout = next(_LAYOUTS)
         """Another number whenever a node got or lost a row."""
+        self.settings = Settings()
+        """Of the state that the columns were refreshed to."""
         self._size = 0
         self._numbers = {
             name: np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -201,9 +205,8 @@ class ClusterColumns:
         index = snapshot.index
         if index == self._index:
             return
-        restored_index, nodes_index, allocations_index = snapshot.connection.execute(
-            _NEWEST
-        ).fetchone()
+        newest = snapshot.connection.execute(_NEWEST, Settings.TABLES).fetchone()
+        restored_index, nodes_index, allocations_index, settings_index = (at or 0 for at in newest)
         if index < self._index or restored_index != self._restored_index:
             self.__init__()  # type: ignore[misc]
         self._restored_index = restored_index
@@ -212,9 +215,11 @@ class ClusterColumns:
         known = self._index
         self._index = index
         counted: Collection[str] = ()
-        if (nodes_index or 0) > known:
+        if settings_index > known:
+            self.settings = Settings()
+        if nodes_index > known:
             counted = self._refresh_nodes(snapshot, known)
-        if (allocations_index or 0) > known:
+        if allocations_index > known:
             self._refresh_usage(snapshot, known, counted)
 
     def _refresh_nodes(self, snapshot: Snapshot, known: int) -> Collection[str]:
