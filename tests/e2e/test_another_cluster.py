@@ -54,6 +54,26 @@ def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Clust
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
 
+def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: Path) -> None:
+    """Onto a server that lost everything but its key: its agent knows it again, with its tasks."""
+    [alloc] = cluster.running_allocations("apart")
+    pids = cluster.task_pids(alloc["ID"])
+    backup, key = str(tmp_path / "backup.snap"), cluster.server_dir / "server/keyring/cluster.key"
+    assert cluster.cli("operator", "snapshot", "save", backup).code == 0
+    kept = key.read_bytes()
+    cluster.server.kill9()
+    shutil.rmtree(cluster.server_dir)
+    key.parent.mkdir(parents=True)
+    key.touch(mode=0o600)
+    key.write_bytes(kept)
+    cluster.server.start()
+    until(lambda: "this server is of another cluster" in cluster.client.output)
+    assert cluster.cli("operator", "snapshot", "restore", "-yes", backup).code == 0
+    cluster.wait_for_node()
+    assert [each["ID"] for each in cluster.running_allocations("apart")] == [alloc["ID"]]
+    assert cluster.task_pids(alloc["ID"]) == pids != []
+
+
 def test_an_agent_is_moved_by_the_runbook(cluster: Cluster, tmp_path: Path) -> None:
     book = Runbook.read("Move an agent to another cluster")
     target = Cluster(tmp_path / "other")
