@@ -31,7 +31,7 @@ class FrameParser:
         self._data = bytearray()
         self._parts = bytearray()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         self._data += data
 
     def message(self) -> bytes | None:

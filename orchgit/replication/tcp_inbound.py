@@ -44,20 +44,20 @@ class Speaker:
         self.heard_s = time.monotonic()
         self._parser = parser
 
-    def hear(self, receive: Receive) -> None:
-        """All that came, or much of it; an error ends the connection."""
+    def hear(self, receive: Receive, room: memoryview) -> None:
+        """All that came, or much of it, read into `room`; an error ends the connection."""
         self._tell(receive)
         for _ in range(_READS):
             try:
-                data = self.channel.recv(_READ_BYTES)
+                size = self.channel.recv_into(room)
             except NOT_NOW:
                 return
-            if not data:
+            if not size:
                 raise ConnectionError("closed by the other side")
             self.heard_s = time.monotonic()
-            self._parser.feed(data)
+            self._parser.feed(room[:size])
             self._tell(receive)
-            if not self._has_more(len(data)):
+            if not self._has_more(size):
                 return
         # What TLS has decrypted already wakes nobody.
         while isinstance(self.channel, ssl.SSLSocket) and (size := self.channel.pending()):
@@ -89,6 +89,9 @@ class Inbound:
         self._closing = False
         self._speakers: dict[int, Speaker] = {}
         """By descriptor; of the raft thread."""
+        self._room = memoryview(bytearray(_READ_BYTES))
+        """Kept: a buffer of that size for each read would be asked of the system, and given back,
+        each time, which takes longer than reading."""
         self._listener = _listen(bind or name)
         self._acceptor = threading.Thread(target=self._accept, name="raft-accept", daemon=True)
 
@@ -236,7 +239,7 @@ class Inbound:
         if self._speakers.get(speaker.channel.fileno()) is not speaker:
             return
         try:
-            speaker.hear(self._receive)
+            speaker.hear(self._receive, self._room)
         except _NONSENSE as error:
             self._say_ended(error)
             self._part_from(speaker)
