@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,8 +59,10 @@ class Journal:
         self._segments: deque[Segment] = deque()
         self._open_segments()
         self._pending: list[Record] = []
-        self._tail: deque[Record] = deque()
+        self._tail: list[Record] = []
         self._tail_bytes = 0
+        self.last_index = self._last_on_disk()
+        """0 while nothing was ever appended."""
         self.synced_index = self.last_index
         self.syncs = 0
         self.synced_bytes = 0
@@ -121,10 +123,7 @@ class Journal:
         """One more than `last_index` while the journal is empty."""
         return self._segments[0].first_index if self._segments else 1
 
-    @property
-    def last_index(self) -> int:
-        if self._pending:
-            return self._pending[-1].index
+    def _last_on_disk(self) -> int:
         return self._segments[-1].last_index if self._segments else 0
 
     @property
@@ -140,6 +139,12 @@ class Journal:
         if self._tail and index >= self._tail[0].index:
             return self._tail[index - self._tail[0].index]
         return self._segment_of(index).record(index)
+
+    def records(self, first_index: int, last_index: int) -> Iterable[Record]:
+        """Those of the two indexes and all between them, in order; as `record` does."""
+        if not self._pending and self._tail and first_index >= (start := self._tail[0].index):
+            return self._tail[first_index - start : last_index + 1 - start]
+        return map(self.record, range(first_index, last_index + 1))
 
     def _segment_of(self, index: int) -> Segment:
         return next(one for one in reversed(self._segments) if one.first_index <= index)
@@ -159,7 +164,7 @@ class Journal:
 
     def append(self, term: int, payload: bytes) -> int:
         """The record's index. Written and durable at the next `sync`."""
-        index = self.last_index + 1
+        index = self.last_index = self.last_index + 1
         self._pending.append(Record(index, term, payload))
         return index
 
@@ -205,6 +210,7 @@ class Journal:
     def take_back(self) -> list[Record]:
         """Give up what was appended and never synced; nobody may have heard of it."""
         batch, self._pending = self._pending, []
+        self.last_index = self.synced_index
         return batch
 
     def has_room(self) -> bool:
@@ -244,12 +250,16 @@ class Journal:
         self._disk.sync_dir(self._directory)
         return segment
 
-    def _keep_tail(self, records: Iterable[Record]) -> None:
-        for record in records:
-            self._tail.append(record)
-            self._tail_bytes += len(record.payload)
-        while self._tail_bytes > _TAIL_BYTES and len(self._tail) > 1:
-            self._tail_bytes -= len(self._tail.popleft().payload)
+    def _keep_tail(self, records: Sequence[Record]) -> None:
+        """Cut to a half when it is full: what is cut from a list costs what is left of it."""
+        self._tail += records
+        self._tail_bytes += sum(len(record.payload) for record in records)
+        if self._tail_bytes > _TAIL_BYTES:
+            gone = 0
+            while self._tail_bytes > _TAIL_BYTES // 2 and gone < len(self._tail) - 1:
+                self._tail_bytes -= len(self._tail[gone].payload)
+                gone += 1
+            del self._tail[:gone]
 
     def store_vote(self, vote: Vote) -> None:
         """Returns when it is on disk."""
@@ -266,6 +276,7 @@ class Journal:
         """Drop records after `last_index`: they conflict with the leader's. Durable on return."""
         while self._pending and self._pending[-1].index > last_index:
             self._pending.pop()
+        self.last_index = min(self.last_index, last_index)
         if last_index >= self.synced_index:
             return
         self._forget_tail()
@@ -292,7 +303,7 @@ class Journal:
             while self._segments:
                 self._segments.pop().delete()
             self._writable_segment(next_index)
-        self.synced_index = next_index - 1
+        self.last_index = self.synced_index = next_index - 1
 
     def _forget_tail(self) -> None:
         self._tail.clear()

@@ -28,6 +28,7 @@ class Belonging:
         self.commit_index = max(applied_index, 1)
         self._configurations = Configurations(first, self._logged_configurations())
         self._configurations.settle(self.commit_index)
+        self._others: tuple[Configuration | None, tuple[str, ...]] = None, ()
         self._removed_index = 0
         self._is_deaf = False
         self.log_id = ""
@@ -51,8 +52,12 @@ class Belonging:
 
     @property
     def others(self) -> tuple[str, ...]:
-        members = self.configuration.members
-        return tuple(one.address for one in members if one.address != self.name)
+        """The same tuple as long as the same configuration is in force."""
+        configuration = self.configuration
+        if self._others[0] is not configuration:
+            found = (one.address for one in configuration.members if one.address != self.name)
+            self._others = configuration, tuple(found)
+        return self._others[1]
 
     @property
     def _other_voters(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_forwarding import Forwarding
 from orchgit.replication.raft_ports import NO_OP
 from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.segment import Record
 
 REGULAR = b"\x00"
 """The first byte of an entry that a member appended for itself; its command follows."""
@@ -78,15 +79,11 @@ class Committing:
     def hand_over(self) -> None:
         """To the applier thread, as far as it has room."""
         self._hand_over_snapshot()
-        batch: list[Committed] = []
         while self._handed_index < self._core.commit_index and self._has_room():
-            self._handed_index += 1
-            batch.append(self._committed(self._handed_index))
-            if len(batch) == _HAND_OVER:
-                self._hand_over(batch)
-                batch = []
-        if batch:
-            self._hand_over(batch)
+            last = min(self._core.commit_index, self._handed_index + _HAND_OVER)
+            records = self._journal.records(self._handed_index + 1, last)
+            self._handed_index = last
+            self._hand_over([self._committed(record) for record in records])
 
     def _hand_over_snapshot(self) -> None:
         if self._core.installed is not None:
@@ -96,26 +93,19 @@ class Committing:
                 self._waiting.pop(index)[1].fail(unknown_outcome())
             self._on_installed(ref)
 
-    def _committed(self, index: int) -> Committed:
-        record = self._journal.record(index)
-        proposals = []
+    def _committed(self, record: Record) -> Committed:
+        index, payload = record.index, record.payload
         term, proposal = self._waiting.pop(index, (0, None))
-        if proposal is not None and term == record.term:
-            proposals.append(proposal)
-        elif proposal is not None:
+        if proposal is not None and term != record.term:
             proposal.fail(unknown_outcome())
-        members = None
-        if record.payload[:1] == CONFIGURATION:
-            members = decode_configuration(record.payload).members
-        command, forwarded = self._command(record.payload)
-        if forwarded is not None:
-            proposals.append(forwarded)
-        core = self._core
-        elects = index == core.no_op_index and core.is_leader and record.term == core.term
-        return Committed(index, command, proposals, members, elects)
-
-    def _command(self, payload: bytes) -> tuple[bytes | None, Proposal | None]:
-        """What is to be applied, and who waits here for it after forwarding it."""
-        if payload[:1] in (NO_OP, CONFIGURATION):
-            return None, None
-        return self._forwarding.opened(payload) or (payload[len(REGULAR) :], None)
+            proposal = None
+        waiting = (proposal,) if proposal is not None else ()
+        kind = payload[:1]
+        if kind == CONFIGURATION:
+            return Committed(index, None, waiting, decode_configuration(payload).members)
+        if kind == NO_OP:
+            core = self._core
+            elects = index == core.no_op_index and core.is_leader and record.term == core.term
+            return Committed(index, None, waiting, elects=elects)
+        command, forwarded = self._forwarding.opened(payload) or (payload[len(REGULAR) :], None)
+        return Committed(index, command, waiting if forwarded is None else (*waiting, forwarded))

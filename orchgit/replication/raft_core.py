@@ -171,11 +171,13 @@ class RaftCore(Changing):
     def _take(self, prev_index: int, entries: list[Entry]) -> None:
         """Append what is missing. Entries are cut only from the first that conflicts: a message
         that was overtaken by a later one must not take back what that one brought."""
+        last_index = self.log.last_index
         for index, entry in enumerate(entries, prev_index + 1):
-            if index <= self.log.last_index:
+            if index <= last_index:
                 if self.log.term(index) == entry.term:
                     continue
                 self._cut_after(index - 1)
+                last_index = index - 1
             self._append(entry.term, entry.payload)
 
     def _cut_after(self, index: int) -> None:

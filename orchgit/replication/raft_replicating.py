@@ -32,6 +32,9 @@ _TELL_S = 0.002
 that time. One for each commit, and its answers, would cost all members as much as the entries."""
 
 
+_NONE_MADE: tuple[tuple[int, int], list[Entry]] = ((0, 0), [])
+
+
 @dataclass(slots=True)
 class Read:
     """A question whether this member still leads. Done: what is applied at `index` is current."""
@@ -61,6 +64,7 @@ class Replicating(Electing):
         self.reads_done: list[tuple[object, int | None]] = []
         """(ticket, index to have applied before reading; None: no longer the leader)."""
         self._reads: list[Read] = []
+        self._made: tuple[tuple[int, int], list[Entry]] = _NONE_MADE
         self._round = 0
         self._sent_round = 0
         self._heartbeat_s = 0.0
@@ -93,6 +97,7 @@ class Replicating(Electing):
 
     def durable(self) -> None:
         """After `log.sync()`: count it, and send what can be sent."""
+        self._made = _NONE_MADE
         if not self.is_leader:
             return
         self._count()
@@ -100,6 +105,7 @@ class Replicating(Electing):
         tells = self.tell_s is not None and self._now_s >= self.tell_s
         for name in self.others:
             self._replicate(name, force=asked, tells=tells)
+        self._made = _NONE_MADE
         self._sent_round = self._round
         self._plan_telling()
         self._finish_reads()
@@ -207,13 +213,19 @@ class Replicating(Electing):
         self._send(name, message)
 
     def _entries(self, index: int) -> list[Entry]:
+        """Most of the time the same go to all followers: they are made once in a turn."""
+        place = index, self.log.synced_index
+        if self._made[0] != place:
+            self._made = place, self._entries_from(index)
+        return self._made[1]
+
+    def _entries_from(self, index: int) -> list[Entry]:
         entries: list[Entry] = []
         size = 0
-        while index <= self.log.synced_index and len(entries) < _BATCH_ENTRIES:
-            record = self.log.record(index)
+        last_index = min(self.log.synced_index, index + _BATCH_ENTRIES - 1)
+        for record in self.log.records(index, last_index):
             entries.append(Entry(record.term, record.payload))
             size += len(record.payload)
-            index += 1
             if size >= _BATCH_BYTES:
                 break
         return entries

@@ -63,6 +63,9 @@ class MemoryLog:
             raise IndexError(index)
         return self._records[index - self._first]
 
+    def records(self, first_index: int, last_index: int) -> list[Record]:
+        return self._records[first_index - self._first : last_index + 1 - self._first]
+
     def term(self, index: int) -> int:
         return self.record(index).term
 
