@@ -79,8 +79,10 @@ class Committing:
     def hand_over(self) -> None:
         """To the applier thread, as far as it has room."""
         self._hand_over_snapshot()
-        while self._handed_index < self._core.commit_index and self._has_room():
-            last = min(self._core.commit_index, self._handed_index + _HAND_OVER)
+        # What a state has, its own log has: also after a crash.
+        committed = min(self._core.commit_index, self._journal.synced_index)
+        while self._handed_index < committed and self._has_room():
+            last = min(committed, self._handed_index + _HAND_OVER)
             records = self._journal.records(self._handed_index + 1, last)
             self._handed_index = last
             self._hand_over([self._committed(record) for record in records])

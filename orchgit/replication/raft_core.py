@@ -48,7 +48,9 @@ class RaftCore(Changing):
         """Elections, heartbeats, and stepping down, as the time asks for."""
         self._now_s = max(now_s, self._now_s)
         if self.role is Role.LEADER:
-            self._lead()
+            if self._now_s >= self._look_s:
+                self._look_s = self._now_s + self._timing.heartbeat_s / 10
+                self._lead()
         elif self._now_s >= self._election_s and self._may_stand:
             self._stand()
 

@@ -10,46 +10,36 @@ from __future__ import annotations
 
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.replication.applier import Committed
 from orchgit.replication.disk_space import JOURNAL, RETRY_S, DiskSpace
 from orchgit.replication.journal import Journal
-from orchgit.replication.membership import (
-    Change,
-    Member,
-    PeerProgress,
-    Placed,
-)
+from orchgit.replication.membership import Change, Placed
 from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.proposal import Proposal, not_leader, queue_full
 from orchgit.replication.raft_committing import REGULAR, Committing
 from orchgit.replication.raft_core import RaftCore
 from orchgit.replication.raft_election import Timing
 from orchgit.replication.raft_forwarding import Forwarding
+from orchgit.replication.raft_gathering import Submission, Submissions
 from orchgit.replication.raft_inbox import Inbox
 from orchgit.replication.raft_messages import Forwarded, ForwardRefused, Message
 from orchgit.replication.raft_ports import Snapshots
 from orchgit.replication.raft_progress import SnapshotRef
+from orchgit.replication.raft_reporting import Reporting
 from orchgit.replication.segment import Record
 from orchgit.replication.strangers import Strangers
 from orchgit.replication.transport import Transport
 
-_QUEUE = 65536
 _CONNECTED_WAIT_S = 1.0
+_NAP_S = 0.002
+"""What is sent to a leader that waits for no answer is heard so much later at the most."""
+_TICK_S = 0.01
 
 
-@dataclass(slots=True)
-class _Submission:
-    command: bytes
-    proposal: Proposal
-    forward: bool
-
-
-class RaftNode:
+class RaftNode(Reporting):
     """All but `submit`, `read`, `transfer`, `name_log`, `receive` and `wake` belongs to the raft
     thread."""
 
@@ -99,7 +89,9 @@ class RaftNode:
         self._peers: tuple[str, ...] = ()
         self._strangers = Strangers()
         self._inbox = Inbox()
-        self._submitted: deque[_Submission] = deque()
+        self._submissions = Submissions()
+        self._napped_index = 0
+        self._tick_transport_s = 0.0
         self.loop = PollLoop()
 
     # -- what other threads may call -------------------------------------------------------------
@@ -107,11 +99,10 @@ class RaftNode:
     def submit(self, command: bytes, proposal: Proposal, forward: bool = False) -> None:
         """Queue a command; the proposal is answered after it was applied, or failed. `forward`:
         a follower sends it to the leader."""
-        if len(self._submitted) >= _QUEUE:
+        if self._submissions.are_too_many:
             proposal.fail(queue_full())
-            return
-        self._submitted.append(_Submission(command, proposal, forward))
-        self.loop.wake()
+        elif self._submissions.put(Submission(command, proposal, forward)):
+            self.loop.wake()
 
     def read(self, done: Callable[[int | None], None]) -> None:
         """Call `done` with the index to have applied before a current read; None if this member
@@ -156,92 +147,50 @@ class RaftNode:
         """Let the raft thread take a turn now."""
         self.loop.wake()
 
-    @property
-    def is_raft_leader(self) -> bool:
-        return self._led
-
-    @property
-    def leader_address(self) -> str | None:
-        return self._leader[0]
-
-    @property
-    def leader_and_term(self) -> tuple[str | None, int]:
-        """Who leads, in which term; the two belong together."""
-        return self._leader
-
-    @property
-    def term(self) -> int:
-        return self.core.term
-
-    @property
-    def is_alone(self) -> bool:
-        """There is nobody whose silence has to be noticed."""
-        return not self.core.others
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The newest that are known here; none: it belongs to no cluster."""
-        return self.core.configuration.members
-
-    @property
-    def is_removed(self) -> bool:
-        return self.core.is_removed
-
-    @property
-    def is_deaf(self) -> bool:
-        return self.core.is_deaf
-
-    @property
-    def is_catching_up(self) -> bool:
-        return self.core.is_catching_up
-
-    @property
-    def commit_index(self) -> int:
-        return self.core.commit_index
-
-    @property
-    def last_log_index(self) -> int:
-        return self._last_log_index
-
-    @property
-    def last_contact_s(self) -> float | None:
-        """Since this member heard of a leader; 0 while it leads."""
-        if self._led:
-            return 0.0
-        heard_s = self.core.heard_leader_s
-        return None if heard_s is None else max(0.0, self._now_s() - heard_s)
-
-    def peer_progress(self) -> tuple[PeerProgress, ...]:
-        return self.core.peer_progress()
-
     # -- the raft thread -------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Everything that can be done now."""
         while True:
             self._look_for_room()
-            self._transport.tick()
+            self._tick_transport()
             self._take_in()
+            # What is committed need not wait for what is appended now to be on disk, and goes there
+            # while the applier works; and what waited for this round to end makes up the next one.
+            self.core.count()
+            self._committing.hand_over()
+            self._take_submitted()
             self._tick()
             self._sync()
             self.core.durable()
             self._tell_role()
             self._tell_peers()
-            self._strangers.met(self.core.strangers, self.core.log_id)
+            if self.core.strangers:
+                self._strangers.met(self.core.strangers, self.core.log_id)
             self._committing.give_up_doubtful(self._now_s(), self._led_term)
             self._release()
             self._committing.hand_over()
             self._last_log_index = self._journal.last_index
-            if not (self._inbox or self._submitted or self.loop.has_calls):
+            asked = self._submissions.ask_for_turn(self.core.awaits_commit, self._now_s())
+            if not (asked or self._inbox or self.loop.has_calls):
                 return
+
+    def _tick_transport(self) -> None:
+        now_s = self._now_s()
+        if now_s >= self._tick_transport_s:
+            self._tick_transport_s = now_s + _TICK_S
+            self._transport.tick()
 
     def _look_for_room(self) -> None:
         """From time to time while the log waits for it: then writing goes on."""
+        self.core.has_room = self._space.suffices_all
+        if self.core.has_room:
+            return
         if self._space.is_lacked_by(JOURNAL) and self._now_s() >= self._look_for_room_s:
             self._look_for_room_s = self._now_s() + RETRY_S
             if self._journal.has_room():
                 self._space.suffices(JOURNAL)
-        self.core.has_room = self._space.suffices_all
+                self.core.has_room = self._space.suffices_all
 
     def _tick(self) -> None:
         try:
@@ -281,10 +230,12 @@ class RaftNode:
             else:
                 self._receive(sender, message)
         self.loop.run_calls()
-        for _ in range(len(self._submitted)):
-            self._append(self._submitted.popleft())
 
-    def _append(self, submission: _Submission) -> None:
+    def _take_submitted(self) -> None:
+        for submission in self._submissions.take(self.core.awaits_commit, self._now_s()):
+            self._append(submission)
+
+    def _append(self, submission: Submission) -> None:
         if self.core.is_leader and (refusal := self._space.refusal) is not None:
             submission.proposal.fail(refusal)
             return
@@ -320,13 +271,15 @@ class RaftNode:
             answer(None)
 
     def _release(self) -> None:
-        outbox, self.core.outbox = self.core.outbox, []
-        for receiver, message in outbox:
-            self._transport.send(receiver, message)
+        if self.core.outbox:
+            outbox, self.core.outbox = self.core.outbox, []
+            for receiver, message in outbox:
+                self._transport.send(receiver, message)
         self._transport.flush()
-        reads, self.core.reads_done = self.core.reads_done, []
-        for done, index in reads:
-            done(index)  # type: ignore[operator]
+        if self.core.reads_done:
+            reads, self.core.reads_done = self.core.reads_done, []
+            for done, index in reads:
+                done(index)  # type: ignore[operator]
 
     def _tell_role(self) -> None:
         led, self._led_term = self._led_term, self.core.term if self.core.is_leader else None
@@ -358,7 +311,19 @@ class RaftNode:
             timeout_s = min(timeout_s, _CONNECTED_WAIT_S)
         if self.core.tell_s is not None:
             timeout_s = min(timeout_s, max(0.0, self.core.tell_s - self._now_s()))
-        self.loop.wait(timeout_s)
+        timeout_s = self._submissions.within(timeout_s, self._now_s())
+        if self._may_nap():
+            self.loop.nap(min(timeout_s, _NAP_S))
+        else:
+            self.loop.wait(timeout_s)
+
+    def _may_nap(self) -> bool:
+        """Once for each end of the log, or a follower that says nothing would keep it awake."""
+        last_index = self._journal.last_index
+        if last_index == self._napped_index or not self.core.lacks_only_needless_answers:
+            return False
+        self._napped_index = last_index
+        return True
 
     def close(self) -> None:
         self.loop.close()

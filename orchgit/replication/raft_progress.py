@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -47,6 +48,7 @@ class Progress:
     in_flight_bytes: int = 0
     acked_round: int = 0
     sent_commit: int = 0
+    sent_s: float = -math.inf
     streaming: Streaming | None = None
     large_until_s: float = 0.0
     """Until then a large entry is on its way: nothing that would be refused without it is sent."""
@@ -69,8 +71,12 @@ class Progress:
 
     def is_to_be_told(self, commit_index: int, now_s: float) -> bool:
         """Whether it gets entries as they come, and was not told yet that so many are committed."""
-        follows = not self.probing and self.streaming is None and now_s >= self.large_until_s
-        return follows and self.sent_commit < commit_index
+        if self.sent_commit >= commit_index or self.probing or self.streaming is not None:
+            return False
+        return now_s >= self.large_until_s
+
+    def was_sent(self, index: int) -> bool:
+        return self.next > index and not self.probing and self.streaming is None
 
     @property
     def has_room(self) -> bool:

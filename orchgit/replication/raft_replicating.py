@@ -7,32 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orchgit.replication.membership import Placed
+from orchgit.replication.raft_batches import Batches
 from orchgit.replication.raft_election import Electing, Role, Timing
 from orchgit.replication.raft_messages import (
     Append,
     AppendReply,
-    Entry,
     SnapshotChunk,
     SnapshotReply,
     TimeoutNow,
 )
 from orchgit.replication.raft_ports import NO_OP, Log, Snapshots
 from orchgit.replication.raft_progress import Progress, Streaming
+from orchgit.replication.raft_telling import Telling
 
-_BATCH_BYTES = 256 << 10
-_BATCH_ENTRIES = 1024
 _LARGE_BYTES = 1 << 20
 _LARGE_BYTES_PER_S = 8 << 20
 _BURST = 2
 """Messages to a follower at a time: reading entries for one far behind takes long, and the others
 would hear nothing meanwhile. Its answers bring the next."""
 _RESEND_S = 1.0
-_TELL_S = 0.002
-"""What is committed is told with the next entries; when none follow, by a message of its own after
-that time. One for each commit, and its answers, would cost all members as much as the entries."""
-
-
-_NONE_MADE: tuple[tuple[int, int], list[Entry]] = ((0, 0), [])
 
 
 @dataclass(slots=True)
@@ -64,12 +57,13 @@ class Replicating(Electing):
         self.reads_done: list[tuple[object, int | None]] = []
         """(ticket, index to have applied before reading; None: no longer the leader)."""
         self._reads: list[Read] = []
-        self._made: tuple[tuple[int, int], list[Entry]] = _NONE_MADE
+        self._batches = Batches(log)
         self._round = 0
         self._sent_round = 0
         self._heartbeat_s = 0.0
-        self.tell_s: float | None = None
-        """When followers are to be told what is committed, if no entries go to them until then."""
+        self._look_s = 0.0
+        """When to see next who is there, and who is to hear something."""
+        self._telling = Telling()
         self._transfer: tuple[str, float] | None = None
         self._parted: dict[str, int] = {}
         """Members that are to be told of their removal, when its entry is committed."""
@@ -95,19 +89,32 @@ class Replicating(Electing):
         self._round += 1
         self._reads.append(Read(ticket, self._round, max(self.commit_index, self.no_op_index)))
 
+    @property
+    def awaits_commit(self) -> bool:
+        """It leads, and a majority has not confirmed yet all that it has on disk."""
+        return self.is_leader and self.commit_index < self.log.synced_index
+
+    def count(self) -> None:
+        """See what the answers that came have committed."""
+        if self.awaits_commit:
+            self._count()
+
     def durable(self) -> None:
         """After `log.sync()`: count it, and send what can be sent."""
-        self._made = _NONE_MADE
         if not self.is_leader:
             return
-        self._count()
+        synced_index = self.log.synced_index
+        self.count()
         asked = any(read.round > self._sent_round for read in self._reads)
-        tells = self.tell_s is not None and self._now_s >= self.tell_s
-        for name in self.others:
-            self._replicate(name, force=asked, tells=tells)
-        self._made = _NONE_MADE
+        tells = self._telling.is_due(self._now_s)
+        for name, peer in self.progress.items():
+            # Most turns are taken for an answer, and bring nothing that could be sent.
+            if asked or tells or not peer.was_sent(synced_index):
+                self._replicate(name, force=asked, tells=tells)
+        self._batches.forget()
+        self._telling.sent(synced_index, self._now_s)
+        self._telling.plan(self.progress.values(), self.commit_index, self._now_s)
         self._sent_round = self._round
-        self._plan_telling()
         self._finish_reads()
         self._hand_over()
         if self.name not in self.configuration.voters and self._is_settled:
@@ -119,6 +126,7 @@ class Replicating(Electing):
         self.role = Role.LEADER
         self.leader = self.name
         self._transfer = None
+        self._look_s = 0.0
         self._sent_round = self._round
         self.progress = {}
         self._members_changed()
@@ -150,7 +158,7 @@ class Replicating(Electing):
         self._transfer = None
         self._parted = {}
         self.progress = {}
-        self.tell_s = None
+        self._telling.forget()
         self._gone_rounds = {}
         self.reads_done.extend((read.ticket, None) for read in self._reads)
         self._reads.clear()
@@ -166,15 +174,28 @@ class Replicating(Electing):
             self._transfer = None
         if self._now_s >= self._heartbeat_s:
             self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+            heard_s = self._now_s - self._timing.heartbeat_s / 2
             for name in self.others:
-                self._replicate(name, force=True)
+                if self.progress[name].sent_s < heard_s:
+                    self._replicate(name, force=True)
+            self._batches.forget()
 
-    def _plan_telling(self) -> None:
-        now_s, commit_index = self._now_s, self.commit_index
-        if not any(peer.is_to_be_told(commit_index, now_s) for peer in self.progress.values()):
-            self.tell_s = None
-        elif self.tell_s is None or now_s >= self.tell_s:
-            self.tell_s = now_s + _TELL_S
+    @property
+    def tell_s(self) -> float | None:
+        """When followers are to be told what is committed, if no entries go to them until then."""
+        return self._telling.at_s
+
+    @property
+    def lacks_only_needless_answers(self) -> bool:
+        """All is committed, and a follower has not confirmed it yet: that changes nothing for who
+        waits, and may be heard later."""
+        last_index = self.log.last_index
+        if not self.is_leader or self.commit_index < last_index or self._reads or self._transfer:
+            return False
+        peers = self.progress.values()
+        return all(peer.was_sent(last_index) for peer in peers) and any(
+            peer.match < last_index for peer in peers
+        )
 
     def _replicate(self, name: str, force: bool = False, tells: bool = False) -> None:
         peer = self.progress[name]
@@ -200,35 +221,18 @@ class Replicating(Electing):
 
     def _append_to(self, name: str, peer: Progress, empty: bool = False) -> None:
         prev_index = peer.next - 1
-        entries = [] if empty else self._entries(peer.next)
+        entries = [] if empty else self._batches.begin_at(peer.next)
         if not empty:
             size = sum(len(entry.payload) for entry in entries)
             peer.sent(prev_index + len(entries), size)
             if size > _LARGE_BYTES:
                 peer.large_until_s = self._now_s + size / _LARGE_BYTES_PER_S
         peer.sent_commit = self.commit_index
+        peer.sent_s = self._now_s
         prev_term = self._term_at(prev_index)
         place = (self.term, prev_index, prev_term)
         message = Append(*place, entries, self.commit_index, self._round, self.log_id)
         self._send(name, message)
-
-    def _entries(self, index: int) -> list[Entry]:
-        """Most of the time the same go to all followers: they are made once in a turn."""
-        place = index, self.log.synced_index
-        if self._made[0] != place:
-            self._made = place, self._entries_from(index)
-        return self._made[1]
-
-    def _entries_from(self, index: int) -> list[Entry]:
-        entries: list[Entry] = []
-        size = 0
-        last_index = min(self.log.synced_index, index + _BATCH_ENTRIES - 1)
-        for record in self.log.records(index, last_index):
-            entries.append(Entry(record.term, record.payload))
-            size += len(record.payload)
-            if size >= _BATCH_BYTES:
-                break
-        return entries
 
     def _on_append_reply(self, sender: str, message: AppendReply) -> None:
         if not self.is_leader:
@@ -243,6 +247,7 @@ class Replicating(Electing):
             self._accepted(peer, message.index)
         elif peer.refused(message.refused, self._agreeing_with(peer, message)):
             self._replicate(sender)
+            self._batches.forget()
         peer.ran(self.log.last_index, self._now_s)
 
     def _accepted(self, peer: Progress, index: int) -> None:

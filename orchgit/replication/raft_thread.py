@@ -48,6 +48,7 @@ class RaftThread:
         self._snapshotting: threading.Thread | None = None
         self._snapshot_made = threading.Event()
         self._not_before_s = 0.0
+        self._looked_at_sync = -1
         self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
 
     def start(self) -> None:
@@ -79,8 +80,12 @@ class RaftThread:
                 return
             self._snapshotting.join()
             self._snapshotting = None
+            self._looked_at_sync = -1
             # The entry of its index stays: whoever gets the snapshot must know its term.
             self._journal.compact(self._snapshot_index - 1)
+        if self._looked_at_sync == self._journal.syncs and not self._not_before_s:
+            return
+        self._looked_at_sync = self._journal.syncs
         waits = time.monotonic() < self._not_before_s
         if not waits and self._journal.bytes_after(self._snapshot_index) > self._snapshot_log_bytes:
             self._snapshot_made.clear()

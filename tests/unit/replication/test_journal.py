@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis.stateful import (
 )
 
 from orchgit.errors import InvariantError
+from orchgit.replication.disk import Disk
 from orchgit.replication.journal import Journal
 from orchgit.replication.segment import HEAD_SIZE, MAGIC, encode_record
 from orchgit.replication.vote import Vote
@@ -37,7 +39,12 @@ def payload(number: int) -> bytes:
 
 
 def contents(journal: Journal) -> list[bytes]:
-    return [journal.record(n).payload for n in range(journal.first_index, journal.last_index + 1)]
+    first, last = journal.first_index, journal.last_index
+    records = [journal.record(n) for n in range(first, last + 1)]
+    for start in {first, (first + last) // 2, last}:
+        assert list(journal.records(start, last)) == records[start - first :]
+        assert list(journal.records(first, start - 1)) == records[: start - first]
+    return [record.payload for record in records]
 
 
 def segments(directory: Path) -> list[Path]:
@@ -47,6 +54,32 @@ def segments(directory: Path) -> list[Path]:
 def used_bytes(path: Path) -> int:
     """Up to the zeros that were allocated ahead."""
     return len(path.read_bytes().rstrip(b"\0"))
+
+
+class WritesDisk(Disk):
+    """`ends`: where each write to a file ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        super().write(fd, data, offset)
+        self.ends.append(offset + len(data))
+
+
+def test_most_records_are_written_over_zeros_that_are_on_disk(tmp_path: Path) -> None:
+    """Else nearly every sync would have to put on disk that reserved space is in use now."""
+    disk = WritesDisk()
+    journal = Journal(tmp_path, disk=disk)
+    del disk.ends[:]
+    for _ in range(1000):
+        journal.append(1, b"x" * 1000)
+        journal.sync()
+    farthest = [max(disk.ends[: number + 1]) for number in range(len(disk.ends))]
+    grown = sum(before < after for before, after in itertools.pairwise(farthest))
+    assert grown < 20
+    assert max(farthest) < 2_000_000, "not much more is written than the records have"
+    journal.close()
 
 
 def test_what_was_synced_is_there_again(tmp_path: Path) -> None:

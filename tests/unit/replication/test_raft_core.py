@@ -271,6 +271,62 @@ def test_a_commit_is_told_with_the_next_entries_or_soon_after_without() -> None:
     assert core.tell_s is None
 
 
+def leading_two_that_follow() -> RaftCore:
+    core = make()
+    elect(core, 2.0)
+    for name in "bc":
+        core.receive(name, AppendReply(core.term, True, 2, 0), 2.1)
+    settle(core)
+    assert core.tell_s is not None
+    core.tick(core.tell_s)
+    settle(core)
+    return core
+
+
+def test_where_entries_come_often_a_commit_waits_longer_for_them() -> None:
+    core = leading_two_that_follow()
+    waits: list[float] = []
+    for now_s in (3.0, 3.003, 3.5):
+        core.tick(now_s)
+        core.propose(b"x")
+        settle(core)
+        core.receive("b", AppendReply(core.term, True, core.log.last_index, 0), now_s)
+        settle(core)
+        assert core.tell_s is not None
+        waits.append(round(core.tell_s - now_s, 4))
+    assert waits == [0.002, 0.008, 0.002]
+
+
+def test_who_was_sent_entries_just_now_needs_no_heartbeat() -> None:
+    core = leading_two_that_follow()
+    core.tick(2.5)
+    settle(core)
+    core.tick(2.58)
+    core.propose(b"x")
+    assert {to for to, _ in settle(core)} == {"b", "c"}
+    core.tick(2.61)
+    assert settle(core) == []
+    core.tick(2.75)
+    assert {to for to, _ in settle(core)} == {"b", "c"}
+
+
+def test_only_answers_that_change_nothing_are_needless() -> None:
+    core = leading_two_that_follow()
+    core.propose(b"x")
+    settle(core)
+    assert not core.lacks_only_needless_answers, "nothing is committed without one"
+    core.receive("b", AppendReply(core.term, True, 3, 0), 2.2)
+    settle(core)
+    assert core.lacks_only_needless_answers
+    core.read("ticket")
+    assert not core.lacks_only_needless_answers, "a read waits for one"
+    settle(core)
+    core.receive("c", AppendReply(core.term, True, 3, 1), 2.2)
+    settle(core)
+    assert core.reads_done
+    assert not core.lacks_only_needless_answers, "all have answered"
+
+
 def test_a_follower_that_does_not_answer_keeps_nobody_awake() -> None:
     core = make()
     elect(core, 2.0)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from orchgit.replication.proposal import Proposal
-from orchgit.replication.raft_messages import Append, Message
+from orchgit.replication.raft_committing import REGULAR
+from orchgit.replication.raft_messages import Append, Entry, Message
 from tests.support.raft_hub import Hub
 
 NAMES = ["one", "two", "three"]
@@ -137,3 +138,49 @@ def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
     for server in hub.servers.values():
         assert server.journal.vote.term == server.node.term > 0
         assert server.journal.vote.voted_for == "two"
+
+
+def test_what_is_proposed_during_a_round_goes_together_in_the_next(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        leader, sizes = hub.leader(), []
+        send = leader.transport.send
+
+        def watched(receiver: str, message: Message) -> bool:
+            if isinstance(message, Append) and message.entries and receiver == "two":
+                sizes.append(len(message.entries))
+            return bool(send(receiver, message))
+
+        leader.transport.send = watched  # type: ignore[method-assign]
+        for payload in (b"a", b"b", b"c"):
+            await submit(hub, "one", payload)
+            leader.node.turn()
+        assert sizes == [1], "its round is under way"
+        hub.settle()
+        assert sizes == [1, 2]
+        assert [one.applied for one in hub.servers.values()] == [[b"a", b"b", b"c"]] * 3
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_applied_that_the_own_disk_does_not_have(hub: Hub) -> None:
+    """What a state has its log must have, also after a crash: even if it is known to be committed
+    before it is on disk here."""
+    hub.servers["one"].stand_for_election()
+    hub.settle()
+    follower = hub.servers["two"]
+    term, last = follower.node.term, follower.journal.last_index
+    place = (term, last, follower.journal.term(last))
+    message = Append(*place, [Entry(term, REGULAR + b"x")], last + 1, 0)
+    sync, at_sync = follower.journal.sync, []
+
+    def watched() -> None:
+        at_sync.append(list(follower.applied))
+        sync()
+
+    follower.journal.sync = watched  # type: ignore[method-assign]
+    follower.transport.receive("one", message)
+    follower.node.turn()
+    assert at_sync[0] == []
+    assert follower.applied == [b"x"]
