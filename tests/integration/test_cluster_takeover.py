@@ -107,11 +107,12 @@ def begin_everything(begun: Begun) -> None:
     begun.register("every", Type="batch", Periodic=every, config={"run_for": "1ms"})
     begin_blocked(begun)
     settle_services(begun)
-    begun.lock = begun.http.put("/v1/var/lock", LOCK, **{"lock-acquire": ""})
     begin_again(begun)
     begin_draining(begun)
     begin_rolling(begun)
     begun.launches = until(lambda: len(launches(begun)) or None)
+    # Held for ten seconds only, which the rest can take on a busy machine.
+    begun.lock = begun.http.put("/v1/var/lock", LOCK, **{"lock-acquire": ""})
 
 
 def begin_following(begun: Begun) -> None:
