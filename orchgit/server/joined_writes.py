@@ -38,8 +38,10 @@ class JoinedWrites(asyncio.Transport):
             self.write(data)
 
     def _flush(self) -> None:
-        if self._held:
-            held, self._held, self._held_bytes = self._held, [], 0
+        held, self._held, self._held_bytes = self._held, [], 0
+        # The other side may have gone since: uvloop's transport would raise, and nobody is there
+        # to hear it.
+        if held and not self._transport.is_closing():
             self._transport.write(b"".join(held))
 
     def write_eof(self) -> None:

@@ -16,6 +16,10 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[bytes] = []
+        self.gone = False
+
+    def is_closing(self) -> bool:
+        return self.gone
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.seen.append(bytes(data))
@@ -58,6 +62,17 @@ def test_what_was_written_before_closing_is_sent_before() -> None:
         connection.close()
 
     assert seen_after(answer) == [b"last words", b"<closed>"]
+
+
+def test_what_was_held_when_the_other_side_went_is_dropped() -> None:
+    async def scenario() -> list[bytes]:
+        wire = Wire()
+        JoinedWrites(wire).write(b"too late")
+        wire.gone = True
+        await asyncio.sleep(0)
+        return wire.seen
+
+    assert asyncio.run(scenario()) == []
 
 
 @pytest.mark.parametrize("pieces", [3, 40])
