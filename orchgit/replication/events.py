@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -40,6 +40,15 @@ class EventNote:
 
 
 @dataclass(slots=True)
+class EvaluationNotes:
+    """All that one entry stored: one note, as a batch of outcomes has dozens."""
+
+    type: str
+    index: int
+    evaluations: Sequence[Evaluation]
+
+
+@dataclass(slots=True)
 class AllocNotes:
     """Allocations to be read when the events are built; they may be newer by then."""
 
@@ -48,12 +57,15 @@ class AllocNotes:
     ids: Collection[str]
 
 
+Note = EventNote | EvaluationNotes | AllocNotes
+
+
 @dataclass(slots=True)
 class Effects:
     """What one or many entries did, besides changing rows."""
 
     evaluations: list[Evaluation] = field(default_factory=list)
-    notes: list[EventNote | AllocNotes] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     freed_nodes: set[str] = field(default_factory=set)
     """Where an allocation ended for its agent, so that there is room."""
     restored: bool = False
@@ -61,6 +73,10 @@ class Effects:
 
     def note(self, index: int, type_: str, subject: Topical) -> None:
         self.notes.append(EventNote(type_, index, subject))
+
+    def note_evaluations(self, index: int, stored: Sequence[Evaluation]) -> None:
+        self.evaluations.extend(stored)
+        self.notes.append(EvaluationNotes("EvaluationUpdated", index, stored))
 
     def note_allocs(self, index: int, type_: str, ids: Collection[str]) -> None:
         if ids:
@@ -117,9 +133,11 @@ class AppliedBatch:
         return AppliedBatch(self.index, changes, effects, self.open_snapshot, self.replaced)
 
 
-def _events(note: EventNote | AllocNotes, snapshot: Snapshot) -> list[Event]:
+def _events(note: Note, snapshot: Snapshot) -> list[Event]:
     if isinstance(note, EventNote):
         return [event_of(note.type, note.index, note.subject)]
+    if isinstance(note, EvaluationNotes):
+        return [event_of(note.type, note.index, one) for one in note.evaluations]
     found = {alloc.id: alloc for alloc in snapshot.allocations_by_ids(note.ids)}
     return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
 

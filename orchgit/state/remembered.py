@@ -45,6 +45,8 @@ class Recent(dict[K, V]):
 
 class Remembered:
     def __init__(self) -> None:
+        self.offset: int | None = None
+        """Index of the state minus index of the log."""
         self.namespaces: set[str] = set()
         """Some that exist."""
         self.created: Recent[str, int] = Recent()
@@ -53,6 +55,7 @@ class Remembered:
         """(namespace, job) -> for some that are registered."""
 
     def forget(self) -> None:
+        self.offset = None
         self.namespaces.clear()
         self.created.clear()
         self.standings.clear()

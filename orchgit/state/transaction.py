@@ -66,8 +66,13 @@ class WriteTxn(
         self._touched: dict[tuple[str, str], bool] = {}
         self._attached: list[str] = []
         connection.execute("BEGIN IMMEDIATE")
-        self.offset = self.index_offset()
+        self.offset = self._known_offset()
         """Index of the state minus index of the log; a restored snapshot moves it."""
+
+    def _known_offset(self) -> int:
+        if self.remembered.offset is None:
+            self.remembered.offset = self.index_offset()
+        return self.remembered.offset
 
     def begin_entry(self, index: int, now_ns: int) -> None:
         self.index, self.now_ns = index, now_ns
@@ -124,6 +129,7 @@ class WriteTxn(
     def move_index(self, index: int) -> None:
         """The entry being applied, and with it the state, is at a later index than the log's."""
         self.offset += index - self.index
+        self.remembered.offset = self.offset
         self.index = index
         self.set_meta("index_offset", self.offset)
 

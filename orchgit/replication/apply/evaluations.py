@@ -28,9 +28,7 @@ def store_evaluations(txn: WriteTxn, evaluations: Sequence[Evaluation], effects:
             queued = evaluation.queued_allocations
             txn.set_queued(evaluation.namespace, evaluation.job_id, queued)
     txn.put_evaluations(stored)
-    effects.evaluations.extend(stored)
-    for evaluation in stored:
-        effects.note(txn.index, "EvaluationUpdated", evaluation)
+    effects.note_evaluations(txn.index, stored)
 
 
 def _cancelled_by(txn: WriteTxn, evaluation: Evaluation) -> list[Evaluation]:

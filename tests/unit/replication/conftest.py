@@ -22,7 +22,7 @@ from orchgit.replication.commands import (
     RegisterNode,
     UpdateAllocsFromClient,
 )
-from orchgit.replication.events import AllocNotes, Effects, EventNote
+from orchgit.replication.events import AllocNotes, Effects, EvaluationNotes, Note
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from tests.support.factories import make_node, make_placements
@@ -95,12 +95,14 @@ class Cluster:
 
     def noted(self) -> list[str]:
         """Types of events so far, each with its subject's type."""
-        return [
-            f"{'Allocation' if isinstance(note, AllocNotes) else type(note.subject).__name__}"
-            f":{note.type}"
-            for note in self.effects.notes
-            if isinstance(note, AllocNotes | EventNote)
-        ]
+        return [one for note in self.effects.notes for one in _noted(note)]
+
+
+def _noted(note: Note) -> list[str]:
+    if isinstance(note, EvaluationNotes):
+        return [f"Evaluation:{note.type}" for _ in note.evaluations]
+    topic = "Allocation" if isinstance(note, AllocNotes) else type(note.subject).__name__
+    return [f"{topic}:{note.type}"]
 
 
 @pytest.fixture
