@@ -18,6 +18,9 @@ from orchgit.replication.segment import Record
 REGULAR = b"\x00"
 """The first byte of an entry that a member appended for itself; its command follows."""
 _HAND_OVER = 256
+_PACE_S = 0.005
+"""A follower applies what is committed at that interval, where it comes faster: each transaction
+costs about as much as ten small entries, and nobody waits for the answers there."""
 
 
 class Committing:
@@ -42,6 +45,9 @@ class Committing:
         self._on_installed = on_installed
         self._waiting: dict[int, tuple[int, Proposal]] = {}
         """By index: (term, proposal) of commands appended here."""
+        self._paced_until_s = 0.0
+        self.due_s: float | None = None
+        """When to call `hand_over` again for what was left for later."""
         self._doubtful_s: float | None = None
         """When those that wait are given up, because this member leads no more."""
 
@@ -76,16 +82,26 @@ class Committing:
 
     # -- what is committed -----------------------------------------------------------------------
 
-    def hand_over(self) -> None:
-        """To the applier thread, as far as it has room."""
+    def hand_over(self, now_s: float) -> None:
+        """To the applier thread, as far as it has room, and as it is due."""
+        self.due_s = None
         self._hand_over_snapshot()
         # What a state has, its own log has: also after a crash.
         committed = min(self._core.commit_index, self._journal.synced_index)
+        if self._handed_index < committed and not self._is_due(now_s):
+            self.due_s = self._paced_until_s
+            return
         while self._handed_index < committed and self._has_room():
+            self._paced_until_s = now_s + _PACE_S
             last = min(committed, self._handed_index + _HAND_OVER)
             records = self._journal.records(self._handed_index + 1, last)
             self._handed_index = last
             self._hand_over([self._committed(record) for record in records])
+
+    def _is_due(self, now_s: float) -> bool:
+        """At once where somebody waits for it."""
+        waited_for = self._core.is_leader or self._forwarding.is_waited_for
+        return waited_for or now_s >= self._paced_until_s
 
     def _hand_over_snapshot(self) -> None:
         if self._core.installed is not None:

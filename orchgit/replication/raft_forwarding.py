@@ -34,6 +34,11 @@ class Forwarding:
     # -- a follower ------------------------------------------------------------------------------
 
     @property
+    def is_waited_for(self) -> bool:
+        """Somebody here waits for an entry that was forwarded."""
+        return bool(self._sent)
+
+    @property
     def is_possible(self) -> bool:
         """Another member is known to lead."""
         return self._core.leader not in (None, self._core.name)

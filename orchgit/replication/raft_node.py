@@ -155,10 +155,7 @@ class RaftNode(Reporting):
             self._look_for_room()
             self._tick_transport()
             self._take_in()
-            # What is committed need not wait for what is appended now to be on disk, and goes there
-            # while the applier works; and what waited for this round to end makes up the next one.
-            self.core.count()
-            self._committing.hand_over()
+            self._count_first()
             self._take_submitted()
             self._tick()
             self._sync()
@@ -169,11 +166,19 @@ class RaftNode(Reporting):
                 self._strangers.met(self.core.strangers, self.core.log_id)
             self._committing.give_up_doubtful(self._now_s(), self._led_term)
             self._release()
-            self._committing.hand_over()
+            self._committing.hand_over(self._now_s())
             self._last_log_index = self._journal.last_index
             asked = self._submissions.ask_for_turn(self.core.awaits_commit, self._now_s())
             if not (asked or self._inbox or self.loop.has_calls):
                 return
+
+    def _count_first(self) -> None:
+        """What the answers have committed need not wait for what is appended now to be on disk; and
+        what waited for this round to end makes up the next one. A follower's state is in no such
+        hurry: its applier would only be in the way of this thread."""
+        if self.core.awaits_commit:
+            self.core.count()
+            self._committing.hand_over(self._now_s())
 
     def _tick_transport(self) -> None:
         now_s = self._now_s()
@@ -311,6 +316,8 @@ class RaftNode(Reporting):
             timeout_s = min(timeout_s, _CONNECTED_WAIT_S)
         if self.core.tell_s is not None:
             timeout_s = min(timeout_s, max(0.0, self.core.tell_s - self._now_s()))
+        if self._committing.due_s is not None:
+            timeout_s = min(timeout_s, max(0.0, self._committing.due_s - self._now_s()))
         timeout_s = self._submissions.within(timeout_s, self._now_s())
         if self._may_nap():
             self.loop.nap(min(timeout_s, _NAP_S))
