@@ -112,12 +112,6 @@ class Store:
             self._glance.connection = connection.open_reader(self.path)
         return self._glance
 
-    async def snapshot_min_index(self, index: int, timeout_s: float) -> Snapshot:
-        """A snapshot at or after `index`; TimedOutError if it is not applied in time."""
-        if not await self.watch.wait_applied(index, timeout_s):
-            raise _too_late(index, self.watch.applied_index, timeout_s)
-        return self.snapshot()
-
     def begin(self, savepoints: bool = True) -> WriteTxn:
         """The transaction for the next entries; its commit must be followed by `publish`."""
         return WriteTxn(self._writer, self._remembered, savepoints)

@@ -48,20 +48,16 @@ def test_a_new_store_has_the_built_in_namespace_and_pools(store: Store) -> None:
 
 def test_waiting_for_an_index_ends_when_it_is_applied(store: Store) -> None:
     async def scenario() -> int:
-        waiting = asyncio.ensure_future(store.snapshot_min_index(2, 5.0))
+        waiting = asyncio.ensure_future(store.watch.wait_applied(2, 5.0))
         await asyncio.sleep(0)
         for _ in range(2):
             assert not waiting.done()
             apply(store, RegisterJob(upsert=JobUpsert(job=make_job())))
-        with await waiting as snapshot:
+        assert await waiting
+        with store.snapshot() as snapshot:
             return snapshot.index
 
     assert asyncio.run(scenario()) == 2
-
-
-def test_waiting_for_an_index_too_long_names_both_indexes(store: Store) -> None:
-    with pytest.raises(TimedOutError, match=r"index 7: .* applied 0"):
-        asyncio.run(store.snapshot_min_index(7, 0.001))
 
 
 def test_another_process_reads_what_was_committed(store: Store) -> None:
