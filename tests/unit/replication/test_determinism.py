@@ -161,7 +161,7 @@ def _reachable() -> dict[str, Path]:
     return found
 
 
-APPLY_CODE = {name: file for name, file in _reachable().items() if name not in BESIDE}
+APPLY_CODE = {name: file for name, file in sorted(_reachable().items()) if name not in BESIDE}
 
 
 def test_the_whole_apply_path_is_looked_at() -> None:
