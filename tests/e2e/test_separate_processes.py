@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from tests.e2e.conftest import Repository
 from tests.support.dev_server import ApiUser, OrchgitProcess, end_tasks
 from tests.support.job_texts import sleeper
+from tests.support.ports import free_ports
 
 
 class Cluster(ApiUser):
@@ -50,16 +50,6 @@ class Cluster(ApiUser):
             if process.is_running:
                 process.kill9()
         end_tasks(self.client_dir)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from orchgit.gitops.fetch import GitCredential
 from orchgit.gitops.limits import GitLimits
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
+from tests.support.ports import free_ports
 
 Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
 LONG_NS = 3_600_000_000_000
@@ -381,9 +381,7 @@ def make_keys(directory: Path) -> None:
 async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
     """A real sshd on loopback with its own keys, for this user only."""
     make_keys(directory)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     shutil.copy(directory / "user.pub", directory / "authorized")
     host_key = " ".join((directory / "host.pub").read_text().split()[:2])
     (directory / "known").write_text(f"[127.0.0.1]:{port} {host_key}\n")

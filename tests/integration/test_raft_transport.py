@@ -29,7 +29,7 @@ from orchgit.replication.tcp_transport import TcpTransport
 from orchgit.replication.transport import Receive
 from orchgit.wire.tls import TlsFiles
 from tests.support.certificates import Authority, make_tls_files
-from tests.support.raft_processes import free_addresses
+from tests.support.ports import free_addresses
 
 WAIT_S = 30.0
 

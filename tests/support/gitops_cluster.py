@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,19 +19,10 @@ from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.services.world import World
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
+from tests.support.ports import free_ports
 
 PATIENT = GitopsConfig(limits=GitLimits(hold_timeout_s=30.0, catch_up_timeout_s=30.0))
 """A test that shows how waiting ends names its own limits: these, a busy machine cannot pass."""
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @dataclass

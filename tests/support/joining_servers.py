@@ -16,7 +16,8 @@ import httpx
 from click.testing import CliRunner
 
 from orchgit.cli.main import cli
-from tests.support.server_cluster import free_addresses, until, write_key
+from tests.support.ports import free_addresses
+from tests.support.server_cluster import until, write_key
 
 
 class JoiningServer:

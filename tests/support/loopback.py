@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from orchgit.wire.tls import TlsFiles
+from tests.support.ports import free_ports
 from tests.support.real_cluster import Ports
 
 _ADDRESS = "127.0.0.1"
@@ -22,7 +23,7 @@ class Loopback:
     def ports(self, host: str) -> Ports:
         """Found when they are first asked for, then always the same."""
         if host not in self._ports:
-            self._ports[host] = Ports(*_free_ports(3))
+            self._ports[host] = Ports(*free_ports(3))
         return self._ports[host]
 
     def tls(self, host: str) -> TlsFiles | None:
@@ -35,11 +36,3 @@ class Loopback:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setblocking(False)
         return made
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((_ADDRESS, 0)) for _ in range(count)]
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.wire.tls import TlsFiles
+from tests.support.ports import free_addresses
 
 _NUMBERS = itertools.count(1)
 
@@ -108,14 +108,6 @@ async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 60.0
             return value
         assert time.monotonic() < deadline_s, "it does not come true"
         await asyncio.sleep(0.02)
-
-
-def free_addresses(count: int) -> list[str]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    return addresses
 
 
 @asynccontextmanager

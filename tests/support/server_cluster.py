@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ from typing import Any, TypeVar
 import httpx
 
 from orchgit.services.sealing import new_key
+from tests.support.ports import free_addresses
 
 T = TypeVar("T")
 START_S = 90.0
@@ -151,20 +150,6 @@ def until(condition: Callable[[], T | None], timeout_s: float = 60.0) -> T:
             return value
         assert time.monotonic() < deadline_s, "it does not come true"
         time.sleep(_POLL_S)
-
-
-_PORTS = itertools.count(20_000 + os.getpid() % 1_000 * 10)
-
-
-def free_addresses(count: int) -> list[str]:
-    """Below the system's range for outgoing connections, so that none of those takes one of them
-    between now and its use, or while its server is being started again."""
-    found: list[str] = []
-    while len(found) < count:
-        port = 20_000 + next(_PORTS) % 12_000
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(f"127.0.0.1:{port}")
-    return found
 
 
 @contextlib.contextmanager
