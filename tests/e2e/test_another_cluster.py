@@ -13,6 +13,7 @@ from tests.e2e.conftest import Repository
 from tests.e2e.test_separate_processes import Cluster
 from tests.support.dev_server import Done, OrchgitProcess, end_tasks
 from tests.support.job_texts import sleeper
+from tests.support.lost_disk import lose
 from tests.support.runbook import Runbook
 
 TOLD_S = 30.0
@@ -44,7 +45,7 @@ def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Clust
     [alloc] = cluster.running_allocations("apart")
     pids = cluster.task_pids(alloc["ID"])
     cluster.server.kill9()
-    shutil.rmtree(cluster.server_dir)
+    lose(cluster.server_dir)
     cluster.server.start()
     until(lambda: "this server is of another cluster" in cluster.client.output)
     cluster.client.kill9()
@@ -62,7 +63,7 @@ def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: P
     assert cluster.cli("operator", "snapshot", "save", backup).code == 0
     kept = key.read_bytes()
     cluster.server.kill9()
-    shutil.rmtree(cluster.server_dir)
+    lose(cluster.server_dir)
     key.parent.mkdir(parents=True)
     key.touch(mode=0o600)
     key.write_bytes(kept)

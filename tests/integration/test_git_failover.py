@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import shutil
 from pathlib import Path
 from typing import Any
 
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job
 from tests.support.joining_servers import joining_servers
+from tests.support.lost_disk import lose
 from tests.support.server_cluster import MemberServer, server_cluster, until
 
 
@@ -59,7 +59,7 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
         assert answer.returncode == 0, answer.output
 
         leader.kill()
-        shutil.rmtree(leader.directory)
+        lose(leader.directory)
         heir = cluster.leader()
         for member in cluster.alive:
             clone = WorkTree(tmp_path / f"clone-{member.number}")

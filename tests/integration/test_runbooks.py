@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster_net import FaultyNetwork
+from tests.support.lost_disk import lose
 from tests.support.netns import missing
 from tests.support.real_cluster import HostProcess, server_names, until
 from tests.support.runbook import Runbook
@@ -191,7 +192,7 @@ async def lose_the_quorum(site: Site, directory: Path) -> None:
     assert peers.with_name("peers.json.used").exists()
     assert "after" in await site.run("orchgit var get kept/two")
     for name in ("s2", "s3"):
-        shutil.rmtree(directory / name / "data")
+        lose(directory / name / "data")
         await site.servers[name].start()
         await site.servers[name].answers()
     await site.run_until("orchgit operator autopilot health")

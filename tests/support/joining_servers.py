@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import httpx
 from click.testing import CliRunner
 
 from orchgit.cli.main import cli
+from tests.support.lost_disk import lose
 from tests.support.ports import free_addresses
 from tests.support.server_cluster import until, write_key
 
@@ -71,7 +71,7 @@ class JoiningServer:
     def lose_disk(self) -> None:
         """Killed, and all its data gone."""
         self.end(signal.SIGKILL)
-        shutil.rmtree(self.directory / "data")
+        lose(self.directory / "data")
 
     def force_peers(self, *servers: JoiningServer) -> None:
         """Of a lost majority, as `Lose the quorum` in the manual has it."""
