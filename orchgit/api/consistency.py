@@ -7,7 +7,6 @@ nothing of it can have been done.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from orchgit.api.errors import status_of, text_response
 from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
+from orchgit.first_of import first_of
 from orchgit.replication.proposal import WRITES, Writes
 
 ELECTION_WAIT_S = 5.0
@@ -128,17 +128,11 @@ class Consistency:
             answering = True
             await send(message)
 
-        work = asyncio.ensure_future(self._app(scope, receive, noting))
-        lost = asyncio.ensure_future(self._leading.leadership_lost())
-        try:
-            await asyncio.wait((work, lost), return_when=asyncio.FIRST_COMPLETED)
+        lost = self._leading.leadership_lost()
+        async with first_of(self._app(scope, receive, noting), lost) as (work, _):
             if not work.done() and not answering:
                 raise NotLeaderError("cannot answer: this server no longer leads")
             await work
-        finally:
-            work.cancel()
-            lost.cancel()
-            await asyncio.gather(work, lost, return_exceptions=True)
 
 
 class _Body:

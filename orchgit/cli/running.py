@@ -16,9 +16,9 @@ import uvloop
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from orchgit.collector import settle_collector
 from orchgit.errors import InvalidInputError
 from orchgit.server.addresses import advertised
-from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.server import Server

@@ -7,11 +7,7 @@ import ssl
 import httpx
 
 from orchgit.cli.tls_client import TlsClient
-
-_UNKNOWN_AUTHORITY = frozenset((2, 18, 19, 20, 21))
-"""Of X509_V_ERR_*: no issuer known, or one that signed itself."""
-_OVER = 10
-_WRONG_HOST = frozenset((62, 64))
+from orchgit.wire.certificate_errors import OVER, UNKNOWN_AUTHORITY, WRONG_HOST
 
 
 def why_unreachable(
@@ -45,7 +41,7 @@ def _ssl_error(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def _why_not_trusted(failure: ssl.SSLCertVerificationError, address: str, tls: TlsClient) -> str:
-    if failure.verify_code in _UNKNOWN_AUTHORITY:
+    if failure.verify_code in UNKNOWN_AUTHORITY:
         given = tls.ca_cert or tls.ca_path
         by = f"the authority in {given}" if given else "an authority that this machine trusts"
         other = "another -ca-cert" if given else "-ca-cert"
@@ -53,13 +49,13 @@ def _why_not_trusted(failure: ssl.SSLCertVerificationError, address: str, tls: T
             f"its certificate is not signed by {by}; give {other} or NOMAD_CACERT: the file that "
             "the server names as ca_file"
         )
-    if failure.verify_code in _WRONG_HOST:
+    if failure.verify_code in WRONG_HOST:
         name = tls.server_name or httpx.URL(address).host
         return (
             f"its certificate is not for {name}; use an address that is in it, or say what it "
             "names by -tls-server-name or NOMAD_TLS_SERVER_NAME (such as server.global.orchgit)"
         )
-    if failure.verify_code == _OVER:
+    if failure.verify_code == OVER:
         return (
             "its certificate is over, or this machine's clock is wrong; `orchgit tls cert create` "
             "makes a new one"

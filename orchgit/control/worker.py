@@ -20,9 +20,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchgit.clock import SystemClock
+from orchgit.collector import settle_collector
 from orchgit.control.linked_leader import LinkedLeader
 from orchgit.control.worker_loop import WorkerLoop
 from orchgit.control.worker_status import WORKLOAD
+from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
@@ -32,10 +34,6 @@ from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.store import Store, StoreReader
 
 logger = logging.getLogger("orchgit.worker")
-
-_NEW_OBJECTS = 20_000
-"""How many more there are before the collector looks at them: a plan makes hundreds, in no cycle,
-and at Python's 700 it looked every ten plans for nothing."""
 
 
 class StoreViews:
@@ -98,10 +96,8 @@ async def run(options: argparse.Namespace) -> None:
     control = asyncio.create_task(_obey(loop))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, control.cancel)
-    await asyncio.wait([work, control], return_when=asyncio.FIRST_COMPLETED)
-    for task in (work, control):
-        task.cancel()
-    await asyncio.gather(work, control, return_exceptions=True)
+    async with first_of(work, control):
+        pass
     leader.hang_up()
     store.close()
 
@@ -129,10 +125,8 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # What is loaded now stays: the collector need not look at it again.
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, 20, 20)
+    settle_collector()
     asyncio.run(run(parse_arguments(sys.argv[1:])))
 
 

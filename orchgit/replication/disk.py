@@ -140,7 +140,7 @@ class Disk:
         try:
             yield
         except OSError as error:
-            if not is_full(error):
+            if error.errno not in _FULL:
                 raise
             raise self.full(directory) from error
 
@@ -150,11 +150,6 @@ class Disk:
             f"cannot write: the disk of {directory} is full ({free_mb} MB free); make room there, "
             "and writing goes on by itself"
         )
-
-
-def is_full(error: OSError) -> bool:
-    """What the system says when a disk is full."""
-    return error.errno in _FULL
 
 
 DISK = Disk()

@@ -15,7 +15,7 @@ import msgspec
 
 from orchgit.errors import DiskFullError, InvariantError
 from orchgit.replication.checked_file import CheckedFile
-from orchgit.replication.disk import DISK, Disk, is_full
+from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.segment import Ending, Record, Segment
 from orchgit.replication.vote import Vote, VoteFile
 
@@ -172,16 +172,12 @@ class Journal:
         """Everything appended is on disk when this returns."""
         if not self._pending and self._failure is None:
             return
-        self._check_intact()
         batch = self._pending
-        try:
+        with self._writing():
             segment = self._writable_segment(batch[0].index)
             before = segment.end
             self._write(segment, batch)
             segment.sync()
-        except BaseException as error:
-            self._note_failure(error)
-            raise
         self._pending = []
         self.synced_index = batch[-1].index
         self.syncs += 1
@@ -196,14 +192,12 @@ class Journal:
         if segment.offsets and not self._disk.has_spare(self._directory):
             raise self._disk.full(self._directory)
         try:
-            segment.append(batch, likes=self._segment_bytes)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            full = self._disk.full(self._directory)
+            with self._disk.needing_room(self._directory):
+                segment.append(batch, likes=self._segment_bytes)
+        except DiskFullError as error:
             segment.cut(segment.last_index)
-            self._drop_empty(full)
-            raise full from error
+            self._drop_empty(error)
+            raise
 
     def _drop_empty(self, error: DiskFullError) -> None:
         if self._segments[-1].offsets:
@@ -232,14 +226,6 @@ class Journal:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        self._check_intact()
-        try:
-            yield
-        except BaseException as error:
-            self._note_failure(error)
-            raise
-
-    def _check_intact(self) -> None:
         """After a failed sync the system may take the lost pages for clean: asking again would be
         told a lie. So the first failure is the last word."""
         if self._failure is not None:
@@ -247,10 +233,13 @@ class Journal:
                 f"cannot write the log in {self._directory}: writing failed before "
                 f"({self._failure}); look at the disk, then restart the server"
             )
-
-    def _note_failure(self, error: BaseException) -> None:
-        if not isinstance(error, DiskFullError):
+        try:
+            yield
+        except DiskFullError:
+            raise
+        except BaseException as error:
             self._failure = error
+            raise
 
     def _writable_segment(self, index: int) -> Segment:
         if self._segments and self._segments[-1].end < self._segment_bytes:

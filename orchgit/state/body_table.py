@@ -39,10 +39,9 @@ class BodyTable(Generic[T]):
         # Not the key: it is the same, and its index would be written for nothing.
         changing = [column for column in (*paths, "body") if column != self.key]
         updates = ", ".join(f"{column} = excluded.{column}" for column in changing)
-        self._upsert = (
-            f"INSERT INTO {name} ({names}) VALUES ({marks}) "  # noqa: S608 (constant names)
-            f"ON CONFLICT ({self.key}) DO UPDATE SET {updates}"
-        )
+        insert = f"INSERT INTO {name} ({names}) VALUES ({marks}) ON CONFLICT ({self.key})"  # noqa: S608
+        self._insert = f"{insert} DO NOTHING"
+        self._upsert = f"{insert} DO UPDATE SET {updates}"
         self._select = f"SELECT body FROM {name}"  # noqa: S608
 
     def get(self, connection: sqlite3.Connection, key: str) -> T | None:
@@ -63,8 +62,14 @@ class BodyTable(Generic[T]):
         return [decode(body) for (body,) in connection.execute(query, tuple(values))]
 
     def put(self, connection: sqlite3.Connection, structs: Iterable[T]) -> None:
-        rows = [(*self._values(struct), self._encode(struct)) for struct in structs]
-        connection.executemany(self._upsert, rows)
+        connection.executemany(self._upsert, self._rows(structs))
+
+    def insert(self, connection: sqlite3.Connection, structs: Iterable[T]) -> int:
+        """How many of them there had not been; the others are left as they were."""
+        return connection.executemany(self._insert, self._rows(structs)).rowcount
+
+    def _rows(self, structs: Iterable[T]) -> list[tuple[object, ...]]:
+        return [(*self._values(struct), self._encode(struct)) for struct in structs]
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> int:
         """How many of them there were."""

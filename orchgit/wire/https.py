@@ -11,10 +11,8 @@ import ssl
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError
+from orchgit.wire.certificate_errors import WRONG_HOST
 from orchgit.wire.tls import TlsFiles
-
-_WRONG_HOST = frozenset((62, 64))
-"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def why_not_for(files: TlsFiles, host: str) -> str:
             except ssl.SSLWantReadError:
                 continue
     except ssl.SSLCertVerificationError as error:
-        if error.verify_code in _WRONG_HOST:
+        if error.verify_code in WRONG_HOST:
             return error.verify_message.rstrip(".")
         raise InvalidInputError(
             f"cannot use the certificate {files.cert}: checked with the authority {files.ca}, "

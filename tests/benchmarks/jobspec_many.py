@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from orchgit.collector import settle_collector
 from orchgit.gitops.discovery import Discoverer, ParseCache
 from orchgit.gitops.job_parser import JobspecParser
 from orchgit.gitops.limits import GitLimits
@@ -26,7 +27,6 @@ from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.trees import MemoryTree
 from orchgit.model.source import Source
-from orchgit.server.collector import settle_collector
 from tests.benchmarks.commit import job_text, path_of
 
 MIB = 1024 * 1024

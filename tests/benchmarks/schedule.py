@@ -34,12 +34,12 @@ from multiprocessing.connection import Connection
 import httpx
 import psutil
 
+from orchgit.collector import settle_collector
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.reign import ControlConfig
 from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources
 from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands import RegisterNode, UpdateNodeStatus
-from orchgit.server.collector import settle_collector
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 from orchgit.services.node_class import computed_class

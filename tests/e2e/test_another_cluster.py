@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.support.dev_server import Done, OrchgitProcess, end_tasks
 from tests.support.job_texts import sleeper
 from tests.support.lost_disk import lose
 from tests.support.runbook import Runbook
+from tests.support.server_cluster import until
 
 TOLD_S = 30.0
 
@@ -34,23 +34,16 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.end()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + TOLD_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it does not come true"
-        time.sleep(0.05)
-
-
 def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Cluster) -> None:
     [alloc] = cluster.running_allocations("apart")
     pids = cluster.task_pids(alloc["ID"])
     cluster.server.kill9()
     lose(cluster.server_dir)
     cluster.server.start()
-    until(lambda: "this server is of another cluster" in cluster.client.output)
+    until(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
     cluster.client.kill9()
     cluster.client.start()
-    until(lambda: cluster.client.output.count("this server is of another cluster") == 2)
+    until(lambda: cluster.client.output.count("this server is of another cluster") == 2, TOLD_S)
     assert cluster.get("/v1/nodes") == []
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
@@ -68,7 +61,7 @@ def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: P
     key.touch(mode=0o600)
     key.write_bytes(kept)
     cluster.server.start()
-    until(lambda: "this server is of another cluster" in cluster.client.output)
+    until(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
     assert cluster.cli("operator", "snapshot", "restore", "-yes", backup).code == 0
     cluster.wait_for_node()
     assert [each["ID"] for each in cluster.running_allocations("apart")] == [alloc["ID"]]

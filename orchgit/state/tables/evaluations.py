@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-import msgspec
-
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
@@ -45,23 +43,7 @@ class EvaluationReads(Reads):
 
 _CREATED = "SELECT id, create_index FROM evaluations WHERE id IN "
 _AT_ONCE = 500
-_INSERT = """INSERT INTO evaluations (namespace, job_id, status, type, deployment_id,
-    modify_index, body, create_index, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO NOTHING"""
-_UPDATE = """UPDATE evaluations SET namespace = ?, job_id = ?, status = ?, type = ?,
-    deployment_id = ?, modify_index = ?, body = ?, create_index = ? WHERE id = ?"""
 _OPEN = frozenset((EvalStatus.PENDING, EvalStatus.BLOCKED))
-_encode = msgspec.msgpack.Encoder().encode
-
-Row = tuple[str, str, str, str, str, int, bytes, int, str]
-
-
-def _row(one: Evaluation) -> Row:
-    """The values of `_INSERT`, and of `_UPDATE`."""
-    return (
-        *(one.namespace, one.job_id, one.status, one.type, one.deployment_id),
-        *(one.modify_index, _encode(one), one.create_index, one.id),
-    )
 
 
 class EvaluationWrites(EvaluationReads, Writes):
@@ -86,10 +68,7 @@ class EvaluationWrites(EvaluationReads, Writes):
         """False if some of them were there, and are left as they were."""
         for one in new:
             one.create_index = self.index
-        if len(new) == 1:
-            return self.connection.execute(_INSERT, _row(new[0])).rowcount == 1
-        rows = [_row(one) for one in new]
-        return self.connection.executemany(_INSERT, rows).rowcount == len(rows)
+        return EVALUATIONS.insert(self.connection, new) == len(new)
 
     def _created(self, eval_ids: Sequence[str]) -> dict[str, int]:
         created: dict[str, int] = {}
@@ -101,7 +80,7 @@ class EvaluationWrites(EvaluationReads, Writes):
     def _update(self, evaluations: Sequence[Evaluation], created: Mapping[str, int]) -> None:
         for one in evaluations:
             one.create_index = created[one.id]
-        self.connection.executemany(_UPDATE, [_row(one) for one in evaluations])
+        EVALUATIONS.put(self.connection, evaluations)
 
     def _note_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
         for one in evaluations:

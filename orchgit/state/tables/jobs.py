@@ -25,12 +25,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _SUBMISSION = msgspec.msgpack.Decoder(JobSubmission)
 
 _COLUMNS = "v.status, v.status_description, v.stable, v.modify_index, v.body"
-_CURRENT = f"""SELECT {_COLUMNS} FROM jobs j JOIN job_versions v
+_WITH_BODY = """jobs j JOIN job_versions v
     ON v.namespace = j.namespace AND v.id = j.id AND v.job_create_index = j.create_index
-    AND v.version = j.version"""  # noqa: S608 (constant names)
+    AND v.version = j.version"""
+_CURRENT = f"SELECT {_COLUMNS} FROM {_WITH_BODY}"  # noqa: S608 (constant names)
 _BY_ID = f"{_CURRENT} WHERE j.namespace = ? AND j.id = ?"
-_OF_KEYS = f"""{_CURRENT.replace("FROM jobs j", "FROM json_each(?) k CROSS JOIN jobs j")}
-    WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""
+_OF_KEYS = f"""SELECT {_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
+    WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
 _VERSIONS = f"SELECT {_COLUMNS} FROM job_versions v"  # noqa: S608 (constant names)
 
 _ORIGIN = """SELECT v.body, EXISTS (SELECT 1 FROM jobs WHERE namespace = ?1 AND id = ?2)
@@ -164,11 +165,11 @@ class JobReads(Reads):
         return self._number(sql, (pool,))
 
 
-_NEW_JOB = """INSERT INTO jobs (namespace, id, version, type, status, priority,
-    parent_id, source, periodic, parameterized, stop, node_pool, create_index, modify_index,
-    job_modify_index)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
-_PUT_JOB = _NEW_JOB.replace("INSERT", "INSERT OR REPLACE").removesuffix("ON CONFLICT DO NOTHING")
+_INTO_JOBS = """INTO jobs (namespace, id, version, type, status, priority, parent_id, source,
+    periodic, parameterized, stop, node_pool, create_index, modify_index, job_modify_index)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_NEW_JOB = f"INSERT {_INTO_JOBS} ON CONFLICT DO NOTHING"
+_PUT_JOB = f"INSERT OR REPLACE {_INTO_JOBS}"
 _PUT_VERSION = """INSERT INTO job_versions (namespace, id, job_create_index, version, retired,
     stable, tagged, status, status_description, modify_index, body)
     VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)

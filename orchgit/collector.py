@@ -1,11 +1,12 @@
-"""Python's garbage collector, set for a server: much that stays, many short-lived objects."""
+"""Python's garbage collector, set for servers and schedulers: much stays, much is short-lived."""
 
 from __future__ import annotations
 
 import gc
 
 _NEW_OBJECTS = 20_000
-"""Between two looks at the young ones; a plan for a thousand allocations makes about as many."""
+"""Between two looks at the young ones; a plan for a thousand allocations makes about as many, in
+no cycle: at Python's 700 a scheduler looked every ten small plans, for nothing."""
 
 
 def settle_collector() -> None:
