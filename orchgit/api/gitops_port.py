@@ -18,6 +18,10 @@ class GitopsPort(Protocol):
         """Look for new commits of a source now."""
         ...
 
+    def last_checked_ns(self, source: str) -> int:
+        """When this server last looked for new commits of a source; 0: not since it leads."""
+        ...
+
     @property
     def backup(self) -> Repositories:
         """The repositories that this cluster is the home of, to be saved and restored."""

@@ -176,6 +176,10 @@ class Gitops:
         """Look at the source now; `force` tries a refused commit again."""
         self._loops.wake(source, trigger, force)
 
+    def last_checked_ns(self, source: str) -> int:
+        """When this server last looked at the source; 0: not since it leads."""
+        return self._loops.last_checked_ns(source)
+
     async def sync(self, source: str) -> None:
         """Look at the source now, and return when that is done. Raises NotFoundError."""
         self._applier.source(source)

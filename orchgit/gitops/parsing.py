@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from jobspec.files import FileAccess
-from orchgit.errors import OrchgitError
+from orchgit.errors import JobFileError, OrchgitError
 from orchgit.model.job import Job
 
 
@@ -76,3 +76,6 @@ def _parsed(parser: JobParser, file: JobFile, inputs: Inputs) -> ParsedFile | Or
         return parser.parse(file, inputs)
     except OrchgitError as error:
         return error
+    except Exception as error:  # noqa: BLE001 - a file that breaks the parser is named, not the push
+        text = f"internal error of the parser ({type(error).__name__}: {error})"
+        return JobFileError(f"{file.path}:1:1: {text}", [f"{file.path}:1:1: {text}"])

@@ -22,6 +22,7 @@ from orchgit.gitops.maintenance import Maintenance
 from orchgit.gitops.mirror_keeper import MirrorKeeper
 from orchgit.gitops.mirror_rules import full_ref
 from orchgit.gitops.mirrors import Mirror
+from orchgit.gitops.push_options import PushOptions, read_push_options
 from orchgit.gitops.push_text import Forecast, RolloutText, end_line, plan_lines, problem_lines
 from orchgit.gitops.quarantine import Quarantine
 from orchgit.gitops.receive_protocol import (
@@ -36,6 +37,8 @@ from orchgit.gitops.rollouts import RolloutTracker
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
+
+_DRY_RUN = "dry run: nothing was changed"
 
 
 class Forecaster(Protocol):
@@ -86,15 +89,17 @@ class PushReceiver:
     ) -> PushResult:
         """One at a time per repository. Errors of the push itself are in the result.
 
-        Raises UnavailableError where this server still lacks objects of earlier commits.
+        Raises InvalidInputError for an unknown push option, before anything is received, and
+        UnavailableError where this server still lacks objects of earlier commits.
         """
+        options = read_push_options(request.options)
         await self._keeper.current(mirror.name)
         async with mirror.lock:
             quarantine = Quarantine(self._git, mirror.path)
             try:
                 if request.has_pack:
                     await quarantine.receive(pack)
-                push = _Push(self, mirror, quarantine, request, pusher, say)
+                push = _Push(self, mirror, quarantine, request, options, pusher, say)
                 return await push.run()
             except OrchgitError as error:
                 return PushResult([(c.ref, "not received") for c in request.commands], str(error))
@@ -121,6 +126,7 @@ class _Push:
         mirror: Mirror,
         quarantine: Quarantine,
         request: PushRequest,
+        options: PushOptions,
         pusher: str,
         say: Say,
     ) -> None:
@@ -128,6 +134,7 @@ class _Push:
         self._mirror = mirror
         self._quarantine = quarantine
         self._request = request
+        self._options = options
         self._pusher = pusher
         self._say = say
         self._rollout: Rollout | None = None
@@ -151,7 +158,11 @@ class _Push:
         refusals = {c.ref: await self._judge(c, source, repository, followed) for c in commands}
         why = await self._move_refs()
         refusals.update({move.ref: why for move in self._moves if why})
-        await self._owner._keeper.settle_locked(self._mirror)
+        try:
+            await self._owner._keeper.settle_locked(self._mirror)
+        except OrchgitError as error:
+            # The log has the refs, and the mirror follows; what was applied stays applied.
+            LOG.warning("cannot move refs of a mirror", source=source.name, error=str(error))
         return PushResult(list(refusals.items()), "", self._rollout)
 
     def _wanted(self) -> list[str]:
@@ -169,8 +180,8 @@ class _Push:
     async def _carry_out(
         self, command: RefCommand, source: Source, repository: Repository, followed: str
     ) -> str:
-        if "dry-run" in self._request.options and command.ref != followed:
-            return "dry run: nothing was changed"
+        if command.ref != followed and self._options.dry_run:
+            return _DRY_RUN
         if command.ref != followed:
             self._move(command)
             return ""
@@ -198,7 +209,11 @@ class _Push:
 
     async def _deploy(self, command: RefCommand, source: Source, repository: Repository) -> str:
         if source.paused:
-            await self._say(f"Source {source.name} is paused: applied when it is resumed")
+            await self._say(
+                f"Source {source.name} is paused: its commits are applied after "
+                f"`orchgit source resume {source.name}`"
+            )
+        if source.paused and not self._options.dry_run:
             self._move(command)
             return ""
         applier = self._owner._applier
@@ -208,8 +223,8 @@ class _Push:
         if plan.problems:
             return await self._refuse(source, read, plan)
         await self._show(plan, read)
-        if "dry-run" in self._request.options:
-            return "dry run: nothing was changed"
+        if self._options.dry_run:
+            return _DRY_RUN
         if command.new == source.status.applied_commit:
             self._move(command)
             return ""
@@ -225,7 +240,7 @@ class _Push:
 
     async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
         await self._tell(problem_lines(plan.problems))
-        if "dry-run" not in self._request.options:
+        if not self._options.dry_run:
             occasion = Occasion("push", self._pusher)
             applier = self._owner._applier
             try:

@@ -68,6 +68,9 @@ class SourceReconciler:
         self._wakeups = Wakeups(ports.world.clock)
         self._failures = 0
         self._finished = 0
+        self.last_checked_ns = 0
+        """When a round last looked for commits, whatever came of it. Only this server's memory has
+        it: a check that found nothing new writes no log entry."""
         self._round_done = asyncio.Condition()
 
     def wake(self, trigger: str, force: bool = False) -> None:
@@ -90,10 +93,18 @@ class SourceReconciler:
             except OrchgitError as error:
                 self._failures += 1
                 await self._note_error(error)
-            except Exception:  # noqa: BLE001 - one bad round must not end the following of a source
+            except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
                 self._failures += 1
                 LOG.exception("a round of a source broke", source=self.name)
+                await self._note_error(self._internal(error))
             await self._round_ended(self._wakeups.handled)
+
+    def _internal(self, error: Exception) -> SourceError:
+        return SourceError(
+            f"cannot finish a round of source {self.name!r}: internal error "
+            f"({type(error).__name__}: {error}); the log of {self._ports.keeper.own_name} "
+            "has the traceback"
+        )
 
     async def _round_ended(self, number: int) -> None:
         async with self._round_done:
@@ -123,6 +134,7 @@ class SourceReconciler:
             source = self._ports.applier.source(self.name)
             if source.paused:
                 return None
+            self.last_checked_ns = self._ports.world.now_ns()
             commit_id = await self._newest_commit(source)
             if commit_id is not None and commit_id == source.status.applied_commit:
                 await self._record_error("")

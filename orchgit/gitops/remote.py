@@ -26,6 +26,7 @@ from orchgit.gitops.mirror_keeper import MirrorKeeper
 from orchgit.gitops.mirrors import Mirror, Mirrors
 from orchgit.gitops.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.push import PushReceiver, PushResult
+from orchgit.gitops.push_options import DETACH
 from orchgit.gitops.receive_protocol import PushRequest, advertisement, read_request, report
 from orchgit.services.world import World
 
@@ -127,14 +128,17 @@ class PushAnswer:
         result = await self._receive(stream)
         await stream.start()
         await stream.write(report(result.unpack_error, result.refusals))
-        if result.rollout is not None and "detach" not in self._push.options:
+        if result.rollout is not None and DETACH not in self._push.options:
             await self._follow(result, stream, receive)
         elif result.rollout is not None:
-            await stream.say(f"Rollout {result.rollout.id[:8]} goes on without you (detach)")
+            await stream.say(
+                f"continues in the background: orchgit rollout watch {result.rollout.id[:8]}"
+            )
         await stream.end()
 
     async def _receive(self, stream: _BandStream) -> PushResult:
         """The push goes on when the client is gone: it may be committed already."""
+        commands = self._push.commands
         try:
             if not self._remote.world.state.is_leader:
                 raise UnavailableError("cannot push here: this server is not the leader")
@@ -142,7 +146,14 @@ class PushAnswer:
                 self._mirror, self._push, self._reader.rest(), self._pusher, stream.say
             )
         except OrchgitError as error:
-            result = PushResult([(c.ref, "failed") for c in self._push.commands], str(error))
+            result = PushResult([(c.ref, "nothing was changed") for c in commands], str(error))
+        except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer
+            LOG.exception("a push broke", source=self._mirror.name)
+            text = (
+                f"cannot finish the push: internal error ({type(error).__name__}: {error}); "
+                "`orchgit rollout list` shows whether the commit was applied"
+            )
+            result = PushResult([(c.ref, "failed") for c in commands], text)
         if result.unpack_error:
             await self._drain()
             await stream.say(result.unpack_error)

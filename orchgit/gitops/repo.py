@@ -8,6 +8,7 @@ thread; what is worth keeping between them lies in the `TreeCache`.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,11 +31,14 @@ class EntryKind(StrEnum):
     FILE = "file"
     LINK = "link"
     SUBMODULE = "submodule"
+    NO_TEXT_PATH = "no-text-path"
+    """A file whose path is not UTF-8: no job file can name it, and no message can quote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file of a tree; `blob_id` is a commit's id for a submodule."""
+    """A file of a tree; `blob_id` is a commit's id for a submodule. Bytes of the path that are not
+    UTF-8 are written as `\\xff`."""
 
     path: str
     blob_id: str
@@ -140,16 +144,18 @@ class Repository:
 
     def commit(self, commit_id: str) -> CommitInfo:
         found = self._commit(commit_id)
-        subject = found.message.strip().splitlines()[:1] or [""]
+        encoding = _header_encoding(found)
+        message = decode_text(found.raw_message, encoding)
+        subject = message.strip().splitlines()[:1] or [""]
         return CommitInfo(
             Commit(
                 id=str(found.id),
-                author=found.author.name,
-                email=found.author.email,
+                author=decode_text(found.author.raw_name, encoding),
+                email=decode_text(found.author.raw_email, encoding),
                 subject=subject[0][:_MAX_SUBJECT],
                 time_ns=found.commit_time * NS_PER_S,
             ),
-            found.message,
+            message,
             str(found.tree_id),
             tuple(str(parent) for parent in found.parent_ids),
         )
@@ -175,7 +181,7 @@ class Repository:
             walker.hide(old_id)
         messages = []
         for found in walker:
-            messages.append(found.message)
+            messages.append(decode_text(found.raw_message, _header_encoding(found)))
             if len(messages) >= limit:
                 break
         return messages
@@ -223,10 +229,15 @@ class Repository:
 
     def _children(self, tree: pygit2.Tree, depth: int) -> Iterator[TreeEntry]:
         for item in tree:
-            name = item.name or ""
+            raw_name = item.raw_name or b""
+            name = raw_name.decode("utf-8", "backslashreplace")
+            is_text = name.encode() == raw_name
             if item.filemode == FileMode.TREE and isinstance(item, pygit2.Tree):
                 for below in self._flatten(item, depth + 1):
-                    yield TreeEntry(f"{name}/{below.path}", below.blob_id, below.kind)
+                    kind = below.kind if is_text else EntryKind.NO_TEXT_PATH
+                    yield TreeEntry(f"{name}/{below.path}", below.blob_id, kind)
+            elif not is_text:
+                yield TreeEntry(name, str(item.id), EntryKind.NO_TEXT_PATH)
             elif item.filemode == FileMode.LINK:
                 yield TreeEntry(name, str(item.id), EntryKind.LINK)
             elif item.filemode == FileMode.COMMIT:
@@ -294,6 +305,29 @@ class Repository:
         parents = [parent_id] if parent_id is not None else []
         with _durably():
             return str(self._git.create_commit(None, who, who, message, tree_id, parents))
+
+
+_TEXT_ENCODINGS = re.compile(
+    r"utf-?8|us-ascii|latin-?1|iso-?8859-?\d{1,2}|(windows|cp)-?125\d", re.I
+)
+"""What `i18n.commitEncoding` is set to in practice. Python knows codecs that are no encodings of
+text, and slow ones, so a commit cannot choose freely."""
+
+
+def decode_text(raw: bytes, encoding: str = "") -> str:
+    """Text of a commit as its header says, else UTF-8; what is neither is replaced."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        known = _TEXT_ENCODINGS.fullmatch(encoding) is not None
+        return raw.decode(encoding if known else "utf-8", "replace")
+
+
+def _header_encoding(commit: pygit2.Commit) -> str:
+    try:
+        return commit.message_encoding or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 @contextlib.contextmanager

@@ -111,6 +111,11 @@ class SourceLoops:
         if followed is not None:
             followed.reconciler.wake(trigger, force)
 
+    def last_checked_ns(self, name: str) -> int:
+        """When the last round of a source ended here; 0 before the first."""
+        followed = self._followed.get(name)
+        return followed.reconciler.last_checked_ns if followed is not None else 0
+
     async def reconciler(self, name: str) -> SourceReconciler:
         """The loop of a source that is stored, once it has been started."""
         async with self._matched:

@@ -19,7 +19,10 @@ _EVERYTHING = ("**",)
 
 
 def read_file(tree: FileTree, entry: TreeEntry) -> bytes:
-    """A file's content. Raises InvalidInputError for links and submodules."""
+    """A file's content. Raises InvalidInputError for a link, a submodule, and a file whose path is
+    not UTF-8."""
+    if entry.kind is EntryKind.NO_TEXT_PATH:
+        raise InvalidInputError("cannot read a file whose path is not UTF-8: rename it")
     if entry.kind is EntryKind.LINK:
         raise InvalidInputError("cannot read a symbolic link: links are not followed")
     if entry.kind is EntryKind.SUBMODULE:
@@ -30,7 +33,7 @@ def read_file(tree: FileTree, entry: TreeEntry) -> bytes:
 def seen_at(tree: FileTree, place: str) -> str:
     """What a look at a place finds now: a blob's id, '' for nothing, or a listing's digest."""
     if place.startswith(_GLOB):
-        base, pattern = place.removeprefix(_GLOB).split("\x00")
+        base, pattern = place.removeprefix(_GLOB).split("\x00", 1)
         return _digest(_listing(tree, base, pattern))
     entry = tree.entry(place)
     return entry.blob_id if entry is not None else ""

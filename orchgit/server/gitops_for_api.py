@@ -50,6 +50,9 @@ class GitopsForApi:
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
+    def last_checked_ns(self, source: str) -> int:
+        return self._gitops.last_checked_ns(source)
+
     async def revert(self, rollout_id: str) -> Rollout:
         return await self._gitops.revert(rollout_id)
 

@@ -141,7 +141,7 @@ def test_detach_returns_while_the_rollout_goes_on(tmp_path: Path) -> None:
         work.commit({"web.hcl": batch_job("web")})
         answer = await work.push(rig.url("demo"), "detach")
         assert answer.returncode == 0
-        assert "goes on without you" in answer.output
+        assert "continues in the background: orchgit rollout watch" in answer.output
         (rollout,) = rig.rollouts()
         assert not rollout.is_terminal
         rig.tasks.append(asyncio.create_task(rig.evaluate_everything()))

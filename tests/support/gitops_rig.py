@@ -111,11 +111,15 @@ class GitopsRig:
 
 @asynccontextmanager
 async def gitops_rig(
-    directory: Path, config: GitopsConfig | None = None, evaluate: bool = True, start: bool = True
+    directory: Path,
+    config: GitopsConfig | None = None,
+    evaluate: bool = True,
+    start: bool = True,
+    parser: CountingParser | None = None,
 ) -> AsyncIterator[GitopsRig]:
     async with running_state(directory) as state:
         world = World(state, SystemClock(), RandomIds())
-        parser = CountingParser(ParsePool())
+        parser = parser or CountingParser(ParsePool())
         gitops = Gitops(world, directory, parser, NoForecasts(), config)
         async with served(gitops) as http:
             rig = GitopsRig(state, world, gitops, http, parser)

@@ -6,6 +6,7 @@ import base64
 import binascii
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
@@ -30,15 +31,30 @@ async def sources(call: Call) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        return page.apply(snapshot.sources(), lambda each: each.name)
+        found = [_with_last_check(call, each) for each in snapshot.sources()]
+        return page.apply(found, lambda each: each.name)
 
     return await answer_list(call, ("sources",), read)
+
+
+def _with_last_check(call: Call, source: Source) -> Source:
+    """The state has the last check that found something new; the leader knows the last of all."""
+    gitops = call.context.gitops
+    checked_ns = gitops.last_checked_ns(source.name) if gitops is not None else 0
+    newest_ns = max(checked_ns, source.status.last_checked_ns)
+    return replace(source, status=replace(source.status, last_checked_ns=newest_ns))
 
 
 async def source(call: Call) -> Response:
     name = call.path["name"]
     missing = f'cannot find source "{name}"; `orchgit source list` shows them'
-    return await answer_object(call, ("sources",), lambda snapshot: snapshot.source(name), missing)
+    return await answer_object(
+        call,
+        ("sources",),
+        lambda snapshot: snapshot.source(name),
+        missing,
+        lambda found: _with_last_check(call, found),
+    )
 
 
 async def put(call: Call) -> Response:
