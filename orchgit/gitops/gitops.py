@@ -27,7 +27,7 @@ from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.parsing import JobParser
 from orchgit.gitops.peers import NoPeers, PeerCalls, Peers
 from orchgit.gitops.previews import Preview, Previewer
-from orchgit.gitops.push import Forecaster, PushReceiver
+from orchgit.gitops.push import Forecaster, NoLogs, PushReceiver, TaskLogs
 from orchgit.gitops.reconciler import ReconcilerPorts
 from orchgit.gitops.remote import GitRemote
 from orchgit.gitops.reverting import Reverter
@@ -58,6 +58,7 @@ class Gitops:
         chance: random.Random | None = None,
         peers: Peers | None = None,
         calls: PeerCalls | None = None,
+        logs: TaskLogs | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
         self._world = world
@@ -88,6 +89,7 @@ class Gitops:
         self._holders = Holders(peers, self._calls, world.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, self._git, self.keeper, self._holders)
         self._receiver = PushReceiver(
+            world,
             self._git,
             applier,
             self.tracker,
@@ -96,6 +98,7 @@ class Gitops:
             self._maintenance,
             self.keeper,
             self._holders,
+            logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
         self._reverter = Reverter(world, applier, self.keeper, self._holders)

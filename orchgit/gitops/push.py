@@ -7,6 +7,7 @@ server. Everything said goes to a `Say`, so that the person who pushed reads it 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,11 +35,32 @@ from orchgit.gitops.receive_protocol import (
 )
 from orchgit.gitops.repo import Repository
 from orchgit.gitops.rollouts import RolloutTracker
-from orchgit.model.rollout import Rollout
+from orchgit.gitops.task_failures import TaskFailure, failure_lines, last_lines, task_failures
+from orchgit.model.allocation import Allocation
+from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
+from orchgit.services.world import World
 
 _DRY_RUN = "dry run: nothing was changed"
+
+
+_OUTPUT_BYTES = 2_000
+
+
+class TaskLogs(Protocol):
+    """Reads what tasks wrote, wherever they ran."""
+
+    async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
+        """The last bytes of `stdout` or `stderr`; empty where they cannot be read."""
+        ...
+
+
+class NoLogs:
+    """`TaskLogs` where there are no agents."""
+
+    async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
+        return b""
 
 
 class Forecaster(Protocol):
@@ -61,6 +83,7 @@ class PushReceiver:
 
     def __init__(
         self,
+        world: World,
         git: GitProcess,
         applier: Applier,
         tracker: RolloutTracker,
@@ -69,7 +92,10 @@ class PushReceiver:
         maintenance: Maintenance,
         keeper: MirrorKeeper,
         holders: Holders,
+        logs: TaskLogs,
     ) -> None:
+        self._world = world
+        self._logs = logs
         self._git = git
         self._keeper = keeper
         self._holders = holders
@@ -108,13 +134,32 @@ class PushReceiver:
                 self._maintenance.after_write(mirror)
 
     async def follow(self, rollout: Rollout, say: Say) -> None:
-        """Tell how the rollout goes until it has ended."""
+        """Tell how the rollout goes until it has ended, and why what failed did."""
         text = RolloutText()
-        if rollout.is_terminal:
-            await say(end_line(rollout))
-        async for state in self._tracker.follow(rollout):
-            for line in text.lines(state):
+        async for rollout in self._tracker.follow(rollout):
+            for line in text.lines(rollout):
                 await say(line)
+            for job in text.newly_failed(rollout):
+                await self._explain(job, say)
+        await say(end_line(rollout))
+
+    async def _explain(self, job: RolloutJob, say: Say) -> None:
+        allocations = await asyncio.to_thread(self._allocations, job)
+        for failure in task_failures(allocations, job.job_version):
+            output = await self._output(failure) if failure.has_output else b""
+            await say("\n".join(failure_lines(failure, last_lines(output))))
+
+    def _allocations(self, job: RolloutJob) -> Sequence[Allocation]:
+        with self._world.snapshot() as snapshot:
+            return snapshot.allocations_by_job(job.namespace, job.job_id)
+
+    async def _output(self, failure: TaskFailure) -> bytes:
+        """The end of stderr; of stdout where a task wrote nothing else."""
+        for stream in ("stderr", "stdout"):
+            found = await self._logs.tail(failure.alloc_id, failure.task, stream, _OUTPUT_BYTES)
+            if found.strip():
+                return found
+        return b""
 
 
 class _Push:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from orchgit.gitops.actions import Action
 from orchgit.gitops.commit_plan import CommitPlan
 from orchgit.gitops.discovery import JobKey
-from orchgit.gitops.rollout_rules import SETTLED
+from orchgit.gitops.rollout_rules import SETTLED, JobProgress
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
 _SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _MAX_LISTED = 50
+_MAX_EXPLAINED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,19 @@ class RolloutText:
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], tuple[str, str]] = {}
+        self._explained: set[tuple[str, str]] = set()
+
+    def newly_failed(self, rollout: Rollout) -> list[RolloutJob]:
+        """The jobs that failed or went back since the last call; a few, then no more."""
+        failed = [
+            job
+            for job in rollout.jobs
+            if job.status in (JobProgress.FAILED, JobProgress.REVERTED)
+            and (job.namespace, job.job_id) not in self._explained
+        ]
+        room = _MAX_EXPLAINED - len(self._explained)
+        self._explained.update((job.namespace, job.job_id) for job in failed[:room])
+        return failed[:room]
 
     def lines(self, rollout: Rollout) -> Iterable[str]:
         for job in rollout.jobs:
@@ -96,8 +110,6 @@ class RolloutText:
                 self._said[key] = state
                 if job.status != "applied":
                     yield f"  {_mark(job)} {job.job_id}: {job.description or job.status}"
-        if rollout.is_terminal:
-            yield end_line(rollout)
 
 
 def _mark(job: RolloutJob) -> str:

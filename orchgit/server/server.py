@@ -45,6 +45,7 @@ from orchgit.server.metrics import server_metrics
 from orchgit.server.office import Office
 from orchgit.server.peers import ClusterPeers
 from orchgit.server.records import RecordKeeper, own_record
+from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
 from orchgit.services.cluster_snapshots import remove_leftovers
 from orchgit.services.dry_run import DryRun
@@ -110,6 +111,7 @@ class Server:
             config.gitops,
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             calls=PeerCalls(config.tls),
+            logs=TaskOutput(lambda: self._app.serve),
         )
         self.joining = Joining(
             config.join, self.state, lambda: self.facts.record, config.tls, clock

@@ -51,10 +51,17 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
 
 
 def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
-    repository.write("r.nomad.hcl", sleeper(repository.name, command="exit 7"))
+    command = "echo no database at db.local >&2; exit 7"
+    repository.write("r.nomad.hcl", sleeper(repository.name, command=command))
     commit = repository.commit("Never healthy")
-    assert "Failed after" in repository.push()
+    seen = repository.push()
+    assert "Failed after" in seen
     assert finished(repository, commit)["Status"] == "failed"
+    assert "task main: exit code 7" in seen
+    assert "| no database at db.local" in seen
+    [look] = [line for line in seen.splitlines() if "look further: " in line]
+    command = look.split("look further: orchgit ")[1].split()
+    assert "no database at db.local" in repository.server.cli(*command).text
 
 
 def test_revert_by_hand_runs_the_commit_before_and_quarantines_the_bad_one(

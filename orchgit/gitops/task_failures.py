@@ -1,0 +1,149 @@
+"""Why the allocations of a job version failed, in words for the person who pushed it. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from orchgit.model.allocation import Allocation, ClientStatus, TaskEvent, TaskState
+
+MAX_SHOWN = 3
+_SETUP_FAILURES = frozenset(
+    ("Setup Failure", "Failed Validation", "Failed Artifact Download", "Driver Failure")
+)
+_TERMINATED = "Terminated"
+_KILLING = "Killing"
+_STARTED = "Started"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """One task that failed, with how many allocations failed the same way. `task` is empty where
+    the allocation failed as a whole; `has_output`: whether the task ran, and may have written."""
+
+    alloc_id: str
+    node_name: str
+    task: str
+    reason: str
+    restarts: int = 0
+    alike: int = 1
+    has_output: bool = False
+
+
+def task_failures(allocations: Iterable[Allocation], job_version: int) -> list[TaskFailure]:
+    """One entry for each different failure of this version, the newest allocation's first; at most
+    `MAX_SHOWN`."""
+    newest_first = sorted(
+        (each for each in allocations if each.job_version == job_version),
+        key=lambda each: (each.create_index, each.id),
+        reverse=True,
+    )
+    found: dict[tuple[str, str], TaskFailure] = {}
+    for allocation in newest_first:
+        for failure in _failures_of(allocation):
+            key = (failure.task, failure.reason)
+            known = found.get(key)
+            found[key] = failure if known is None else _one_more(known)
+    return list(found.values())[:MAX_SHOWN]
+
+
+def _one_more(known: TaskFailure) -> TaskFailure:
+    return TaskFailure(
+        alloc_id=known.alloc_id,
+        node_name=known.node_name,
+        task=known.task,
+        reason=known.reason,
+        restarts=known.restarts,
+        alike=known.alike + 1,
+        has_output=known.has_output,
+    )
+
+
+def _failures_of(allocation: Allocation) -> Iterable[TaskFailure]:
+    failed = [
+        (name, state, event)
+        for name, state in sorted((allocation.task_states or {}).items())
+        if (event := _failing_event(state)) is not None
+    ]
+    for name, state, event in failed:
+        yield TaskFailure(
+            alloc_id=allocation.id,
+            node_name=allocation.node_name,
+            task=name,
+            reason=_reason(event),
+            restarts=state.restarts,
+            has_output=event.type == _TERMINATED,
+        )
+    if not failed and (reason := _of_whole(allocation)):
+        yield TaskFailure(allocation.id, allocation.node_name, "", reason)
+
+
+def _failing_event(state: TaskState) -> TaskEvent | None:
+    """The last event by which the task failed. A task that was killed on purpose did not."""
+    found, killing = None, False
+    for event in state.events:
+        if event.type in (_STARTED, _KILLING):
+            killing = event.type == _KILLING
+        crashed = event.type == _TERMINATED and bool(event.exit_code or event.signal)
+        if event.type in _SETUP_FAILURES or (crashed and not killing):
+            found = event
+    return found
+
+
+def _reason(event: TaskEvent) -> str:
+    if event.type != _TERMINATED:
+        return event.display_message or event.type
+    ended = f"exit code {event.exit_code}"
+    if event.signal:
+        ended = f"killed by {_signal_name(event.signal)}"
+    if event.details.get("oom_killed") == "true":
+        return f"{ended}: it used more memory than resources.memory allows"
+    return f"{ended}: {event.driver_message}" if event.driver_message else ended
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _of_whole(allocation: Allocation) -> str:
+    if allocation.client_status == ClientStatus.FAILED:
+        return allocation.client_description or "failed"
+    if allocation.client_status == ClientStatus.LOST:
+        return "its node was lost"
+    health = allocation.deployment_status
+    if health is not None and health.healthy is False:
+        return "not healthy by its healthy_deadline"
+    return ""
+
+
+def failure_lines(failure: TaskFailure, output: str) -> Sequence[str]:
+    """`output`: the last lines of the task's stderr (or stdout), or ''."""
+    allocation = failure.alloc_id[:8]
+    where = f"allocation {allocation} on {failure.node_name}"
+    what = f"task {failure.task}: {failure.reason}" if failure.task else failure.reason
+    notes = []
+    if failure.restarts:
+        notes.append(f"{failure.restarts} restart{'s' * (failure.restarts != 1)}")
+    if failure.alike > 1:
+        more = failure.alike - 1
+        notes.append(f"{more} more allocation{'s' * (more != 1)} failed the same way")
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    lines = [f"     {where}: {what}{suffix}"]
+    lines += [f"     | {line}" for line in output.splitlines()]
+    look = f"orchgit alloc status {allocation}"
+    if failure.has_output:
+        look = f"orchgit alloc logs -stderr {allocation} {failure.task}"
+    return [*lines, f"     look further: {look}"]
+
+
+def last_lines(data: bytes, max_lines: int = 10, max_columns: int = 200) -> str:
+    """The end of a log as text: whole lines, long ones cut."""
+    text = data.decode("utf-8", "replace").rstrip("\n")
+    lines = text.split("\n")[-max_lines:] if text else []
+    return "\n".join(
+        line if len(line) <= max_columns else f"{line[: max_columns - 3]}..." for line in lines
+    )
