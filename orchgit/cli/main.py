@@ -9,6 +9,7 @@ import sys
 import click
 
 from orchgit import __version__
+from orchgit.cli.terminal import guard_terminal
 from orchgit.errors import OrchgitError
 
 COMMANDS = {
@@ -74,6 +75,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; a known error is one line on standard error and exit code 1."""
+    guard_terminal()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:

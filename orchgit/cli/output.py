@@ -9,8 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
+
+from orchgit.cli.table_widths import fitted
+from orchgit.cli.terminal import raw_stream
+from orchgit.printable import printable
 
 SHORT_ID_LENGTH = 8
 
@@ -34,8 +39,16 @@ STYLES = {
 }
 
 
+class PrintableConsole(Console):
+    """Takes markup whose text may come from outside."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 def console(stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    stream = raw_stream(sys.stderr if stderr else sys.stdout)
+    return PrintableConsole(file=stream, highlight=False, soft_wrap=True)
 
 
 def short(identifier: str, verbose: bool = False) -> str:
@@ -66,20 +79,23 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
     """A table without rules; cells are markup. `empty` is said when there are no rows."""
-    listed = [[str(cell) for cell in row] for row in rows]
-    if not listed:
+    out = console()
+    cells = [[out.render_str(str(cell)) for cell in row] for row in rows]
+    if not cells:
         if empty:
             click.echo(empty)
         return
-    grid = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        grid.add_column(column, no_wrap=True)
+    header = [Text(column, style="bold") for column in columns]
+    listed = [header, *cells]
+    natural = [max(cell_len(row[at].plain) for row in listed) for at in range(len(columns))]
+    room = out.width if sys.stdout.isatty() else None
+    widths, gap = fitted(columns, natural, room)
     for row in listed:
-        grid.add_row(*row)
-    out = console()
-    if not sys.stdout.isatty():
-        out = Console(highlight=False, width=240, soft_wrap=True)
-    out.print(grid)
+        for cell, width in zip(row, widths, strict=True):
+            cell.truncate(width, overflow="ellipsis", pad=True)
+        line = Text(" " * gap).join(row)
+        line.rstrip()
+        out.print(line, overflow="ignore", crop=False)
 
 
 def formatted(data: Any, as_json: bool, template: str | None) -> bool:

@@ -136,12 +136,13 @@ class PushReceiver:
     async def follow(self, rollout: Rollout, say: Say) -> None:
         """Tell how the rollout goes until it has ended, and why what failed did."""
         text = RolloutText()
-        async for rollout in self._tracker.follow(rollout):
-            for line in text.lines(rollout):
+        latest = rollout
+        async for latest in self._tracker.follow(rollout):
+            for line in text.lines(latest):
                 await say(line)
-            for job in text.newly_failed(rollout):
+            for job in text.newly_failed(latest):
                 await self._explain(job, say)
-        await say(end_line(rollout))
+        await say(end_line(latest))
 
     async def _explain(self, job: RolloutJob, say: Say) -> None:
         allocations = await asyncio.to_thread(self._allocations, job)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.gitops.pktline import FLUSH, Band, ByteReader, band, pkt
 from orchgit.gitops.refs import ZERO_ID, check_ref_name, is_commit_id
+from orchgit.printable import printable
 
 CAPABILITIES = (
     "report-status delete-refs side-band-64k quiet ofs-delta push-options "
@@ -125,4 +126,4 @@ def report(unpack_error: str, refusals: Iterable[tuple[str, str]]) -> bytes:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:400]
+    return printable(" ".join(text.split()))[:400]

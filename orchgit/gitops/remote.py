@@ -28,6 +28,7 @@ from orchgit.gitops.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.push import PushReceiver, PushResult
 from orchgit.gitops.push_options import DETACH
 from orchgit.gitops.receive_protocol import PushRequest, advertisement, read_request, report
+from orchgit.printable import printable
 from orchgit.services.world import World
 
 _KEEP_ALIVE_S = 5.0
@@ -210,9 +211,9 @@ class _BandStream:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def say(self, text: str) -> None:
-        """Lines for the person who pushed; git shows each as `remote: ...`."""
+        """Lines for the person who pushed; git shows each as `remote: ...`, on a terminal."""
         await self.start()
-        await self.write(b"".join(band(Band.PROGRESS, f"{text}\n".encode())))
+        await self.write(b"".join(band(Band.PROGRESS, f"{printable(text)}\n".encode())))
 
     async def keep_alive(self) -> None:
         await self.write(b"0005\x01")

@@ -12,6 +12,7 @@ from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.output import ago, heading, pairs, plain, short, styled, table
 from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.terminal import raw_stream
 
 
 @click.group("alloc")
@@ -73,12 +74,13 @@ def logs(
         origin="end" if tail else "start",
         offset=lines * 200 if tail else None,
     )
+    out = raw_stream(sys.stdout)
     if tail and not follow:
-        sys.stdout.writelines("".join(follow_text).splitlines(keepends=True)[-lines:])
+        out.writelines("".join(follow_text).splitlines(keepends=True)[-lines:])
         return
     for text in follow_text:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        out.write(text)
+        out.flush()
 
 
 @alloc.command("fs")
@@ -92,7 +94,7 @@ def fs(client: ApiClient, identifier: str, path: str, as_json: bool, template: s
     info = client.get(f"/v1/client/fs/stat/{found['ID']}", path=path)
     if not info["IsDir"]:
         for text in client.stream_text(f"/v1/client/fs/cat/{found['ID']}", path=path):
-            sys.stdout.write(text)
+            raw_stream(sys.stdout).write(text)
         return
     listing = client.get(f"/v1/client/fs/ls/{found['ID']}", path=path)
     if print_formatted(listing, as_json, template):
@@ -163,7 +165,7 @@ def checks(client: ApiClient, identifier: str, as_json: bool, template: str | No
                 plain(each["Check"]),
                 each["Mode"],
                 styled(each["Status"]),
-                plain(each["Output"])[:60],
+                plain(each["Output"].strip()),
             )
             for each in data.values()
         ),

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from orchgit.cli.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, yes_option
 from orchgit.cli.output import formatted as print_formatted
 from orchgit.cli.output import heading, pairs, plain, table
+from orchgit.cli.terminal import raw_stream
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import datetime_of_ns
 
@@ -140,7 +142,7 @@ def restore(client: ApiClient, force: bool, yes: bool, file: str) -> None:
 
 
 def _pieces(archive: IO[bytes], size: int) -> Iterator[bytes]:
-    with click.progressbar(length=size, label="    Sending", file=None) as bar:
+    with click.progressbar(length=size, label="    Sending", file=raw_stream(sys.stdout)) as bar:
         while data := archive.read(_COPY_BYTES):
             yield data
             bar.update(len(data))

@@ -52,7 +52,7 @@ def list_(
                 plain(each["Source"]),
                 short(each["Commit"]["ID"], verbose),
                 plain(each["Commit"]["Author"]),
-                plain(each["Commit"]["Subject"][:50]),
+                plain(each["Commit"]["Subject"]),
                 sum(job["Action"] != "unchanged" for job in each["Jobs"]),
                 styled(each["Status"]),
                 ago(each["CreateTime"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchgit.gitops.task_failures import failure_lines, last_lines, task_failures
-from orchgit.model.allocation import AllocDeploymentStatus, Allocation, TaskEvent, TaskState
+from orchgit.model.allocation import Allocation, AllocDeploymentStatus, TaskEvent, TaskState
 
 
 def event(kind: str, **fields: object) -> TaskEvent:

@@ -1,0 +1,39 @@
+"""Which columns of a table give way on a narrow terminal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchgit.cli.table_widths import GIVES_WAY, fitted
+
+COLUMNS = ("ID", "Source", "Subject", "Status")
+
+
+def test_nothing_is_cut_where_nothing_has_to_fit() -> None:
+    assert fitted(COLUMNS, (8, 10, 300, 9), None) == ([8, 10, 300, 9], 2)
+    assert fitted(COLUMNS, (8, 10, 30, 9), 80) == ([8, 10, 30, 9], 2)
+
+
+def test_free_text_gives_way() -> None:
+    assert fitted(COLUMNS, (8, 10, 300, 9), 80) == ([8, 10, 47, 9], 2)
+
+
+def test_columns_stand_closer_before_lines_run_over() -> None:
+    assert fitted(COLUMNS, (36, 20, 300, 9), 75) == ([36, 20, 7, 9], 1)
+    assert fitted(COLUMNS, (36, 36, 300, 9), 75) == ([36, 36, 6, 9], 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(("ID", "Status", "Subject", "URL")), st.integers(1, 99))))
+def test_ids_and_states_are_never_cut(columns: list[tuple[str, int]]) -> None:
+    names = [name for name, _ in columns]
+    natural = [width for _, width in columns]
+    widths, gap = fitted(names, natural, 80)
+    kept = [at for at, name in enumerate(names) if name not in GIVES_WAY]
+    assert [widths[at] for at in kept] == [natural[at] for at in kept]
+    used = sum(widths) + gap * max(0, len(widths) - 1)
+    cut = [at for at in range(len(names)) if widths[at] < natural[at]]
+    assert used <= 80 or all(
+        widths[at] <= 6 for at, name in enumerate(names) if name in GIVES_WAY and natural[at] > 6
+    )
+    assert all(widths[at] >= 6 for at in cut)
