@@ -49,7 +49,7 @@ from orchgit.wire.methods import CONNECT_NODE, LEADER
 
 __all__ = ["Agent", "AgentConfig"]
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 _DRIVERS_WAIT_S = 0.5
 _ANSWER_S = 10.0

@@ -35,7 +35,7 @@ from orchgit.model.job import Job
 from orchgit.model.service import ServiceCheck
 from orchgit.wire.messages import AllocReport
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 
 class AllocRunner:

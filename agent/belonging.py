@@ -13,7 +13,7 @@ import structlog
 from orchgit.errors import RefusedError
 from orchgit.model.cluster import ClusterName
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 
 class Belonging:

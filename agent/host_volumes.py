@@ -14,7 +14,7 @@ from agent.local_state import LocalState
 from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
 from orchgit.model.volume import HostVolume
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 _PLUGIN = "mkdir"
 

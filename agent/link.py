@@ -42,7 +42,7 @@ from orchgit.wire.messages import (
     Welcome,
 )
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 _WELCOME_TIMEOUT_S = 10.0
 _GATHER_S = 0.2
@@ -131,7 +131,8 @@ class ServerLink:
         while True:
             address = hint or self._servers[position % len(self._servers)]
             admit = partial(self._belonging.admit, address)
-            session = _Session(self._side, self._clock, self._belonging.known, admit, self._began)
+            began = partial(self._began, address=address)
+            session = _Session(self._side, self._clock, self._belonging.known, admit, began)
             problem = await self._held(session, address)
             self._ended(address, problem)
             if session.welcomed:
@@ -150,7 +151,7 @@ class ServerLink:
                 if failures:
                     unreachable.clear()
                 if rounds == _ROUNDS_UNTOLD:
-                    _log.warning("no server takes this node; trying on", error=str(problem))
+                    _log.warning("cannot reach any server; trying again", error=str(problem))
                 await self._clock.sleep(backoff_s(rounds, self._seed))
 
     async def _held(self, session: _Session, address: str) -> OrchgitError:
@@ -182,14 +183,15 @@ class ServerLink:
         )
         raise NotLeaderError(f"cannot go on: {leader} leads now", leader)
 
-    def _began(self, session: _Session) -> None:
+    def _began(self, session: _Session, address: str) -> None:
+        _log.info("connected to a server", server=address)
         self._session = session
         self.connected.set()
         self._side.contact_changed(True)
 
     def _ended(self, address: str, problem: OrchgitError) -> None:
         if self._session is not None:
-            _log.warning("lost the server", server=address, error=str(problem))
+            _log.warning("lost the connection to the server", server=address, error=str(problem))
             self._side.contact_changed(False)
         self._session = None
         self.connected.clear()

@@ -28,7 +28,7 @@ from orchgit.model.allocation import Allocation, TaskState
 from orchgit.model.job import Job
 from orchgit.model.volume import HostVolume
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """

@@ -10,7 +10,7 @@ import structlog
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 
 def spawn(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

@@ -41,7 +41,7 @@ from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.task import Task
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 
 class TaskRunner:
@@ -402,7 +402,17 @@ class TaskRunner:
             self.record, state=task_state.apply(self.state, event)
         )
         self._put()
+        self._tell(event)
         self._changed()
+
+    def _tell(self, event: TaskEvent) -> None:
+        log = _log.bind(alloc=self._context.alloc.id, task=self.name)
+        if event.type == Happened.STARTED:
+            log.info("task started", job=self._context.alloc.job_id)
+        elif event.type == Happened.TERMINATED:
+            log.info("task ended", exit_code=event.exit_code, signal=event.signal)
+        else:
+            log.debug("task event", type=event.type, message=event.display_message)
 
     def _save(self, **changes: Any) -> None:
         self.record = msgspec.structs.replace(self.record, **changes)

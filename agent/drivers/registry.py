@@ -28,7 +28,7 @@ ENTRY_POINT_GROUP = "orchgit.drivers"
 
 DriverOptions = Mapping[str, Mapping[str, object]]
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 
 class DriverContext(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from orchgit.replication.proposal import nothing_written
 
 Handler = Callable[[Call], Awaitable[Response]]
 
-_log = structlog.get_logger("orchgit.api")
+_log = structlog.get_logger(component="api")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import structlog
 import uvloop
 
 from agent.agent import Agent
@@ -37,25 +35,6 @@ class Running:
     @property
     def http_url(self) -> str:
         return self.server.http_url if self.server else ""
-
-
-def configure_logging(level: str) -> None:
-    """Log lines go to standard error, so that standard output stays for people."""
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(
-                key_order=["timestamp", "level", "event"], bool_as_flag=False
-            ),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=None),
-    )
 
 
 def run_event_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import logging
 import signal
 import socket
 import sys
@@ -26,14 +25,13 @@ from orchgit.control.worker_loop import WorkerLoop
 from orchgit.control.worker_status import WORKLOAD
 from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
+from orchgit.logs import configure_logs
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.store import Store, StoreReader
-
-logger = logging.getLogger("orchgit.worker")
 
 
 class StoreViews:
@@ -75,6 +73,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
     parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
+    parser.add_argument("--log-level", default="INFO")
+    parser.add_argument("--log-json", action="store_true")
     return parser.parse_args(arguments)
 
 
@@ -122,12 +122,11 @@ async def _obey(loop: WorkerLoop) -> None:
 
 
 def main() -> None:
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    options = parse_arguments(sys.argv[1:])
+    configure_logs(options.log_level, options.log_json, sys.stderr)
     gc.collect()
     settle_collector()
-    asyncio.run(run(parse_arguments(sys.argv[1:])))
+    asyncio.run(run(options))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+
+import structlog
 
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
@@ -28,7 +29,7 @@ from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WOR
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(component="scheduler")
 
 SCHEDULER_TYPES = ("service", "batch", "system", "sysbatch")
 MAX_WORKERS = 64
@@ -44,6 +45,8 @@ class PoolConfig:
     count: int = 1
     types: tuple[str, ...] = SCHEDULER_TYPES
     stop_grace_s: float = 2.0
+    log_level: str = "INFO"
+    log_json: bool = False
 
     def validate(self) -> None:
         if not 0 <= self.count <= MAX_WORKERS:
@@ -129,12 +132,7 @@ class WorkerPool:
             await self._configure(count, types)
 
     async def _configure(self, count: int, types: Sequence[str]) -> None:
-        config = PoolConfig(
-            self._config.store,
-            count,
-            tuple(types),
-            self._config.stop_grace_s,
-        )
+        config = replace(self._config, count=count, types=tuple(types))
         config.validate()
         same_types = set(config.types) == set(self._config.types)
         self._config = config
@@ -220,7 +218,9 @@ class WorkerPool:
     def _command(self, link: int) -> list[str]:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
-        return [*command, "--link", str(link), "--types", ",".join(config.types)]
+        command += ["--link", str(link), "--types", ",".join(config.types)]
+        command += ["--log-level", config.log_level]
+        return [*command, "--log-json"] if config.log_json else command
 
     async def _keep_alive(self, slot: _Slot) -> None:
         """Start the process again whenever it ends, at most once a second when it ends at once."""
@@ -230,7 +230,7 @@ class WorkerPool:
             code = await slot.process.wait()
             if slot.stopping.is_set():
                 return
-            logger.warning("scheduler worker %s ended with code %s", slot.info.id, code)
+            _log.warning("scheduler worker ended", worker=slot.info.id, code=code)
             if self._clock.monotonic_s() - started_s < 1.0:
                 await self._clock.sleep(1.0)
             slot.info.restarts += 1

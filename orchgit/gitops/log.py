@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import structlog
 
-LOG: structlog.stdlib.BoundLogger = structlog.get_logger("orchgit.gitops")
+LOG = structlog.get_logger(component="gitops")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
-_LOG = logging.getLogger(__name__)
+import structlog
+
+_log = structlog.get_logger(component="raft")
 
 
 class Strangers:
@@ -19,10 +20,11 @@ class Strangers:
         for address, log_id in strangers.items():
             if self._told.get(address) != log_id:
                 self._told[address] = log_id
-                _LOG.error(
-                    "server %s belongs to another cluster (its log is %s, the one here %s), and "
-                    "neither hears the other. If one of the two lost its data and formed a cluster "
-                    "of its own: stop it, empty its data directory, name a server of the cluster "
-                    "in `server_join`, and start it again",
-                    *(address, log_id, own_log_id),
+                _log.error(
+                    "a server belongs to another cluster, and neither hears the other. If one of "
+                    "them lost its data and formed a cluster of its own: stop it, empty its data "
+                    "directory, name a server of the cluster in `server_join`, and start it again",
+                    server=address,
+                    its_log=log_id,
+                    own_log=own_log_id,
                 )

@@ -20,7 +20,7 @@ from orchgit.wire import methods
 from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
 from orchgit.wire.serve import GrpcServer
 
-_log = structlog.get_logger("orchgit.rpc")
+_log = structlog.get_logger(component="rpc")
 
 MAX_CHUNK_BYTES = 1 << 20
 _FRAMES_WAITING = 8

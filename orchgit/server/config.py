@@ -58,6 +58,7 @@ class ServerConfig:
     """None: HTTP is served plain."""
     dev_mode: bool = False
     log_level: str = "INFO"
+    log_json: bool = False
     stop_timeout_s: float = 4.0
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from orchgit.server.https_door import HttpsDoor
 from orchgit.server.joined_writes import HttpProtocol
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 
 _BACKLOG = 1024
 

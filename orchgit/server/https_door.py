@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 _HANDSHAKE_RECORD = b"\x16"
 _HELLO_S = 10.0
 _HANDSHAKE_S = 10.0

@@ -34,7 +34,7 @@ from orchgit.wire.messages import (
 )
 from orchgit.wire.tls import TlsFiles
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 
 T = TypeVar("T")
 
@@ -48,6 +48,8 @@ AWAY_S = 5.0
 """A member that has not heard of a leader for so long was away."""
 
 
+_LONG_S = 30.0
+"""A cluster that is being formed takes seconds; who waits for longer needs advice."""
 _ALL_LOST = (
     "; as this server has no data, a majority has to be there without it: bring the other servers "
     "back, or recover with what is left (`Lose the quorum` in docs/operations.md)"
@@ -71,6 +73,7 @@ class Joining:
         self._tls = tls
         self._clock = clock
         self._told = ""
+        self._began_s = clock.monotonic_s()
         self._targets = [rpc_address_of(one) for one in (*config.start_join, *config.retry_join)]
         self._channels: dict[str, Channel] = {}
         self._acquaintances: Acquaintances | None = None
@@ -239,7 +242,9 @@ class Joining:
         except RefusedError:
             raise
         except OrchgitError as error:
-            self._tell(f"not taken in yet: {error}{_ALL_LOST if blank else ''}")
+            waits_long = self._clock.monotonic_s() - self._began_s > _LONG_S
+            advice = _ALL_LOST if blank and waits_long else ""
+            self._tell(f"waiting to join the cluster: {error}{advice}")
             return
         deadline_s = self._clock.monotonic_s() + _HEAR_S
         while not (self.is_member or self._is_led) and self._clock.monotonic_s() < deadline_s:

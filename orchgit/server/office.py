@@ -20,7 +20,7 @@ from orchgit.services.scheduler_config import set_scheduler_config
 from orchgit.services.services import Services
 from orchgit.services.sources import put_source
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 _RETRY_S = 1.0
 
 
@@ -48,8 +48,12 @@ class Office:
             async for leads in self._services.world.state.leadership.subscribe():
                 await end_tasks(work)
                 if leads:
+                    _log.info("leadership gained")
                     work = [asyncio.create_task(self._take(), name="take office")]
                     continue
+                if work:
+                    _log.warning("leadership lost")
+                work = []
                 self._end_streams()
                 await self._gitops.stop()
         finally:

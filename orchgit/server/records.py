@@ -17,7 +17,7 @@ from orchgit.replication.replicated import ReplicatedState
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.server.config import ServerConfig
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 
 _RETRY_S = 0.2
 _JOIN_LOOK_S = 1.0

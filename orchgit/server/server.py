@@ -56,7 +56,7 @@ from orchgit.services.services import Services
 from orchgit.services.world import World
 from orchgit.wire.channel import LeaderChannel
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 _LEADER_NEWS_S = 3600.0
 _LEAVE_S = 15.0
 
@@ -257,6 +257,8 @@ class Server:
             store=self.state.store.path,
             count=config.num_schedulers,
             types=config.enabled_schedulers,
+            log_level=config.log_level,
+            log_json=config.log_json,
         )
         channel = LeaderChannel([self.rpc_address], config.tls)
         self._leader_for_workers = NearestLeader(self.control, channel)

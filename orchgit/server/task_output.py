@@ -9,7 +9,7 @@ import httpx
 import structlog
 from starlette.types import ASGIApp
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 _TIMEOUT_S = 3.0
 
 

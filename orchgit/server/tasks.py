@@ -9,7 +9,7 @@ import structlog
 
 from orchgit.errors import OrchgitError
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 
 
 def log_failure(task: asyncio.Task[None]) -> None:

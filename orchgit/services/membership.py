@@ -14,7 +14,7 @@ from orchgit.replication.membership import Member, PeerProgress
 from orchgit.replication.versions import common_version
 from orchgit.services.world import World
 
-_log = structlog.get_logger("orchgit.server")
+_log = structlog.get_logger(component="server")
 
 GONE_S = 1.5
 """A member that was not heard for so long is not there, or hears nothing any more."""

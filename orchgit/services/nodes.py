@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 
+import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
@@ -21,6 +22,8 @@ from orchgit.services.host_volumes import volumes_made
 from orchgit.services.node_class import computed_class
 from orchgit.services.node_evaluations import evaluations_for_node
 from orchgit.services.world import World
+
+_log = structlog.get_logger(component="server")
 
 OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
@@ -53,6 +56,7 @@ async def register_node(world: World, node: Node) -> NodeChange:
         return NodeChange(index, known.status)
     if known is None:
         node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(world, "registered")])
+        _log.info("node registered", node=node.id, name=node.name, pool=node.node_pool)
     applied = await world.propose(RegisterNode(now_ns=world.now_ns(), node=node))
     await _settle_volumes(world, node)
     evals = await _evaluate_if_ready(world, node.id) if known is not None else ()
@@ -76,6 +80,7 @@ async def update_node_status(world: World, node_id: str, wanted: str) -> NodeCha
             if concerns_jobs(node.status, status)
             else []
         )
+    _log.info("node status changed", node=node_id, name=node.name, was=node.status, now=status)
     applied = await world.propose(
         UpdateNodeStatus(
             now_ns=world.now_ns(),

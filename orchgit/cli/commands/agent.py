@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from orchgit.cli.options import option
+from orchgit.cli.terminal import raw_stream
 
 
 @click.command("agent")
@@ -29,7 +31,8 @@ from orchgit.cli.options import option
 @option("node-class", help="Class of the node.")
 @option("dc", help="Datacenter.")
 @option("region", help="Region.")
-@option("log-level", help="DEBUG, INFO, WARNING or ERROR.")
+@option("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR.")
+@option("log-json", is_flag=True, help="Log lines as JSON objects.")
 def agent(
     config: str | None,
     dev: bool,
@@ -50,6 +53,7 @@ def agent(
     dc: str | None,
     region: str | None,
     log_level: str | None,
+    log_json: bool,
 ) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
@@ -67,11 +71,11 @@ def agent(
     from orchgit.cli.config_settings import known_servers, with_join_options
     from orchgit.cli.running import (
         Running,
-        configure_logging,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
+    from orchgit.logs import configure_logs
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})
@@ -83,6 +87,8 @@ def agent(
             "cannot start an agent that is neither server nor client: give -dev, -server or "
             "-client, or enable one in the configuration file"
         )
+    level, as_json = log_level or file.log_level, log_json or file.log_json
+    configure_logs(level, as_json, raw_stream(sys.stderr))
     directory = Path(data_dir or file.data_dir or ("./orchgit-data" if dev else "")).absolute()
     if not (data_dir or file.data_dir or dev):
         raise click.UsageError("cannot start without a data directory: give -data-dir")
@@ -96,6 +102,8 @@ def agent(
             rpc_bind=listen.rpc,
             raft_bind=listen.serf,
             dev_mode=dev,
+            log_level=level,
+            log_json=as_json,
             **{**given.server, **places, **_given(name=node_name or None)},
         )
         server_config = with_join_options(server_config, bootstrap_expect, retry_join, join)
@@ -115,7 +123,6 @@ def agent(
             node_name=node_name or file.name,
             **settings,
         )
-    configure_logging(log_level or file.log_level)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")

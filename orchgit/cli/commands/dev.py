@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.options import option
+from orchgit.cli.terminal import raw_stream
 from orchgit.cli.tls_client import TlsClient
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ DEV_DRIVERS = {"raw_exec": {"enabled": True}}
 @option("rpc-port", type=int, default=0, help="Port for agents; 0: any free one.")
 @option("node-name", default="", help="Name of the node; the machine's name if not given.")
 @option("config", help="An agent configuration file, read before these options.")
-@option("log-level", default="WARNING", help="DEBUG, INFO, WARNING or ERROR.")
+@option("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR; WARN if not given.")
+@option("log-json", is_flag=True, help="Log lines as JSON objects.")
 @option("no-demo", is_flag=True, help="Without the demo repository.")
 @option("cleanup", is_flag=True, help="Stop all tasks of the data directory, and leave.")
 def dev(
@@ -44,7 +46,8 @@ def dev(
     rpc_port: int,
     node_name: str,
     config: str | None,
-    log_level: str,
+    log_level: str | None,
+    log_json: bool,
     no_demo: bool,
     cleanup: bool,
 ) -> None:
@@ -62,15 +65,17 @@ def dev(
     from orchgit.cli.config_file import read_config
     from orchgit.cli.running import (
         Running,
-        configure_logging,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
+    from orchgit.logs import configure_logs
     from orchgit.server.config import ServerConfig
 
-    configure_logging(log_level)
     given = read_config(Path(config)) if config else None
+    level = log_level or (given.file.log_level if given else "WARN")
+    as_json = log_json or bool(given and given.file.log_json)
+    configure_logs(level, as_json, raw_stream(sys.stderr))
 
     async def started(running: Running) -> None:
         assert running.server is not None
@@ -87,6 +92,8 @@ def dev(
         http_bind=f"{bind}:{port}",
         rpc_bind=f"{bind}:{rpc_port}",
         dev_mode=True,
+        log_level=level,
+        log_json=as_json,
         **(given.server if given else {}),
     )
     agent_settings = dict(given.agent) if given else {}

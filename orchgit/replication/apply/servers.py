@@ -36,8 +36,7 @@ def _check_cluster_key(txn: WriteTxn, server: ServerRecord) -> None:
     wanted = txn.cluster_key_check()
     if not wanted:
         raise UnavailableError(
-            f"cannot take in server {server.name}: the cluster's first leader has not said yet "
-            "which cluster key it has; try again"
+            f"cannot take in server {server.name} yet: the cluster is still being formed"
         )
     if server.cluster_key_check != wanted:
         raise RefusedError(
