@@ -48,7 +48,7 @@ AWAY_S = 5.0
 """A member that has not heard of a leader for so long was away."""
 
 
-_LONG_S = 30.0
+_LONG_S = 5.0
 """A cluster that is being formed takes seconds; who waits for longer needs advice."""
 _ALL_LOST = (
     "; as this server has no data, a majority has to be there without it: bring the other servers "
