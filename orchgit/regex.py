@@ -76,7 +76,7 @@ class Pattern:
         for match in self._capturing.finditer(text):
             expand = partial(_group, match, names)
             piece = _REFERENCE.sub(expand, template)
-            charge(1 + self._size * (len(text) - match.start()) // 1_000_000, len(piece))
+            charge(1 + self._size * (len(text) - match.start()) // 20_000, len(piece))
             pieces += (text[end : match.start()], piece)
             end = match.end()
         return "".join((*pieces, text[end:]))
