@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -38,12 +39,15 @@ REPORT_S = 0.5
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """`count` 0 means this server schedules nothing itself."""
+    """`count` 0 means this server schedules nothing itself. A worker that decides on one evaluation
+    for longer than `deadline_s` is ended and started anew; the broker gives up an evaluation that
+    ends its workers. It is shorter than the broker's hold, so that no two work on one."""
 
     store: Path
     count: int = 1
     types: tuple[str, ...] = SCHEDULER_TYPES
     stop_grace_s: float = 2.0
+    deadline_s: float = 30.0
 
     def validate(self) -> None:
         if not 0 <= self.count <= MAX_WORKERS:
@@ -129,12 +133,7 @@ class WorkerPool:
             await self._configure(count, types)
 
     async def _configure(self, count: int, types: Sequence[str]) -> None:
-        config = PoolConfig(
-            self._config.store,
-            count,
-            tuple(types),
-            self._config.stop_grace_s,
-        )
+        config = replace(self._config, count=count, types=tuple(types))
         config.validate()
         same_types = set(config.types) == set(self._config.types)
         self._config = config
@@ -220,7 +219,8 @@ class WorkerPool:
     def _command(self, link: int) -> list[str]:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
-        return [*command, "--link", str(link), "--types", ",".join(config.types)]
+        command += ["--link", str(link), "--types", ",".join(config.types)]
+        return [*command, "--deadline-s", str(config.deadline_s)]
 
     async def _keep_alive(self, slot: _Slot) -> None:
         """Start the process again whenever it ends, at most once a second when it ends at once."""
@@ -230,7 +230,15 @@ class WorkerPool:
             code = await slot.process.wait()
             if slot.stopping.is_set():
                 return
-            logger.warning("scheduler worker %s ended with code %s", slot.info.id, code)
+            if code == -signal.SIGALRM:
+                logger.error(
+                    "scheduler worker %s was ended: it decided on one evaluation for longer than "
+                    "%g s",
+                    slot.info.id,
+                    self._config.deadline_s,
+                )
+            else:
+                logger.warning("scheduler worker %s ended with code %s", slot.info.id, code)
             if self._clock.monotonic_s() - started_s < 1.0:
                 await self._clock.sleep(1.0)
             slot.info.restarts += 1

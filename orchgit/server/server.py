@@ -94,7 +94,7 @@ class Server:
             ids,
         )
         self.control = Control(self.state, clock, ids, _control(config))
-        world = World(self.state, clock, ids)
+        world = World(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(world, key)
         self.services = Services(world, keyring, self.control.collect_garbage)
         self.dry_run = DryRun(self.services.world)
