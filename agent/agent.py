@@ -30,6 +30,7 @@ from agent.node_build import build_node
 from agent.offline import OfflineStopper
 from agent.services import ServiceTable
 from agent.supervisor.client import SupervisorClient
+from agent.template_renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
@@ -67,6 +68,7 @@ class Agent:
         self.clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self.services = ServiceTable()
+        self._templates = TemplateRenderer()
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
         self.allocations: Allocations
@@ -114,6 +116,7 @@ class Agent:
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
+        await self._templates.close()
         for driver in self.drivers.values():
             await driver.close()
         await self._supervisor.close()
@@ -213,6 +216,7 @@ class Agent:
             alloc_root=self.config.alloc_root,
             services=self.services,
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
+            templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
         )
 

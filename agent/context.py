@@ -11,6 +11,7 @@ from agent.hooks.base import VolumeSource
 from agent.local_state import LocalState
 from agent.paths import AllocPaths
 from agent.services import ServiceTable
+from agent.template_renderer import TemplateRenderer
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
@@ -33,6 +34,7 @@ class NodeServices:
     services: ServiceTable
     wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
     """Waits until another allocation of this node has ended; its files, if they are still here."""
+    templates: TemplateRenderer = field(default_factory=TemplateRenderer)
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
 

@@ -443,5 +443,6 @@ class TaskRunner:
             isolation=self._driver().isolation,
             clock=self._node.clock,
             emit=self._emit,
+            templates=self._node.templates,
             done=self._setup.done if self._setup else set(),
         )

@@ -7,14 +7,17 @@ from typing import Any
 
 from jobspec.blocks import AttributeField, BlockField, BlockTable
 from jobspec.errors import Diagnostics, HclError, did_you_mean
-from jobspec.evaluate import Scope, SilentError, evaluate
+from jobspec.evaluate import Scope, SilentError, final
 from jobspec.expand import Found, dynamic_type, expand
 from jobspec.free_form import decode_free
-from jobspec.hcl.tree import Attribute, Block, Body, Label, Literal, start_of
+from jobspec.hcl.tree import Attribute, Block, Body, Label, start_of
 from jobspec.numbers import Null
 from jobspec.scalars import CONVERTERS, string_map, strings
 from jobspec.sugar import SUGAR
 from jobspec.values import ConvertError
+
+_STEPS_A_BLOCK = 12
+"""A block is a dict with every field that it may have."""
 
 
 class Origins:
@@ -39,6 +42,7 @@ class Decoder:
         self.origins = Origins()
 
     def block(self, table: BlockTable, found: Found) -> dict[str, Any]:
+        found.scope.budget.charge(_STEPS_A_BLOCK)
         decoded = table.empty.copy()
         self.origins.record(decoded, found, table)
         if table.label_key is not None:
@@ -76,7 +80,7 @@ class Decoder:
             return
         expr = attribute.expr
         try:
-            value = expr.value if type(expr) is Literal else evaluate(expr, scope)
+            value = final(expr, scope)
             if type(value) is Null:
                 self._check_null(field)
                 decoded[field.key] = None
@@ -209,7 +213,7 @@ class Decoder:
         for attribute in found.body.attributes.values():
             expr = attribute.expr
             try:
-                value = expr.value if type(expr) is Literal else evaluate(expr, found.scope)
+                value = final(expr, found.scope)
                 if type(value) is Null:
                     raise ConvertError("string required, but have null")
                 result[attribute.name] = convert(value)

@@ -57,6 +57,7 @@ class SourceText:
 
 
 _SNIPPET_WIDTH = 80
+_LONGEST_NAME = 128
 
 
 class Problem:
@@ -174,6 +175,8 @@ def problem_at(error: HclError, default: SourceText) -> Problem:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name within two edits of this one, or ''."""
     best, best_distance = "", 3
+    if len(name) > _LONGEST_NAME:
+        return best
     for candidate in known:
         if abs(len(candidate) - len(name)) < best_distance:
             distance = _edit_distance(name, candidate)

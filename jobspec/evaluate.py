@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobspec import numbers, runtime_text
+from jobspec.budget import BudgetError
 from jobspec.errors import HclError
 from jobspec.hcl import tree
 from jobspec.indexing import index_at, walk_steps
@@ -28,17 +29,38 @@ from jobspec.values import (
     to_number,
     to_string,
     type_name,
+    type_name_of,
     type_of,
     unify,
 )
 
 __all__ = ["MAX_STRING", "POISON", "Scope", "SilentError", "evaluate", "iterate"]
 
-MAX_STRING = 8 * 1024 * 1024
+MAX_STRING = 4 * 1024 * 1024
 
 
 def evaluate(node: tree.Node, scope: Scope) -> Value:
-    return _EVALUATE[type(node)](node, scope)
+    """The value of an expression. Raises HclError, or BudgetError at the innermost part."""
+    try:
+        scope.budget.charge(1)
+        return _EVALUATE[type(node)](node, scope)
+    except BudgetError as error:
+        if error.start is None:
+            error.start, error.end = node.start, node.end
+        raise
+
+
+def final(node: tree.Node, scope: Scope) -> Value:
+    """The value of an expression that becomes a part of the job: the job's size is charged too,
+    because what costs nothing to refer to twice is written out twice."""
+    try:
+        value = node.value if type(node) is tree.Literal else evaluate(node, scope)
+        scope.budget.charge(1, scope.budget.walk(value))
+    except BudgetError as error:
+        if error.start is None:
+            error.start, error.end = node.start, node.end
+        raise
+    return value
 
 
 def _literal(node: tree.Literal, scope: Scope) -> Value:
@@ -53,6 +75,7 @@ def _template(node: tree.Template, scope: Scope) -> Value:
     parts = [_interpolated(part, scope) for part in node.parts]
     if len(parts) > 1 and sum(map(len, parts)) > MAX_STRING:
         raise HclError(f"String too long: more than {MAX_STRING} characters.", node.start, node.end)
+    scope.budget.charge(len(parts), sum(map(len, parts)))
     return "".join(parts)
 
 
@@ -76,6 +99,10 @@ def _interpolated(part: tree.Node, scope: Scope) -> str:
 
 def _template_join(node: tree.TemplateJoin, scope: Scope) -> Value:
     parts = evaluate(node.loop, scope)
+    length = sum(map(len, parts))
+    if length > MAX_STRING:
+        raise HclError(f"String too long: more than {MAX_STRING} characters.", node.start, node.end)
+    scope.budget.charge(len(parts), length)
     return "".join(parts)
 
 
@@ -113,9 +140,10 @@ def _splat(node: tree.Splat, scope: Scope) -> Value:
         items = (source,)
     results = []
     for item in items:
-        scope.turn(node)
+        scope.budget.turn()
         results.append(evaluate(node.each, scope.inner({node.item: item})))
     if type(source) is List and results:
+        scope.budget.walk(results)
         element = unify([type_of(result) for result in results])
         if element is not None:
             return List(element, [convert(result, element) for result in results])
@@ -141,6 +169,8 @@ def _conditional(node: tree.Conditional, scope: Scope) -> Value:
     result, other = results if chosen else (results[1], results[0])
     if isinstance(result, HclError):
         raise result
+    if not isinstance(other, HclError):
+        scope.budget.walk((result, other))
     if isinstance(other, HclError) or type_of(other) == type_of(result):
         return result
     common = unify([type_of(result), type_of(other)])
@@ -177,6 +207,8 @@ def _binary(node: tree.Binary, scope: Scope) -> Value:
     left = evaluate(node.left, scope)
     right = evaluate(node.right, scope)
     op = node.op
+    if op in ("==", "!="):
+        scope.budget.walk((left, right))
     if op == "==":
         return equal(left, right)
     if op == "!=":
@@ -188,7 +220,7 @@ def _binary(node: tree.Binary, scope: Scope) -> Value:
         raise HclError("Operation failed: argument must not be null.", node.start, node.end)
     try:
         return _OPERATORS[op](a, b)
-    except ZeroDivisionError as error:
+    except (ZeroDivisionError, OverflowError) as error:
         raise HclError(f"Operation failed: {error}.", node.start, node.end) from None
 
 
@@ -272,7 +304,7 @@ def _passing(node: tree.For, pairs: list[tuple[Value, Value]], scope: Scope) -> 
         names = {node.value_name: value}
         if node.key_name:
             names = {node.key_name: key, node.value_name: value}
-        scope.turn(node)
+        scope.budget.turn()
         inner = scope.inner(names)
         if node.condition is None or _for_condition(node.condition, inner):
             yield inner
@@ -304,7 +336,7 @@ def _for_object(
         key = _for_key(key_node, inner)
         value = evaluate(node.value, inner)
         if node.group:
-            result[key] = (*result.get(key, ()), value)
+            result.setdefault(key, []).append(value)
         elif key in result:
             raise HclError(
                 f"Duplicate object key: two items produced the key \"{key}\" in this 'for'.",
@@ -314,7 +346,7 @@ def _for_object(
             )
         else:
             result[key] = value
-    return result
+    return {key: tuple(group) for key, group in result.items()} if node.group else result
 
 
 def _for_key(node: tree.Node, scope: Scope) -> str:
@@ -346,7 +378,7 @@ def iterate(collection: Value, node: tree.Node, use: str) -> Iterator[tuple[Valu
     if items is None:
         raise HclError(
             "Iteration over non-iterable value: a value of type "
-            f"{type_name(type_of(collection))} cannot be {use}.",
+            f"{type_name_of(collection)} cannot be {use}.",
             node.start,
             node.end,
         )

@@ -15,8 +15,7 @@ from jobspec.values import (
     elements,
     mapping,
     to_string,
-    type_name,
-    type_of,
+    type_name_of,
 )
 
 _ATTRIBUTES = ("for_each", "iterator", "labels")
@@ -64,7 +63,7 @@ def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[F
     content = _content(block)
     iterator = _iterator(attributes.get("iterator"), type_)
     for key, value in _items(attributes["for_each"], scope):
-        scope.turn(attributes["for_each"].expr)
+        scope.budget.turn()
         inner = scope.inner({iterator: {"key": key, "value": value}})
         labels = _labels(attributes.get("labels"), inner)
         if labelled and not labels:
@@ -139,7 +138,7 @@ def _items(attribute: Attribute, scope: Scope) -> Iterator[tuple[Value, Value]]:
     items = elements(collection)
     if items is None:
         raise HclError(
-            f"Invalid dynamic for_each value: cannot use a {type_name(type_of(collection))} value "
+            f"Invalid dynamic for_each value: cannot use a {type_name_of(collection)} value "
             "in for_each; a list, set, map or object is required.",
             expr.start,
             expr.end,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jobspec.errors import HclError
-from jobspec.evaluate import Scope, evaluate
-from jobspec.hcl.tree import Block, Body, Literal, Object
+from jobspec.evaluate import Scope, final
+from jobspec.hcl.tree import Block, Body, Object
 from jobspec.locals import MAX_WEIGHT
 from jobspec.scalars import plain
 from jobspec.values import ConvertError, weigh
@@ -28,7 +28,7 @@ def decode_free(body: Body, scope: Scope, report: Callable[[HclError], None]) ->
             continue
         expr = attribute.expr
         try:
-            value = expr.value if type(expr) is Literal else evaluate(expr, scope)
+            value = final(expr, scope)
             if type(value) is not str and weigh(value, MAX_WEIGHT) > MAX_WEIGHT:
                 raise ConvertError(f"more than {MAX_WEIGHT} values in one argument")
             value = plain(value)

@@ -18,16 +18,19 @@ def graphemes(text: str) -> list[str]:
     if text.isascii() and "\r\n" not in text:
         return list(text)
     clusters: list[str] = []
-    for char in text:
-        if clusters and _joins(clusters[-1], char):
-            clusters[-1] += char
-        else:
-            clusters.append(char)
+    start, has_picture = 0, False
+    for at, char in enumerate(text):
+        if at and not _joins(text[at - 1], char, at - start, has_picture):
+            clusters.append(text[start:at])
+            start, has_picture = at, False
+        has_picture = has_picture or _pictographic(char)
+    if text:
+        clusters.append(text[start:])
     return clusters
 
 
-def _joins(cluster: str, char: str) -> bool:
-    last = cluster[-1]
+def _joins(last: str, char: str, length: int, has_picture: bool) -> bool:
+    """Whether `char` belongs to the cluster of that length which ends with `last`."""
     if last == "\r":
         return char == "\n"
     if last in "\n\0" or char in "\r\n":
@@ -35,9 +38,9 @@ def _joins(cluster: str, char: str) -> bool:
     if _extends(char):
         return True
     if last == _ZWJ:
-        return _pictographic(char) and any(_pictographic(c) for c in cluster)
+        return has_picture and _pictographic(char)
     if _regional(char):
-        return _regional(last) and len(cluster) % 2 == 1
+        return _regional(last) and length % 2 == 1
     return _hangul_joins(last, char)
 
 

@@ -15,8 +15,7 @@ from jobspec.values import (
     mapping,
     to_number,
     to_string,
-    type_name,
-    type_of,
+    type_name_of,
 )
 
 
@@ -50,7 +49,7 @@ def _attribute(value: Value, step: tree.Step) -> Value:
     if type(value) is Null:
         message = "Attempt to get attribute from null value: it does not have any attributes."
     elif elements(value) is not None:
-        message = f'Unsupported attribute: cannot access "{name}" on a {type_name(type_of(value))}.'
+        message = f'Unsupported attribute: cannot access "{name}" on a {type_name_of(value)}.'
     else:
         message = "Unsupported attribute: this value does not have any attributes."
     raise HclError(message, step.start, step.end)

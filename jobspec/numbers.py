@@ -17,7 +17,9 @@ PRECISION_BITS = 512
 _SMALL = 1 << PRECISION_BITS
 _LONGEST = 4000
 _LARGEST_EXPONENT = 10_000
-_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
+_MOST_BITS = 1 << 17
+"""Of a number or its denominator: twice those of the largest that can be written."""
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
 
 
 class Null:
@@ -46,6 +48,11 @@ def _round(value: Fraction) -> Number:
     if value.denominator == 1 and -_SMALL < value.numerator < _SMALL:
         return value.numerator
     numerator, denominator = abs(value.numerator), value.denominator
+    if (
+        max(numerator.bit_length(), denominator.bit_length()) > 2 * _MOST_BITS
+        or abs(numerator.bit_length() - denominator.bit_length()) > _MOST_BITS
+    ):
+        raise OverflowError("the result is too large or too small a number")
     shift = PRECISION_BITS - (numerator.bit_length() - denominator.bit_length())
     scaled = _divide_even(*_shifted(numerator, denominator, shift))
     if scaled.bit_length() > PRECISION_BITS:

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobspec.blocks import JOB
+from jobspec.budget import Budget, BudgetError
 from jobspec.decode import Decoder
-from jobspec.errors import Diagnostics, JobFileErrors, Problem, SourceText
+from jobspec.errors import Diagnostics, HclError, JobFileErrors, Problem, SourceText
 from jobspec.evaluate import Scope
 from jobspec.expand import Found
 from jobspec.functions.call import caller
@@ -65,6 +66,10 @@ def parse_job(
         parsed = _File(text, diagnostics, files).read(variables or {}, var_files, env or {}, strict)
     except RecursionError:
         raise _whole_file(filename, "it is nested too deeply to be read") from None
+    except BudgetError as error:
+        start = error.start or 0
+        diagnostics.add(HclError(f"{error}.", start, max(start, error.end), source=error.source))
+        parsed = None
     diagnostics.raise_if_any()
     assert parsed is not None
     return parsed
@@ -110,8 +115,9 @@ class _File:
     ) -> None:
         self.source = source
         self.diagnostics = diagnostics
-        self.calls = caller(CallContext(files))
-        self.variables = Variables(source, diagnostics, self.calls)
+        self.budget = Budget()
+        self.calls = caller(CallContext(files, budget=self.budget))
+        self.variables = Variables(source, diagnostics, self.calls, self.budget)
 
     def read(
         self,
@@ -171,7 +177,7 @@ class _File:
         attributes = collect_locals(locals_, self.diagnostics)
         local_values: dict[str, Value] = {}
         names = {"var": self.variables.resolve(), "local": local_values}
-        scope = Scope(names, self.source.text, self.calls)
+        scope = Scope(names, self.source.text, self.calls, budget=self.budget)
         resolve_locals(attributes, local_values, scope, self.diagnostics)
         return scope
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _MOST_EXTRA = 8
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _CLOSING = re.compile(r"[ \t]*(?:\}[ \t]*)*\}")
 
 
@@ -25,3 +26,9 @@ def source_of(text: str, start: int, end: int) -> str:
         return f"${{{text[start:end]}}}"
     extra = min(closing[0].count("}") - 1, _MOST_EXTRA)
     return text[opening : closing.end()] + "}" * (extra * (extra - 1) // 2)
+
+
+def without_references(text: str, by: str) -> str:
+    """The text with `by` for each `${...}`."""
+    end = text.rfind("}") + 1  # behind it, each opening would be looked for a closing to the end
+    return _REFERENCE.sub(by, text[:end]) + text[end:]

@@ -16,8 +16,7 @@ from jobspec.values import (
     to_bool,
     to_number,
     to_string,
-    type_name,
-    type_of,
+    type_name_of,
 )
 
 _INT64 = 1 << 63
@@ -72,7 +71,7 @@ def _uint16s(value: Value) -> list[int]:
 
 
 def _have(value: Value) -> str:
-    return type_name(type_of(value))
+    return type_name_of(value)
 
 
 integer = _integer(-_INT64, _INT64 - 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobspec.errors import HclError, did_you_mean
-from jobspec.evaluate import Scope, evaluate
+from jobspec.evaluate import Scope, final
 from jobspec.hcl.tree import Attribute, Body
 from jobspec.numbers import Null
 from jobspec.scalars import CONVERTERS
@@ -66,7 +66,7 @@ def _value(attribute: Attribute | None, kind: str, scope: Scope) -> Any:
     if attribute is None:
         return None
     expr = attribute.expr
-    value = evaluate(expr, scope)
+    value = final(expr, scope)
     if type(value) is Null:
         return None
     try:

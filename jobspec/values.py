@@ -84,6 +84,13 @@ def type_name(type_: Type) -> str:
     return f"{type_[0]} of {type_name(type_[1])}"
 
 
+def type_name_of(value: Value) -> str:
+    """The name of the value's type, without looking at what is in it."""
+    if type(value) is tuple or type(value) is dict:
+        return "tuple" if type(value) is tuple else "object"
+    return type_name(type_of(value))
+
+
 def elements(value: Value) -> list[Value] | tuple[Value, ...] | None:
     """The items of a tuple, list or set; None for anything else."""
     if type(value) is tuple:
@@ -230,7 +237,7 @@ def to_bool(value: Value) -> bool:
 
 
 def _have(value: Value) -> str:
-    return type_name(type_of(value))
+    return type_name_of(value)
 
 
 def _to_list(value: Value, type_: Type) -> Value:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jobspec.budget import Budget, BudgetError
 from jobspec.errors import Diagnostics, HclError, SourceText, did_you_mean
 from jobspec.evaluate import POISON, Scope, evaluate
 from jobspec.functions.call import refuse_calls
 from jobspec.hcl.parser import parse_expression
-from jobspec.hcl.tree import Attribute, Block, Body, Node, Traversal, walk
+from jobspec.hcl.tree import Attribute, Block, Body, For, Node, Traversal, walk
 from jobspec.numbers import Null
 from jobspec.type_syntax import read_type
 from jobspec.values import ConvertError, Type, Value, convert, to_bool, type_of
@@ -47,12 +48,18 @@ class Variable:
 class Variables:
     """The variables of one file."""
 
-    def __init__(self, source: SourceText, diagnostics: Diagnostics, calls: Calls) -> None:
+    def __init__(
+        self, source: SourceText, diagnostics: Diagnostics, calls: Calls, budget: Budget
+    ) -> None:
         self.source = source
         self.diagnostics = diagnostics
         self.calls = calls
+        self.budget = budget
         self.declared: dict[str, Variable] = {}
-        self._constants = Scope({}, source.text, refuse_calls, runtime=False)
+        self._constants = self._constant_scope(source.text)
+
+    def _constant_scope(self, text: str) -> Scope:
+        return Scope({}, text, refuse_calls, runtime=False, budget=self.budget)
 
     # -- declarations -----------------------------------------------------------------------
 
@@ -166,9 +173,10 @@ class Variables:
         variable.place = (self.source, expr.start, expr.end)
 
     def _constant(self, expr: Node, scope: Scope) -> Value:
+        bound = _bound_inside(expr)
         for node in walk(expr):
             if isinstance(node, Traversal) and scope.find(node.root) is None:
-                if _bound_inside(expr, node.root):
+                if node.root in bound:
                     continue
                 raise HclError(
                     "Variables not allowed: variables may not be used here.", node.start, node.end
@@ -212,7 +220,7 @@ class Variables:
             return
         where = "arguments" if origin == "cmd" else "environment"
         source = SourceText(f"<value for var.{variable.name} from {where}>", text)
-        scope = Scope({}, text, refuse_calls, runtime=False)
+        scope = self._constant_scope(text)
         variable.place = (source, 0, len(text))
         self._guard(variable, lambda: self._from_expression(variable, source, scope, flag))
 
@@ -222,7 +230,7 @@ class Variables:
         try:
             expr = parse_expression(source.text)
             value = self._constant(expr, scope)
-        except HclError as error:
+        except (HclError, BudgetError) as error:
             error.source = source
             raise
         try:
@@ -272,9 +280,9 @@ class Variables:
     def _from_attribute(self, variable: Variable, attribute: Attribute, source: SourceText) -> None:
         expr = attribute.expr
         try:
-            value = self._constant(expr, Scope({}, source.text, refuse_calls, runtime=False))
+            value = self._constant(expr, self._constant_scope(source.text))
             variable.value = convert(value, variable.type)
-        except HclError as error:
+        except (HclError, BudgetError) as error:
             error.source = source
             raise
         except ConvertError as error:
@@ -332,7 +340,11 @@ class Variables:
         condition = attributes["condition"].expr
         self._own_references(variable, condition)
         scope = Scope(
-            {"var": {variable.name: variable.value}}, self.source.text, self.calls, runtime=False
+            {"var": {variable.name: variable.value}},
+            self.source.text,
+            self.calls,
+            runtime=False,
+            budget=self.budget,
         )
         value = evaluate(condition, scope)
         try:
@@ -409,9 +421,11 @@ class Variables:
         self.diagnostics.add(error)
 
 
-def _bound_inside(expr: Node, name: str) -> bool:
-    """Whether a for-expression within gives the name its meaning."""
-    return any(
-        name in (getattr(node, "key_name", None), getattr(node, "value_name", None))
+def _bound_inside(expr: Node) -> set[str]:
+    """The names to which a for-expression within gives a meaning."""
+    return {
+        name
         for node in walk(expr)
-    )
+        if isinstance(node, For)
+        for name in (node.key_name, node.value_name)
+    }

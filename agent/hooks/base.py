@@ -10,6 +10,7 @@ from agent.drivers.base import Mount
 from agent.paths import TaskPaths
 from agent.task_env import EnvInput, TaskEnv
 from agent.task_state import Happened
+from agent.template_renderer import TemplateRenderer
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
@@ -57,6 +58,7 @@ class TaskSetup:
     """The driver's: what the task sees of the node's files."""
     clock: Clock
     emit: Callable[[TaskEvent], None]
+    templates: TemplateRenderer
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
     done: set[str] = field(default_factory=set)

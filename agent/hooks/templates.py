@@ -7,49 +7,60 @@ the task's directory; what is read does not change while the task runs, so nothi
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
 from agent.paths import open_inside
-from agent.templates.functions import TemplateSources
-from agent.templates.render import render
+from agent.template_renderer import Rendered, RenderRequest
+from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.model.task import Template
 
 _MAX_SOURCE_BYTES = 1 << 20
-_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
+_MAX_PLAIN_CHARACTERS = 1 << 16
 
 
 async def prepare(setup: TaskSetup) -> None:
     setup.template_env = {}
     for template in setup.task.templates or ():
         try:
-            _place(setup, template)
+            await _place(setup, template)
         except InvalidInputError as problem:
             raise SetupError(str(problem)) from None
 
 
-def _place(setup: TaskSetup, template: Template) -> None:
-    interpolate = setup.environment().interpolate.text
-    env = setup.environment().env
-    sources = TemplateSources(
-        env=env,
-        read_file=lambda path: _read(setup, interpolate(path)),
-        now_ns=setup.clock.now_ns(),
-    )
+async def _place(setup: TaskSetup, template: Template) -> None:
+    environment = setup.environment()
+    interpolate = environment.interpolate.text
     text = template.embedded_tmpl or _read(setup, interpolate(template.source_path))
-    rendered = render(
-        text, sources, template.left_delim, template.right_delim, template.err_missing_key
+    request = RenderRequest(
+        name=template.dest_path or template.source_path,
+        text=text,
+        env=environment.env,
+        now_ns=setup.clock.now_ns(),
+        read_file=lambda path: _read(setup, interpolate(path)),
+        left=template.left_delim or "{{",
+        right=template.right_delim or "}}",
+        err_missing_key=template.err_missing_key,
+        envvars=template.envvars,
     )
+    rendered = await _rendered(setup, request)
     if template.envvars:
-        setup.template_env |= parse_variables(rendered)
+        setup.template_env |= rendered.variables
     if template.dest_path:
         root, relative = _inside(setup, interpolate(template.dest_path))
         write_inside(
-            root, relative, rendered.encode(), _mode(template.perms), template.uid, template.gid
+            root, relative, rendered.text, _mode(template.perms), template.uid, template.gid
         )
+
+
+async def _rendered(setup: TaskSetup, request: RenderRequest) -> Rendered:
+    """Short text without an action is what it renders to; anything else goes to a process."""
+    if request.left in request.text or len(request.text) > _MAX_PLAIN_CHARACTERS:
+        return await setup.templates.render(request)
+    variables = parse_variables(request.text) if request.envvars else {}
+    return Rendered(request.text.encode(errors="replace"), variables)
 
 
 def _mode(perms: str) -> int:
@@ -88,27 +99,3 @@ def _read(setup: TaskSetup, path: str) -> str:
     if len(data) > _MAX_SOURCE_BYTES:
         raise InvalidInputError(f'cannot read "{path}": over {_MAX_SOURCE_BYTES} bytes')
     return data.decode("utf-8", "replace")
-
-
-def parse_variables(text: str) -> dict[str, str]:
-    """`NAME=value` lines; blank ones and comments are skipped, quotes around a value removed."""
-    variables = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = _LINE.match(line)
-        if match is None:
-            raise InvalidInputError(
-                f"cannot read the template's variables: line {number} is not NAME=value"
-            )
-        variables[match[1]] = _unquoted(match[2])
-    return variables
-
-
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] == "'":
-        return value[1:-1]
-    if len(value) >= 2 and value[0] == value[-1] == '"':
-        inner = value[1:-1]
-        return inner.replace(r"\n", "\n").replace(r"\"", '"').replace("\\\\", "\\")
-    return value.partition(" #")[0].rstrip()

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
-import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from orchgit.errors import InvalidInputError
-from orchgit.model.base import NS_PER_S
+from orchgit.regex import compile_pattern
 
 Function = Callable[..., Any]
+NS_PER_S = 1_000_000_000
+MAX_TEXT = 16 << 20
+"""Characters of one value."""
+_MOST_WIDTH = 10_000
+_MOST_DIGITS = 1_000
+_INT64 = 1 << 63
+_CHARACTERS_A_STEP = 64
+_ITEMS_A_STEP = 8
 
 _NOT_HERE = (
     "key", "keyOrDefault", "keyExists", "ls", "safeLs", "tree", "safeTree", "secret", "secrets",
     "service", "services", "node", "nodes", "datacenters", "connect", "caRoots", "caLeaf",
     "pkiCert", "nomadVar", "nomadVarList", "nomadVarExists", "nomadService", "nomadServices",
 )  # fmt: skip
-_VERB = re.compile(r"%([-+ 0]*\d*(?:\.\d+)?)([sdvqxXtfgeT%])")
+_VERB = re.compile(r"%([-+ 0]{0,8})(\d{0,12})(?:\.(\d{1,12}))?([sdvqxXtfgeT%])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,34 @@ class TemplateSources:
     now_ns: int
 
 
-def functions(sources: TemplateSources) -> dict[str, Function]:
+class Work:
+    """The steps that one rendering may take: about 1 us each."""
+
+    def __init__(self, max_steps: int) -> None:
+        self._left = self._max = max_steps
+
+    def spend(self, steps: int = 1, characters: int = 0) -> None:
+        """Raises InvalidInputError when there are none left, or a value gets too long."""
+        self._left -= steps
+        if self._left < 0:
+            raise InvalidInputError(
+                f"it takes more than {self._max} steps, the limit of templates; make its loops "
+                "shorter"
+            )
+        if characters > MAX_TEXT:
+            raise InvalidInputError(f"a value has over {MAX_TEXT} characters, the limit")
+
+    def spend_on(self, value: object) -> None:
+        """For reading or making a value once."""
+        if isinstance(value, str):
+            self.spend(1 + len(value) // _CHARACTERS_A_STEP, len(value))
+        elif isinstance(value, list | dict):
+            self.spend(1 + len(value) // _ITEMS_A_STEP)
+        elif type(value) is int and not -_INT64 <= value < _INT64:
+            raise InvalidInputError("a whole number is out of the range of 64 bits")
+
+
+def functions(sources: TemplateSources, work: Work) -> dict[str, Function]:
     """Every function by name."""
     env = sources.env
     return {
@@ -45,6 +78,9 @@ def functions(sources: TemplateSources) -> dict[str, Function]:
         "mustEnv": lambda name: _must_env(env, name),
         "envOrDefault": lambda name, default: env.get(name, default),
         "file": sources.read_file,
+        "regexReplaceAll": lambda pattern, new, text: compile_pattern(pattern).replace(
+            text, new, work.spend
+        ),
         "timestamp": lambda layout="": _timestamp(sources.now_ns, layout),
     }
 
@@ -94,15 +130,20 @@ def truth(value: object) -> bool:
 
 
 def _printf(pattern: str, *arguments: object) -> str:
-    rest = list(arguments)
+    rest = list(reversed(arguments))
 
     def one(match: re.Match[str]) -> str:
-        flags, verb = match.groups()
+        flags, width, precision, verb = match.groups()
         if verb == "%":
             return "%"
         if not rest:
             return f"%!{verb}(MISSING)"
-        value = rest.pop(0)
+        value = rest.pop()
+        if int(width or 0) > _MOST_WIDTH or int(precision or 0) > _MOST_DIGITS:
+            raise InvalidInputError(
+                f"printf: a width is at most {_MOST_WIDTH}, and a precision {_MOST_DIGITS}"
+            )
+        flags += width + (f".{precision}" if precision else "")
         if verb == "q":
             return json.dumps(text_of(value))
         if verb in "svtT":
@@ -145,6 +186,39 @@ def _parse_bool(text: str) -> bool:
     raise InvalidInputError(f'parseBool: "{text}" is neither true nor false')
 
 
+def _multiply(by: Any, value: Any) -> Any:
+    if not isinstance(by, int | float) or not isinstance(value, int | float):
+        raise InvalidInputError("multiply: only numbers can be multiplied")
+    return value * by
+
+
+def _join(separator: str, values: Any) -> str:
+    parts = [text_of(value) for value in values]
+    _check_length(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+def _replace_all(old: str, new: str, text: str) -> str:
+    _check_length(len(text) + text.count(old) * len(new))
+    return text.replace(old, new)
+
+
+def _indent(spaces: int, text: str) -> str:
+    _check_length(len(text) + max(0, spaces) * (text.count("\n") + 1))
+    return "\n".join(" " * spaces + line for line in text.split("\n"))
+
+
+def _check_length(characters: int) -> None:
+    if characters > MAX_TEXT:
+        raise InvalidInputError(f"the result has over {MAX_TEXT} characters, the limit")
+
+
+def _quoted_for_urls(text: str) -> str:
+    import urllib.parse  # seldom used; not on the start path of the process that renders
+
+    return urllib.parse.quote_plus(text)
+
+
 def _divide(by: Any, value: Any) -> Any:
     if not by:
         raise InvalidInputError("divide: by zero")
@@ -172,7 +246,12 @@ def _any_of(*values: object) -> object:
 
 
 def _digest(kind: str) -> Function:
-    return lambda text: hashlib.new(kind, text.encode(), usedforsecurity=False).hexdigest()
+    def digest(text: str) -> str:
+        import hashlib  # loads OpenSSL; not on the start path of the process that renders
+
+        return hashlib.new(kind, text.encode(), usedforsecurity=False).hexdigest()
+
+    return digest
 
 
 def _decoded(text: str) -> str:
@@ -197,10 +276,10 @@ _PURE: dict[str, Function] = {
     "print": lambda *values: "".join(map(text_of, values)),
     "println": lambda *values: " ".join(map(text_of, values)) + "\n",
     "printf": _printf,
-    "urlquery": lambda text: urllib.parse.quote_plus(text),
+    "urlquery": _quoted_for_urls,
     "add": lambda by, value: value + by,
     "subtract": lambda by, value: value - by,
-    "multiply": lambda by, value: value * by,
+    "multiply": _multiply,
     "divide": _divide,
     "modulo": _modulo,
     "minimum": lambda first, second: min(first, second),
@@ -208,11 +287,10 @@ _PURE: dict[str, Function] = {
     "loop": _loop,
     "in": lambda values, value: value in values,
     "contains": lambda part, values: part in values,
-    "join": lambda separator, values: separator.join(map(text_of, values)),
+    "join": _join,
     "split": lambda separator, text: text.split(separator) if text else [],
-    "replaceAll": lambda old, new, text: text.replace(old, new),
-    "regexReplaceAll": lambda pattern, new, text: re.sub(pattern, new, text),
-    "regexMatch": lambda pattern, text: re.search(pattern, text) is not None,
+    "replaceAll": _replace_all,
+    "regexMatch": lambda pattern, text: compile_pattern(pattern).search(text),
     "toLower": str.lower,
     "toUpper": str.upper,
     "toTitle": str.title,
@@ -220,7 +298,7 @@ _PURE: dict[str, Function] = {
     "trim": lambda cut, text: text.strip(cut),
     "trimPrefix": lambda prefix, text: text.removeprefix(prefix),
     "trimSuffix": lambda suffix, text: text.removesuffix(suffix),
-    "indent": lambda spaces, text: "\n".join(" " * spaces + line for line in text.split("\n")),
+    "indent": _indent,
     "parseJSON": _parse_json,
     "parseInt": _parse_int,
     "parseFloat": float,

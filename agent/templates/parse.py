@@ -32,6 +32,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|`[^`]*`')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _BLOCKS = ("if", "with", "range")
 _CONSTANTS: dict[str, object] = {"true": True, "false": False, "nil": None}
@@ -112,6 +113,7 @@ def _split(text: str, left: str, right: str) -> list[tuple[bool, str, int]]:
     """(is it an action, its text, its line), with the trim markers applied."""
     pieces: list[tuple[bool, str, int]] = []
     at, trim_next = 0, False
+    line, counted_to = 1, 0
     while True:
         start = text.find(left, at)
         plain = text[at:] if start < 0 else text[at:start]
@@ -120,7 +122,8 @@ def _split(text: str, left: str, right: str) -> list[tuple[bool, str, int]]:
         if start < 0:
             pieces.append((False, plain, 0))
             return pieces
-        line = text.count("\n", 0, start) + 1
+        line += text.count("\n", counted_to, start)
+        counted_to = start
         end = _action_end(text, start + len(left), right, line)
         action = text[start + len(left) : end]
         if action.startswith("-") and action[1:2].isspace():
@@ -141,7 +144,7 @@ def _action_end(text: str, at: int, right: str, line: int) -> int:
             if at < 2:
                 break
         elif text[at] in '"`':
-            string = re.compile(r'"(?:\\.|[^"\\\n])*"|`[^`]*`').match(text, at)
+            string = _STRING.match(text, at)
             if string is None:
                 raise _error(line, "a string is not closed")
             at = string.end()

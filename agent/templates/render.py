@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.templates.functions import Function, TemplateSources, functions, text_of, truth
+from agent.templates.functions import Function, TemplateSources, Work, functions, text_of, truth
 from agent.templates.parse import parse
 from agent.templates.tree import (
     Assignment,
@@ -22,6 +22,7 @@ from agent.templates.tree import (
 from orchgit.errors import InvalidInputError
 
 MAX_OUTPUT_BYTES = 16 << 20
+MAX_STEPS = 3_000_000
 
 
 def render(
@@ -30,25 +31,35 @@ def render(
     left: str = "{{",
     right: str = "}}",
     err_missing_key: bool = False,
+    max_steps: int = MAX_STEPS,
+    max_bytes: int = MAX_OUTPUT_BYTES,
 ) -> str:
-    """The rendered text; InvalidInputError naming the line for what cannot be."""
-    run = _Run(functions(sources), err_missing_key)
-    run.nodes(parse(text, left, right), None)
-    return "".join(run.out)
+    """The rendered text; InvalidInputError naming the line or the limit for what cannot be."""
+    try:
+        work = Work(max_steps)
+        run = _Run(functions(sources, work), err_missing_key, work, max_bytes)
+        run.nodes(parse(text, left or "{{", right or "}}"), None)
+        return "".join(run.out)
+    except RecursionError:
+        raise InvalidInputError("cannot render the template: it is nested too deeply") from None
 
 
 class _Run:
     """One rendering. Variables live in a chain of scopes, one per block."""
 
-    def __init__(self, known: dict[str, Function], err_missing_key: bool) -> None:
+    def __init__(
+        self, known: dict[str, Function], err_missing_key: bool, work: Work, max_bytes: int
+    ) -> None:
         self._functions = known
         self._err_missing_key = err_missing_key
         self._scopes: list[dict[str, Any]] = [{"$": None}]
-        self._size = 0
+        self._work = work
+        self._max_bytes = self._bytes_left = max_bytes
         self.out: list[str] = []
 
     def nodes(self, nodes: list[Node], dot: Any) -> None:
         for node in nodes:
+            self._work.spend()
             match node:
                 case Text(text=text):
                     self._write(text)
@@ -60,9 +71,11 @@ class _Run:
                     self._block(node, dot)
 
     def _write(self, text: str) -> None:
-        self._size += len(text)
-        if self._size > MAX_OUTPUT_BYTES:
-            raise InvalidInputError(f"cannot render the template: over {MAX_OUTPUT_BYTES} bytes")
+        self._bytes_left -= len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self._bytes_left < 0:
+            raise InvalidInputError(
+                f"cannot render the template: over {self._max_bytes} bytes, the limit of templates"
+            )
         self.out.append(text)
 
     def _block(self, block: Block, dot: Any) -> None:
@@ -84,6 +97,7 @@ class _Run:
         empty = True
         for key, value in _items(values, block.line):
             empty = False
+            self._work.spend()
             names = block.pipeline.names
             if len(names) == 1:
                 self._scopes[-1][names[0]] = value
@@ -101,6 +115,7 @@ class _Run:
         return value
 
     def _evaluate(self, expression: Expression, dot: Any, line: int) -> Any:
+        self._work.spend()
         match expression:
             case Literal(value=value):
                 return value
@@ -118,10 +133,14 @@ class _Run:
             raise _error(line, f'function "{call.name}" is not known')
         arguments = [self._evaluate(argument, dot, line) for argument in call.arguments]
         try:
-            return function(*arguments)
+            for argument in arguments:
+                self._work.spend_on(argument)
+            result = function(*arguments)
+            self._work.spend_on(result)
+            return result
         except InvalidInputError as problem:
             raise _error(line, str(problem)) from None
-        except (TypeError, ValueError, AttributeError) as problem:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as problem:
             raise _error(line, f"{call.name}: {problem}") from None
 
     def _walk(self, value: Any, path: tuple[str, ...], line: int) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jobspec.budget import Budget
 from jobspec.errors import HclError, did_you_mean
 from jobspec.evaluate import Scope, SilentError, evaluate
 from jobspec.functions import NAMES, find_function
 from jobspec.functions.signature import (
+    MAX_CHARACTERS,
     ArgumentError,
     CallContext,
     Function,
@@ -18,6 +20,9 @@ from jobspec.hcl import tree
 from jobspec.hcl.tree import start_of
 from jobspec.type_syntax import read_type
 from jobspec.values import ConvertError, Value, convert, elements, is_null
+
+_LOOKS = frozenset(("element", "index", "length", "lookup"))
+"""They take one part of a collection, however large it is."""
 
 
 def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
@@ -49,12 +54,18 @@ def refuse_calls(node: tree.Call, scope: Scope) -> Value:
 def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext) -> Value:
     nodes, values = _arguments(node, scope)
     _check_count(node, function, nodes, scope.text)
+    is_look = node.name in _LOOKS
+    if not is_look:
+        _pay(node, context.budget, values)
     args = [
         _fit(value, _param(function, i), arg, scope)
         for i, (value, arg) in enumerate(zip(values, nodes, strict=True))
     ]
     try:
-        return function.run(context, *args) if function.in_context else function.run(*args)
+        result = function.run(context, *args) if function.in_context else function.run(*args)
+        if not is_look:
+            context.budget.charge(0, context.budget.walk(result))
+        return result
     except ArgumentError as error:
         where = nodes[min(error.index, len(nodes) - 1)] if nodes else node
         start = start_of(where, scope.text)
@@ -66,8 +77,15 @@ def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext
         ) from None
     except FunctionError as error:
         raise _failed(node, str(error)) from None
-    except ConvertError as error:
+    except (ConvertError, OverflowError) as error:
         raise _failed(node, str(error)) from None
+
+
+def _pay(node: tree.Call, budget: Budget, values: list[Value]) -> None:
+    """Functions walk their arguments, and write out what is in them once, or a few times."""
+    characters = sum(map(budget.walk, values))
+    if characters > 2 * MAX_CHARACTERS:
+        raise _failed(node, f"the arguments hold more than {2 * MAX_CHARACTERS} characters")
 
 
 def _failed(node: tree.Call, why: str) -> HclError:

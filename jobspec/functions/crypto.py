@@ -12,6 +12,11 @@ from jobspec.functions.signature import (
 )
 from jobspec.numbers import Number
 
+MAX_BCRYPT_COST = 12
+"""0.2 s; each more doubles it."""
+_STEPS_OF_BCRYPT_4 = 800
+"""Of cost 4, which takes 1 ms; the work doubles with each."""
+
 
 def _hash(name: str) -> Function:
     def run(value: str) -> str:
@@ -30,6 +35,13 @@ def _bcrypt(context: CallContext, value: str, *cost: Number) -> str:
     rounds = cost[0] if cost else 10
     if type(rounds) is not int or not 4 <= rounds <= 31 or len(cost) > 1:
         raise ArgumentError(1, "cost must be a whole number between 4 and 31")
+    if rounds > MAX_BCRYPT_COST:
+        raise ArgumentError(
+            1,
+            f"a cost above {MAX_BCRYPT_COST} takes too long while a job file is read; write the "
+            "hash itself, or keep it in a variable",
+        )
+    context.budget.charge(_STEPS_OF_BCRYPT_4 << (rounds - 4))
     alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     own = b"./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
     salt = base64.b64encode(context.random_bytes(16)).rstrip(b"=")

@@ -7,9 +7,11 @@ import binascii
 import re
 
 from jobspec.functions import json_text
-from jobspec.functions.signature import Function, FunctionError, any_value, text
+from jobspec.functions.signature import CallContext, Function, FunctionError, any_value, text
 from jobspec.values import List, Value
 
+_STEPS_A_YAML_CHARACTER = 3
+"""PyYAML reads character by character."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -29,8 +31,10 @@ def _base64encode(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-def _csvdecode(value: str) -> Value:
+def _csvdecode(context: CallContext, value: str) -> Value:
     import csv  # few job files use it; not on the start path
+
+    context.budget.charge(len(value))
 
     try:
         rows = [row for row in csv.reader(value.splitlines(keepends=True), strict=True) if row]
@@ -61,25 +65,31 @@ def _urlencode(value: str) -> str:
     )
 
 
-def _yamldecode(value: str) -> Value:
+def _jsondecode(context: CallContext, value: str) -> Value:
+    context.budget.charge(len(value) // 2)
+    return json_text.decode(value)
+
+
+def _yamldecode(context: CallContext, value: str) -> Value:
     from jobspec.functions import yaml_text  # PyYAML is slow to import and seldom needed
 
+    context.budget.charge(_STEPS_A_YAML_CHARACTER * len(value))
     return yaml_text.decode(value)
 
 
-def _yamlencode(value: Value) -> str:
+def _yamlencode(context: CallContext, value: Value) -> str:
     from jobspec.functions import yaml_text  # PyYAML is slow to import and seldom needed
 
-    return yaml_text.encode(value)
+    return yaml_text.encode(value, context.budget)
 
 
 FUNCTIONS = {
     "base64decode": Function(_base64decode, (text(),)),
     "base64encode": Function(_base64encode, (text(),)),
-    "csvdecode": Function(_csvdecode, (text(),)),
-    "jsondecode": Function(json_text.decode, (text(),)),
+    "csvdecode": Function(_csvdecode, (text(),), in_context=True),
+    "jsondecode": Function(_jsondecode, (text(),), in_context=True),
     "jsonencode": Function(json_text.encode, (any_value("val", nullable=True),)),
     "urlencode": Function(_urlencode, (text(),)),
-    "yamldecode": Function(_yamldecode, (text("src"),)),
-    "yamlencode": Function(_yamlencode, (any_value("value", nullable=True),)),
+    "yamldecode": Function(_yamldecode, (text("src"),), in_context=True),
+    "yamlencode": Function(_yamlencode, (any_value("value", nullable=True),), in_context=True),
 }

@@ -9,6 +9,7 @@ from fractions import Fraction
 from jobspec.functions import json_text
 from jobspec.functions.signature import (
     ArgumentError,
+    CallContext,
     Function,
     FunctionError,
     any_value,
@@ -33,9 +34,10 @@ _MOST_DIGITS = 2_000
 _VERB = re.compile(r"%([ +#0-]*)(\d*)(?:\.(\d*))?(?:\[(\d+)\])?(.)?", re.DOTALL)
 
 
-def format_values(template: str, *args: Value) -> str:
+def format_values(context: CallContext, template: str, *args: Value) -> str:
     used = 0
     next_arg = 0
+    length = len(template)
     out: list[str] = []
     position = 0
     while (at := template.find("%", position)) >= 0:
@@ -55,7 +57,11 @@ def format_values(template: str, *args: Value) -> str:
             )
         next_arg = index + 1
         used = max(used, next_arg)
+        context.budget.charge(1)
+        context.budget.walk(args[index])
         out.append(_one(verb, args[index], at))
+        length += len(out[-1])
+        check_length(length)
     out.append(template[position:])
     if used < len(args) and "[" not in template:
         few = "no arguments are" if used == 0 else f"only {used}"
@@ -63,7 +69,7 @@ def format_values(template: str, *args: Value) -> str:
     return "".join(out)
 
 
-def format_list(template: str, args: Sequence[Value]) -> list[str]:
+def format_list(context: CallContext, template: str, args: Sequence[Value]) -> list[str]:
     """One result per item of the lists among the arguments, which must be of one length."""
     length: int | None = None
     first = 0
@@ -86,7 +92,9 @@ def format_list(template: str, args: Sequence[Value]) -> list[str]:
     for row in range(rows):
         values = [arg if c is None else c[row] for arg, c in zip(args, columns, strict=True)]
         try:
-            results.append(format_values(template, *values))
+            result = format_values(context, template, *values)
+            context.budget.charge(1 + len(values), len(result))
+            results.append(result)
         except ArgumentError:
             raise
         except FunctionError as error:
@@ -141,7 +149,7 @@ def _string(letter: str, text: str, flags: str, width: int, precision: int | Non
 
 
 def _pad(text: str, flags: str, width: int) -> str:
-    missing = width - len(graphemes(text))
+    missing = width - len(graphemes(text)) if width else 0
     if missing <= 0:
         return text
     if "-" in flags:
@@ -233,11 +241,11 @@ def _shortest(value: Fraction, precision: int | None, letter: str) -> str:
     return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
 
 
-def _formatlist(template: str, *args: Value) -> List:
-    return List("string", format_list(template, args))
+def _formatlist(context: CallContext, template: str, *args: Value) -> List:
+    return List("string", format_list(context, template, args))
 
 
 FUNCTIONS = {
-    "format": Function(format_values, (text("format"),), any_value("args", nullable=True)),
-    "formatlist": Function(_formatlist, (text("format"),), any_value("args", nullable=True)),
+    "format": Function(format_values, (text("format"),), any_value("args", nullable=True), True),
+    "formatlist": Function(_formatlist, (text("format"),), any_value("args", nullable=True), True),
 }

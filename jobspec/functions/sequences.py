@@ -7,6 +7,7 @@ import itertools
 from jobspec.functions.signature import (
     MAX_ITEMS,
     ArgumentError,
+    CallContext,
     Function,
     FunctionError,
     Param,
@@ -126,7 +127,7 @@ def _setintersection(*sets: SetOf) -> Value:
     return SetOf(common, [item for item in items[0] if sort_key(item) in keys])
 
 
-def _setproduct(*sets: Value) -> Value:
+def _setproduct(context: CallContext, *sets: Value) -> Value:
     if len(sets) < 2:
         raise FunctionError("at least two arguments are required")
     columns = []
@@ -140,8 +141,9 @@ def _setproduct(*sets: Value) -> Value:
             raise ArgumentError(index, "all elements must be of the same type")
         columns.append([convert(item, common) for item in items])
         size *= len(items)
-    if size > MAX_ITEMS:
-        raise FunctionError(f"more than {MAX_ITEMS} combinations")
+        if size > MAX_ITEMS:
+            raise FunctionError(f"more than {MAX_ITEMS} combinations")
+    context.budget.charge(size * len(columns))
     rows = list(itertools.product(*columns))
     row_type = ("tuple", tuple(unify([type_of(i) for i in c]) for c in columns))
     if all(type(each) is SetOf for each in sets):
@@ -183,7 +185,7 @@ FUNCTIONS = {
         (Param("first_set", ("set", "dynamic")),),
         Param("other_sets", ("set", "dynamic")),
     ),
-    "setproduct": Function(_setproduct, rest=any_value("sets")),
+    "setproduct": Function(_setproduct, rest=any_value("sets"), in_context=True),
     "setunion": Function(
         _setunion,
         (Param("first_set", ("set", "dynamic")),),

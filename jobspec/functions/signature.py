@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from jobspec.budget import Budget
 from jobspec.values import Type, Value
 
 if TYPE_CHECKING:
@@ -36,15 +37,17 @@ class Param:
 class CallContext:
     """What a function may use beside its arguments."""
 
-    __slots__ = ("files", "random_bytes")
+    __slots__ = ("budget", "files", "random_bytes")
 
     def __init__(
         self,
         files: FileAccess | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        budget: Budget | None = None,
     ) -> None:
         self.files = files
         self.random_bytes = random_bytes
+        self.budget = budget or Budget()
 
 
 class Function:
@@ -65,7 +68,7 @@ class Function:
         self.in_context = in_context
 
 
-MAX_CHARACTERS = 8 * 1024 * 1024
+MAX_CHARACTERS = 4 * 1024 * 1024
 MAX_ITEMS = 100_000
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from jobspec import numbers
+from jobspec.budget import Budget
 from jobspec.functions.json_text import quote
 from jobspec.functions.signature import FunctionError
 from jobspec.numbers import NULL
@@ -22,7 +23,7 @@ _BOOLS = {
     for word in (base, base.upper(), base.capitalize())
 }
 _INT = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?.*)?")
 _MOST_DIGITS = 500
@@ -119,9 +120,9 @@ def _timestamp(text: str) -> Value:
 # -- writing --------------------------------------------------------------------------------
 
 
-def encode(value: Value) -> str:
+def encode(value: Value, budget: Budget) -> str:
     if _compound(value):
-        return "\n".join(_lines(value)) + "\n"
+        return "\n".join(_lines(value, budget)) + "\n"
     if type(value) is str:
         text = _string(value, "  ")
         return text if text.endswith("\n") else text + "\n"
@@ -133,27 +134,30 @@ def _compound(value: Value) -> bool:
     return bool(elements(value)) or bool(mapping(value))
 
 
-def _lines(value: Value) -> list[str]:
+def _lines(value: Value, budget: Budget) -> list[str]:
+    """Each line is written anew for every level that it is below."""
     pairs = mapping(value)
     lines: list[str] = []
     if pairs:
         for key in sorted(pairs):
-            lines.extend(_entry(f"{quote_yaml(key)}:", pairs[key]))
+            lines.extend(_entry(f"{quote_yaml(key)}:", pairs[key], budget))
+        budget.charge(len(lines), 2 * len(lines))
         return lines
     for item in elements(value) or ():
         if _compound(item):
-            inner = _lines(item)
+            inner = _lines(item, budget)
             lines.append("- " + inner[0])
             lines.extend("  " + line if line else line for line in inner[1:])
         else:
             lines.extend(_scalar_lines("- ", item))
+    budget.charge(len(lines), 2 * len(lines))
     return lines
 
 
-def _entry(head: str, value: Value) -> list[str]:
+def _entry(head: str, value: Value, budget: Budget) -> list[str]:
     if not _compound(value):
         return _scalar_lines(head + " ", value)
-    inner = _lines(value)
+    inner = _lines(value, budget)
     indent = "  " if mapping(value) else ""
     return [head, *(indent + line if line else line for line in inner)]
 

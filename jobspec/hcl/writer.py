@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jobspec.budget import BudgetError
 from jobspec.errors import HclError
 from jobspec.evaluate import Scope, evaluate
 from jobspec.functions.call import caller
@@ -153,7 +154,7 @@ def _means(candidate: str, text: str) -> bool:
     try:
         node = parse_expression(source)
         return bool(evaluate(node, Scope(_TAKEN, source, _CALLS)) == text)
-    except HclError:
+    except (HclError, BudgetError):
         return False
 
 

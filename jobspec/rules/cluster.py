@@ -19,6 +19,8 @@ class ClusterFacts:
     namespaces: frozenset[str] | None = None
     node_pools: frozenset[str] | None = None
     max_priority: int = 100
+    job_max_count: int = 0
+    """The most allocations that one job may have; 0: as many as it likes."""
     memory_oversubscription: bool = False
     vault_clusters: frozenset[str] = frozenset()
     numa: bool = False
@@ -51,6 +53,7 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
 
 
 def check_after(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
+    _total_count(findings, job, cluster.job_max_count)
     if cluster.numa:
         return
     for group_index, group in enumerate(job.task_groups):
@@ -65,6 +68,15 @@ def check_after(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
                 task_index,
                 "Resources",
             )
+
+
+def _total_count(findings: Findings, job: Job, limit: int) -> None:
+    total = sum(group.count for group in job.task_groups)
+    findings.check(
+        0 < limit < total,
+        f"total count was greater than configured job_max_count: {total} > {limit}",
+        "TaskGroups",
+    )
 
 
 def _consul(findings: Findings, group: TaskGroup, index: int) -> None:

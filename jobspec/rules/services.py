@@ -7,6 +7,7 @@ from typing import Any
 
 from jobspec.durations import to_text
 from jobspec.rules.findings import Findings, quoted
+from jobspec.runtime_text import without_references
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
 from orchgit.model.task import Task
@@ -107,7 +108,7 @@ def check_task_services(findings: Findings, task: Task) -> None:
 
 
 def _service(findings: Findings, service: Service) -> None:
-    name = re.sub(r"\$\{[^}]*\}", "ENV-VAR", service.name)
+    name = without_references(service.name, "ENV-VAR")
     findings.check(
         not _NAME.fullmatch(name),
         "Service name must be valid per RFC 1123 and can contain only alphanumeric characters or "

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobspec.functions.regexes import PatternError, compile_re2
 from jobspec.rules.findings import Findings, quoted
 from orchgit.model.constraint import Affinity, Constraint, Spread
+from orchgit.regex import PatternError, compile_pattern
 
 _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
+MAX_VERSION_CHARACTERS = 256
+"""Of one clause, as the scheduler reads it."""
+_MOST_DIGITS = 20
 _RAW_VERSION = (
     r"v?[0-9]+(?:\.[0-9]+)*(?:-?[0-9A-Za-z-~]+(?:\.[0-9A-Za-z-~]+)*)?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -88,16 +91,16 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
         findings.check(not right, f"Set contains {kind} requires an RTarget", "RTarget")
     elif operand == "regexp":
         try:
-            compile_re2(right)
+            compile_pattern(right)
         except PatternError as error:
             findings.add(f"Regular expression failed to compile: {error}", "RTarget")
     elif operand == "version":
-        bad = next((p for p in right.split(",") if not _VERSION.fullmatch(p)), None)
+        bad = next((p for p in right.split(",") if not _is_clause(_VERSION, p)), None)
         findings.check(
             bad is not None, f"Version {kind} is invalid: malformed constraint: {bad}", "RTarget"
         )
     elif operand == "semver":
-        bad = next((p for p in right.split(",") if not _SEMVER.fullmatch(p)), None)
+        bad = next((p for p in right.split(",") if not _is_clause(_SEMVER, p)), None)
         findings.check(
             bad is not None, f"Semver {kind} is invalid: Malformed constraint: {bad}", "RTarget"
         )
@@ -106,10 +109,14 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
         findings.add(f"Unknown {what} {quoted(operand)}", "Operand")
 
 
+def _is_clause(form: re.Pattern[str], clause: str) -> bool:
+    return len(clause) <= MAX_VERSION_CHARACTERS and form.fullmatch(clause) is not None
+
+
 def _distinct_property(findings: Findings, right: str) -> None:
     if not right:
         return
-    if not right.isdecimal():
+    if not right.isdecimal() or len(right) > _MOST_DIGITS:
         findings.add(
             f"Failed to convert RTarget {quoted(right)} to uint64: strconv.ParseUint: parsing "
             f"{quoted(right)}: invalid syntax",

@@ -10,6 +10,7 @@ from jobspec.durations import to_text
 from jobspec.rules.findings import Findings, quoted
 from jobspec.rules.services import check_task_services
 from jobspec.rules.targets import check_targets
+from jobspec.runtime_text import without_references
 from orchgit.model.group import TaskGroup
 from orchgit.model.resources import Resources
 from orchgit.model.task import LogConfig, Task, TaskArtifact, Template
@@ -186,7 +187,7 @@ def _wait(findings: Findings, wait: dict[str, Any] | None) -> None:
 
 def _escapes(destination: str) -> bool:
     """Whether a path leaves the allocation's directory, seen from the task's."""
-    path = re.sub(r"\$\{[^}]*\}", "x", destination)
+    path = without_references(destination, "x")
     return posixpath.normpath(posixpath.join("task", path.lstrip("/"))).startswith("..")
 
 

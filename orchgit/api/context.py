@@ -115,6 +115,14 @@ class Counter:
     value: float
 
 
+class JobTextsPort(Protocol):
+    """Parses job files, outside of this process."""
+
+    async def spec(self, text: bytes, variables: bytes, with_defaults: bool) -> bytes:
+        """The job as JSON. Raises InvalidInputError (JobFileError with the problems)."""
+        ...
+
+
 @dataclass(slots=True)
 class ApiContext:
     """`local_node` may come later: an agent in this process starts after the server."""
@@ -124,6 +132,7 @@ class ApiContext:
     dry_run: DryRun
     events: EventBuffer
     cluster: ClusterPort
+    job_texts: JobTextsPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from jobspec.functions.regexes import PatternError, compile_re2
 from orchgit.errors import InvalidInputError
+from orchgit.regex import PatternError, compile_pattern
 
 Predicate = Callable[[Any], bool]
 
@@ -26,6 +26,9 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\s()\[\]{}.\"`=!]+))"
 )
 _MAX_CHARACTERS = 4096
+_MAX_DEPTH = 100
+_MAX_SEARCH_STEPS = 500_000
+"""Of `matches` on one value, 2 ms: a list has many."""
 _MISSING = object()
 
 
@@ -53,6 +56,7 @@ class _Parser:
         self._text = text
         self._tokens = _tokens(text)
         self._next = 0
+        self._depth = 0
 
     def expression(self) -> Predicate:
         terms = [self._conjunction()]
@@ -71,16 +75,22 @@ class _Parser:
         return terms[0] if len(terms) == 1 else lambda item: all(term(item) for term in terms)
 
     def _term(self) -> Predicate:
-        if self._accept("not"):
-            negated = self._term()
-            return lambda item: not negated(item)
-        if self._accept("("):
-            inner = self.expression()
-            self._expect(")")
-            return inner
-        if self._peek() in ("any", "all") and self._peek(1) not in ("==", "!=", "is", "."):
-            return self._collection()
-        return self._match()
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            self._fail(f"at most {_MAX_DEPTH} levels of nesting")
+        try:
+            if self._accept("not"):
+                negated = self._term()
+                return lambda item: not negated(item)
+            if self._accept("("):
+                inner = self.expression()
+                self._expect(")")
+                return inner
+            if self._peek() in ("any", "all") and self._peek(1) not in ("==", "!=", "is", "."):
+                return self._collection()
+            return self._match()
+        finally:
+            self._depth -= 1
 
     def _collection(self) -> Predicate:
         quantifier = any if self._take() == "any" else all
@@ -283,10 +293,10 @@ def _contains(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
 
 def _matches(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
     try:
-        pattern = compile_re2(wanted)
+        pattern = compile_pattern(wanted)
     except PatternError:
         fail("a regular expression")
-    return lambda value: pattern.search(_text(value)) is not None
+    return lambda value: pattern.search(_text(value), _MAX_SEARCH_STEPS)
 
 
 _OPERATORS: dict[str, Callable[[str, Callable[[str], NoReturn]], Predicate]] = {

@@ -64,6 +64,7 @@ class ServerSection(ControlSection):
     retry_interval: str = ""
     retry_max: int = 0
     num_schedulers: int = 1
+    job_max_count: int = 50_000
     enabled_schedulers: list[str] | None = None
     cluster_key_file: str = ""
 

@@ -33,6 +33,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "region": file.region,
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
+        "job_max_count": file.server.job_max_count,
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "join": _join(file.server),

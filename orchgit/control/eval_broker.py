@@ -65,18 +65,20 @@ class Holder:
 @dataclass(frozen=True)
 class Delivery:
     """One handing-out of an evaluation; `token` proves who holds it. `again`: an earlier one
-    failed."""
+    failed. `workers_lost`: as many earlier ones ended with the process of their worker."""
 
     evaluation: Evaluation
     token: str
     wait_index: int
     again: bool = False
+    workers_lost: int = 0
 
 
 @dataclass
 class _Tracked:
     evaluation: Evaluation
     deliveries: int = 0
+    workers_lost: int = 0
     token: str = ""
     """Set while a worker holds it."""
     ticket: int = 0
@@ -183,7 +185,9 @@ class EvalBroker:
         self._held.add(eval_id)
         self._set_alarm(eval_id, now_ns + self.limits.nack_timeout_ns)
         wait_index = self._wait_index(tracked.evaluation)
-        return Delivery(tracked.evaluation, token, wait_index, tracked.deliveries > 1)
+        return Delivery(
+            tracked.evaluation, token, wait_index, tracked.deliveries > 1, tracked.workers_lost
+        )
 
     def ack(self, eval_id: str, token: str, now_ns: int) -> None:
         """The evaluation is dealt with. Raises ConflictError when `token` does not hold it."""
@@ -196,9 +200,11 @@ class EvalBroker:
         if tracked.again is not None:
             self.enqueue(tracked.again, now_ns)
 
-    def nack(self, eval_id: str, token: str, now_ns: int) -> None:
-        """The worker could not deal with it: deliver it again later, or fail it."""
+    def nack(self, eval_id: str, token: str, now_ns: int, *, worker_lost: bool = False) -> None:
+        """The worker could not deal with it, or its process ended meanwhile: deliver it again
+        later, or fail it."""
         tracked = self._holder(eval_id, token)
+        tracked.workers_lost += worker_lost
         self._held.discard(eval_id)
         tracked.token = ""
         if tracked.again is not None:

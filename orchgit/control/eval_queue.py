@@ -100,11 +100,15 @@ class EvalQueue:
         self._dispatch_soon()
 
     def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
-        now_ns = self._clock.now_ns()
         if untouched:
             self._broker.give_back(eval_id, token)
         else:
-            self._broker.nack(eval_id, token, now_ns)
+            self._broker.nack(eval_id, token, self._clock.now_ns())
+        self._dispatch_soon()
+
+    def _lose(self, eval_id: str, token: str) -> None:
+        """The process that had it has ended."""
+        self._broker.nack(eval_id, token, self._clock.now_ns(), worker_lost=True)
         self._dispatch_soon()
 
     def leave(self, holder: Holder) -> None:
@@ -112,7 +116,7 @@ class EvalQueue:
         self._note_near({other: types for other, types in self._near.items() if other != holder})
         for eval_id, token in self._broker.held():
             if holder.made(token):
-                self.nack(eval_id, token)
+                self._lose(eval_id, token)
         self._dispatch_soon()
 
     def close(self) -> None:
@@ -178,7 +182,7 @@ class EvalQueue:
                 waiter.set_result([])
         for eval_id, token in self._broker.held():
             if holder.outlived(token):
-                self.nack(eval_id, token)
+                self._lose(eval_id, token)
 
     def _take_back(self, waiter: asyncio.Future[list[Delivery]]) -> None:
         """The worker went away while its deliveries were on the way to it: it saw none of them."""

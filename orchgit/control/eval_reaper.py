@@ -63,7 +63,7 @@ class EvalReaper:
                 await self._record_failure(delivery)
 
     async def _record_failure(self, delivery: Delivery) -> None:
-        failed, follow_up = self._failed(delivery.evaluation)
+        failed, follow_up = self._failed(delivery)
         try:
             await self._store([failed, follow_up])
             self._queue.ack(failed.id, delivery.token)
@@ -96,8 +96,9 @@ class EvalReaper:
             _log.warning("cannot cancel evaluations", count=len(canceled), error=str(exc))
             self._blocked.return_cancelable(canceled)
 
-    def _failed(self, evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:
+    def _failed(self, delivery: Delivery) -> tuple[Evaluation, Evaluation]:
         """The evaluation as failed, and the one that tries again in some minutes."""
+        evaluation = delivery.evaluation
         now_ns = self._clock.now_ns()
         delay_s = FOLLOW_UP_MIN_S + self._chance.random() * FOLLOW_UP_SPREAD_S
         follow_up = Evaluation(
@@ -118,11 +119,20 @@ class EvalReaper:
         failed = msgspec.structs.replace(
             evaluation,
             status=EvalStatus.FAILED,
-            status_description=f"evaluation reached delivery limit ({self._delivery_limit})",
+            status_description=self._why(delivery),
             next_eval=follow_up.id,
             modify_time_ns=now_ns,
         )
         return failed, follow_up
+
+    def _why(self, delivery: Delivery) -> str:
+        why = f"evaluation reached delivery limit ({self._delivery_limit})"
+        if not delivery.workers_lost:
+            return why
+        return (
+            f"{why}: the process of its scheduler worker ended at {delivery.workers_lost} "
+            "deliveries, by itself or past the deadline of one evaluation; see the servers' logs"
+        )
 
     async def _store(self, evaluations: Sequence[Evaluation]) -> None:
         await self._state.propose(

@@ -21,11 +21,13 @@ from pathlib import Path
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
 from orchgit.control.linked_leader import LinkedLeader
-from orchgit.control.worker_loop import WorkerLoop
+from orchgit.control.worker_loop import Schedule, WorkerLoop
 from orchgit.control.worker_status import WORKLOAD
 from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.logs import configure_logs
+from orchgit.model.evaluation import Evaluation
+from orchgit.scheduler.outcome import Outcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
@@ -72,6 +74,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="orchgit.control.worker", description=__doc__)
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
     parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
+    parser.add_argument("--deadline-s", type=float, default=30.0, help="of one evaluation")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
     parser.add_argument("--log-level", default="INFO")
     parser.add_argument("--log-json", action="store_true")
@@ -86,7 +89,7 @@ async def run(options: argparse.Namespace) -> None:
     loop = WorkerLoop(
         leader,
         StoreViews(store),
-        schedule,
+        within_deadline(schedule, options.deadline_s),
         SystemClock(),
         RandomIds(),
         options.types.split(","),
@@ -100,6 +103,22 @@ async def run(options: argparse.Namespace) -> None:
         pass
     leader.hang_up()
     store.close()
+
+
+def within_deadline(decide: Schedule, deadline_s: float) -> Schedule:
+    """The kernel ends the process when deciding on one evaluation takes longer: nothing in it has
+    to run for that. The pool starts the next one."""
+
+    def decide_in_time(
+        evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int
+    ) -> Outcome:
+        signal.setitimer(signal.ITIMER_REAL, deadline_s)
+        try:
+            return decide(evaluation, view, now_ns, seed)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    return decide_in_time
 
 
 def _tell_status(status: str) -> None:

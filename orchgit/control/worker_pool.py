@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,9 @@ REPORT_S = 0.5
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """`count` 0 means this server schedules nothing itself."""
+    """`count` 0 means this server schedules nothing itself. A worker that decides on one evaluation
+    for longer than `deadline_s` is ended and started anew; the broker gives up an evaluation that
+    ends its workers. It is shorter than the broker's hold, so that no two work on one."""
 
     store: Path
     count: int = 1
@@ -47,6 +50,7 @@ class PoolConfig:
     stop_grace_s: float = 2.0
     log_level: str = "INFO"
     log_json: bool = False
+    deadline_s: float = 30.0
 
     def validate(self) -> None:
         if not 0 <= self.count <= MAX_WORKERS:
@@ -219,7 +223,7 @@ class WorkerPool:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
         command += ["--link", str(link), "--types", ",".join(config.types)]
-        command += ["--log-level", config.log_level]
+        command += ["--deadline-s", str(config.deadline_s), "--log-level", config.log_level]
         return [*command, "--log-json"] if config.log_json else command
 
     async def _keep_alive(self, slot: _Slot) -> None:
@@ -230,7 +234,14 @@ class WorkerPool:
             code = await slot.process.wait()
             if slot.stopping.is_set():
                 return
-            _log.warning("scheduler worker ended", worker=slot.info.id, code=code)
+            if code == -signal.SIGALRM:
+                _log.error(
+                    "scheduler worker ended: one evaluation took longer than its deadline",
+                    worker=slot.info.id,
+                    deadline_s=self._config.deadline_s,
+                )
+            else:
+                _log.warning("scheduler worker ended", worker=slot.info.id, code=code)
             if self._clock.monotonic_s() - started_s < 1.0:
                 await self._clock.sleep(1.0)
             slot.info.restarts += 1

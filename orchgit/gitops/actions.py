@@ -20,7 +20,7 @@ from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy
 
 DELETE_TRAILER = "Orchgit-Delete"
-_TRAILER = re.compile(rf"^{DELETE_TRAILER}:[ \t]*(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,21 @@ class Applier:
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
             settled = memory.settled_for(source)
-            return plan_commit(source, read.discovery, snapshot, read.may_delete, settled)
+            return plan_commit(
+                source,
+                read.discovery,
+                snapshot,
+                read.may_delete,
+                settled,
+                self._world.job_max_count,
+            )
 
     async def plan_between(self, source: Source, old: Discovery, new: Discovery) -> CommitPlan:
         """The plan as if exactly the jobs of `old` were registered."""
 
         def planned() -> CommitPlan:
             with self._world.snapshot() as snapshot:
-                return plan_between(source, old, new, snapshot)
+                return plan_between(source, old, new, snapshot, self._world.job_max_count)
 
         return await asyncio.to_thread(planned)
 

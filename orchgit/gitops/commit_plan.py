@@ -21,7 +21,7 @@ from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
-from orchgit.services.admission import admit, cluster_rules, completed
+from orchgit.services.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
 
@@ -71,6 +71,7 @@ def plan_commit(
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
     settled: Mapping[JobKey, Settled] | None = None,
+    job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
     """`settled` are the jobs of the applied commit as they were registered: one that the commit
     still wants, and that nobody changed since, needs no further look. Of the others only those
@@ -85,18 +86,24 @@ def plan_commit(
         if stands(source.name, _completed(job), registered.get(key))
     }
     changed = {key: job for key, job in unsure.items() if key not in steady}
-    admitted, problems, warnings = _admit_all(changed, snapshot)
+    admitted, problems, warnings = _admit_all(changed, snapshot, job_max_count)
     others = {key: known for key, known in registered.items() if key not in steady}
     actions = plan_actions(source.name, admitted, others, source.prune, may_delete, sorted(steady))
     found = (*discovery.problems, *problems, *actions.problems)
     return CommitPlan(source, actions, found, tuple(warnings))
 
 
-def plan_between(source: Source, old: Discovery, new: Discovery, snapshot: Snapshot) -> CommitPlan:
+def plan_between(
+    source: Source,
+    old: Discovery,
+    new: Discovery,
+    snapshot: Snapshot,
+    job_max_count: int = JOB_MAX_COUNT,
+) -> CommitPlan:
     """What changes between two trees: `old` stands for what is registered. Deletions are shown,
     not judged. Problems of the old tree are left out: it is there already."""
-    before, _, _ = _admit_all(old.jobs, snapshot)
-    after, problems, warnings = _admit_all(new.jobs, snapshot)
+    before, _, _ = _admit_all(old.jobs, snapshot, job_max_count)
+    after, problems, warnings = _admit_all(new.jobs, snapshot, job_max_count)
     origin = JobOrigin(source=source.name)
     registered = {
         key: Registered(replace(desired.job, origin=origin)) for key, desired in before.items()
@@ -126,12 +133,12 @@ def _completed(wanted: DesiredJob) -> DesiredJob:
 
 
 def _admit_all(
-    desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot
+    desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot, job_max_count: int
 ) -> tuple[dict[JobKey, DesiredJob], list[str], list[str]]:
     admitted: dict[JobKey, DesiredJob] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    rules = cluster_rules(snapshot)
+    rules = cluster_rules(snapshot, job_max_count)
     for key, wanted in desired.items():
         place = f"{wanted.path}:{wanted.line}:1"
         try:

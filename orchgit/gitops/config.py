@@ -18,7 +18,7 @@ class GitopsConfig:
     come from the server's own config or environment and are never replicated or shown."""
 
     limits: GitLimits = field(default_factory=GitLimits)
-    parsing: ParseLimits = field(default_factory=ParseLimits)
+    parsing: ParseLimits = field(default_factory=lambda: ParseLimits(warm=1))
     tracker: TrackerConfig = field(default_factory=TrackerConfig)
     credentials: Mapping[str, GitCredential] = field(default_factory=dict)
     webhook_secrets: Mapping[str, str] = field(default_factory=dict)

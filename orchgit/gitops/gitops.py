@@ -39,6 +39,9 @@ from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
 from orchgit.services.world import World
 
+_WARM_UP_AFTER_S = 2.0
+"""A server that starts has more urgent work."""
+
 
 class Gitops:
     """`open` and `close` with the server; `start` on gaining leadership, `stop` on losing it;
@@ -161,10 +164,14 @@ class Gitops:
         """Begin to follow all sources and all rollouts that are under way."""
         if self._tasks:
             return
-        loops = (self._loops.run(), self.tracker.run())
+        loops = (self._loops.run(), self.tracker.run(), self._warm_up())
         self._tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._tasks:
             task.add_done_callback(_log_end)
+
+    async def _warm_up(self) -> None:
+        await asyncio.sleep(_WARM_UP_AFTER_S)
+        await asyncio.to_thread(self._parser.warm_up)
 
     async def stop(self) -> None:
         """End every loop. An apply under way is complete in the log or has not happened."""

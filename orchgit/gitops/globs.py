@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from orchgit.errors import InvalidInputError
+from orchgit.regex import Pattern, compile_pattern
 
 
 @lru_cache(maxsize=256)
-def compile_globs(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression that matches a path when any pattern does; `**/x` also matches `x`."""
-    return re.compile("|".join(f"(?:{_translate(_checked(p))})" for p in patterns) or r"(?!)")
+def compile_globs(patterns: tuple[str, ...]) -> Globs:
+    return Globs(patterns)
+
+
+class Globs:
+    """Matches a path when any pattern does; `**/x` also matches `x`. Raises InvalidInputError for
+    patterns that cannot be used."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._everything = "**" in patterns
+        self._patterns: list[Pattern] = [
+            compile_pattern(_translate(_checked(pattern))) for pattern in patterns
+        ]
+
+    def fullmatch(self, path: str) -> bool:
+        return self._everything or any(pattern.fullmatch(path) for pattern in self._patterns)
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
-    return compile_globs(tuple(patterns)).fullmatch(path) is not None
+    return compile_globs(tuple(patterns)).fullmatch(path)
 
 
 def _checked(pattern: str) -> str:
@@ -39,6 +52,10 @@ def _translate(pattern: str) -> str:
             out.append(".*")
             at += 2
         else:
-            out.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at])))
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], _escaped(pattern[at])))
             at += 1
     return "".join(out)
+
+
+def _escaped(char: str) -> str:
+    return char if char.isalnum() or ord(char) > 0x7F else f"\\x{ord(char):02x}"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class JobspecParser:
-    """The parser that servers use. Many files are parsed by the pool, where one is given."""
+    """The parser that servers use, with a pool: it is the processes of the pool that parse, with
+    one that has none."""
 
     def __init__(self, pool: ParsePool | None = None) -> None:
         self._pool = pool
@@ -56,10 +57,13 @@ class JobspecParser:
     def parse_many(
         self, files: Sequence[JobFile], inputs: Inputs
     ) -> Sequence[ParsedFile | OrchgitError]:
-        """A few are parsed at once here; for many it pays to start processes."""
-        if self._pool is None or len(files) < self._pool.limits.min_files:
+        if self._pool is None:
             return parse_each(self, files, inputs)
         return self._pool.parse(files, inputs)
+
+    def warm_up(self) -> None:
+        if self._pool is not None:
+            self._pool.warm_up()
 
     def close(self) -> None:
         if self._pool is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 
 import msgspec
 
@@ -12,12 +13,21 @@ HEADER = struct.Struct(">I")
 _ENCODER = msgspec.msgpack.Encoder()
 
 
+class Form(IntEnum):
+    """What a file is parsed to: a checked job, or what the API's clients get to see of it."""
+
+    JOB = 0
+    SPEC = 1
+    SPEC_WITH_DEFAULTS = 2
+
+
 class Chunk(msgspec.Struct, array_like=True, tag="chunk"):
     """Files to parse, as (path, content); each is answered, in this order."""
 
     variables: dict[str, str]
     var_files: list[tuple[str, bytes]]
     files: list[tuple[str, bytes]]
+    form: Form = Form.JOB
 
 
 class Told(msgspec.Struct, array_like=True, tag="told"):
@@ -41,6 +51,12 @@ class Found(msgspec.Struct, array_like=True, tag="found", gc=False):
     line: int
 
 
+class Spec(msgspec.Struct, array_like=True, tag="spec", gc=False):
+    """A job as JSON."""
+
+    body: bytes
+
+
 class Wrong(msgspec.Struct, array_like=True, tag="wrong"):
     """The file's mistakes; without `problems`, only the message is known."""
 
@@ -57,7 +73,7 @@ class Ask(msgspec.Struct, array_like=True, tag="ask"):
 
 
 Request = Chunk | Told
-Answer = Ready | Found | Wrong | Ask
+Answer = Ready | Found | Spec | Wrong | Ask
 
 
 def framed(message: msgspec.Struct) -> bytes:

@@ -1,7 +1,8 @@
-"""Many files parsed by several processes, each file within a time limit.
+"""Job files parsed by processes of their own, each file within limits of time and memory.
 
-The processes are started when there is much to do and ended when they were idle for a while. A file
-that takes too long, or ends its process, is refused; the others go on in a new process.
+No server evaluates a job file itself, however few there are. One process is kept warm where the
+limits say so; more are started when there is much to do, and ended when they were idle for a while.
+A file that takes too long, or ends its process, is refused; the others go on in a new process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -22,14 +24,24 @@ from orchgit.errors import (
     TimedOutError,
     UnavailableError,
 )
-from orchgit.gitops.parse_frames import Answer, Ask, Chunk, Found, Ready, Told, Wrong
+from orchgit.gitops.parse_frames import (
+    Answer,
+    Ask,
+    Chunk,
+    Form,
+    Found,
+    Ready,
+    Spec,
+    Told,
+    Wrong,
+)
 from orchgit.gitops.parse_process import ParseLimits, ParseProcess
 from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile
 
 _CHUNK_FILES = 16
 _END_GRACE_S = 1.0
 """For a process whose pipe is closed already: it is about to end by itself."""
-_Result = ParsedFile | OrchgitError
+_Result = ParsedFile | Spec | OrchgitError
 
 
 class ParsePool:
@@ -41,16 +53,34 @@ class ParsePool:
         self._idle: list[ParseProcess] = []
         self._timer: threading.Timer | None = None
 
-    def parse(self, files: Sequence[JobFile], inputs: Inputs) -> list[_Result]:
+    def parse(self, files: Sequence[JobFile], inputs: Inputs) -> list[ParsedFile | OrchgitError]:
         """An answer for each file, in order. Raises UnavailableError when no process starts."""
+        results = self._run(files, inputs, Form.JOB)
+        return [result for result in results if not isinstance(result, Spec)]
+
+    def spec(self, file: JobFile, inputs: Inputs, form: Form) -> bytes:
+        """The job of one file as the API's JSON. Raises JobFileError, and TimedOutError where
+        reading it takes too long. Its functions read no files."""
+        (result,) = self._run([file], inputs, form)
+        if isinstance(result, OrchgitError):
+            raise result
+        assert isinstance(result, Spec)
+        return result.body
+
+    def _run(self, files: Sequence[JobFile], inputs: Inputs, form: Form) -> list[_Result]:
         with self._lock:
             self._stop_timer()
-            run = _Run(files, inputs, self.limits, self._idle)
+            run = _Run(files, inputs, form, self.limits, self._idle)
             try:
                 return run.results()
             finally:
                 run.end_the_busy()
                 self._start_timer()
+
+    def warm_up(self) -> None:
+        """Start the processes that are kept warm; returns before they are ready."""
+        with self._lock:
+            self._warm_up()
 
     def close(self) -> None:
         """End the processes; the next use starts new ones."""
@@ -59,13 +89,30 @@ class ParsePool:
             while self._idle:
                 self._idle.pop().end()
 
+    def _rest(self) -> None:
+        """There was no work for a while: only what is kept warm stays."""
+        with self._lock:
+            self._timer = None
+            while len(self._idle) > self.limits.warm:
+                self._idle.pop().end()
+            for process in list(self._idle):
+                if process.memory_bytes > self.limits.warm_memory_bytes:
+                    self._idle.remove(process)
+                    process.end()
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        with suppress(OSError):  # the next use tries again, and reports it
+            while len(self._idle) < self.limits.warm:
+                self._idle.append(ParseProcess(self.limits))
+
     def process_ids(self) -> list[int]:
         """Of those that wait for work."""
         return [process.pid for process in self._idle]
 
     def _start_timer(self) -> None:
-        if self._idle:
-            self._timer = threading.Timer(self.limits.idle_s, self.close)
+        if self._idle or self.limits.warm:
+            self._timer = threading.Timer(self.limits.idle_s, self._rest)
             self._timer.name, self._timer.daemon = "parse-pool-idle", True
             self._timer.start()
 
@@ -82,11 +129,13 @@ class _Run:
         self,
         files: Sequence[JobFile],
         inputs: Inputs,
+        form: Form,
         limits: ParseLimits,
         idle: list[ParseProcess],
     ) -> None:
         self._files = files
         self._inputs = inputs
+        self._form = form
         self._limits = limits
         self._idle = idle
         self._busy: dict[int, ParseProcess] = {}
@@ -118,10 +167,13 @@ class _Run:
     # -- processes ------------------------------------------------------------------------------
 
     def _employ(self) -> None:
-        """As many processes as have something to do."""
-        wanted = min(self._limits.processes, -(-len(self._left) // _CHUNK_FILES))
+        """As many processes as are worth their start."""
+        limits = self._limits
+        wanted = min(limits.processes, -(-len(self._left) // limits.files_a_process))
         for _ in range(wanted - len(self._busy)):
             process = self._rested() or self._started()
+            if not process.ready:
+                process.deadline_s = time.monotonic() + limits.start_timeout_s
             self._busy[process.stdout] = process
             self._poll.register(process.stdout, select.POLLIN)
             self._poll.register(process.stderr, select.POLLIN)
@@ -204,6 +256,8 @@ class _Run:
                 process.send(_look(self._files[process.pending[0]].files, answer))
             case Found(job, line):
                 self._settle(process.pending.popleft(), ParsedFile(job, line))
+            case Spec():
+                self._settle(process.pending.popleft(), answer)
             case Wrong(message, problems):
                 self._settle(process.pending.popleft(), JobFileError(message, problems))
 
@@ -227,7 +281,7 @@ class _Run:
                 process.pending.append(number)
         if contents:
             var_files = [(each.name, each.content) for each in self._inputs.var_files]
-            process.send(Chunk(dict(self._inputs.variables), var_files, contents))
+            process.send(Chunk(dict(self._inputs.variables), var_files, contents, self._form))
 
     # -- what goes wrong ------------------------------------------------------------------------
 

@@ -24,20 +24,24 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """What parsing many files may cost; an error names the limit that was passed.
+    """What parsing files may cost; an error names the limit that was passed.
 
-    `parse_processes` 0: as many as there are processors to use, at most 8. `min_files` make it
-    worthwhile to start them. `max_lost_processes` are killed or crash before the rest is given up.
+    `parse_processes` 0: as many as there are processors to use, at most 8; one more is started for
+    every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up.
+    `warm` processes are kept when the others end after `idle_s`, so that the next file does not
+    wait for one to start; one that takes more than `warm_memory_bytes` is replaced.
     """
 
     parse_processes: int = 0
     parse_timeout_s: float = 10.0
-    parse_memory_bytes: int = 1024 * _MIB
+    parse_memory_bytes: int = 256 * _MIB
     start_timeout_s: float = 30.0
     max_failed_starts: int = 3
-    max_lost_processes: int = 20
-    min_files: int = 400
+    max_lost_processes: int = 5
+    files_a_process: int = 200
     idle_s: float = 30.0
+    warm: int = 0
+    warm_memory_bytes: int = 48 * _MIB
     command: Sequence[str] = field(
         default=(sys.executable, "-m", "orchgit.gitops.parse_worker"), repr=False
     )
@@ -94,6 +98,15 @@ class ParseProcess:
     @property
     def alive(self) -> bool:
         return self._child.poll() is None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Its resident memory; 0 when it has ended."""
+        try:
+            with open(f"/proc/{self.pid}/statm") as statm:
+                return int(statm.read().split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
 
     @property
     def wants_to_write(self) -> bool:

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from jobspec.canonicalize import canonicalize
+from jobspec.parse import parse_job
 from orchgit.errors import InvariantError, JobFileError, OrchgitError
 from orchgit.gitops.job_parser import JobspecParser
 from orchgit.gitops.parse_frames import (
@@ -17,9 +19,11 @@ from orchgit.gitops.parse_frames import (
     Answer,
     Ask,
     Chunk,
+    Form,
     Found,
     Ready,
     Request,
+    Spec,
     Told,
     Wrong,
     framed,
@@ -56,11 +60,13 @@ class ParseWorker:
         var_files = [VarFile(name, content) for name, content in chunk.var_files]
         inputs = Inputs(chunk.variables, var_files)
         for path, content in chunk.files:
-            self._send(self._within_memory(path, content, inputs))
+            self._send(self._within_memory(path, content, inputs, chunk.form))
 
-    def _within_memory(self, path: str, content: bytes, inputs: Inputs) -> Answer:
+    def _within_memory(self, path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
         try:
-            return self._parsed(path, content, inputs)
+            if form is Form.JOB:
+                return self._parsed(path, content, inputs)
+            return _spec(path, content, inputs, form)
         except MemoryError:
             return Wrong(
                 "cannot parse this file: it needs more memory than the limit "
@@ -118,6 +124,19 @@ class ParseWorker:
         if len(data) < size:
             raise _ServerGone
         return data
+
+
+def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
+    var_files = [(each.name, each.content) for each in inputs.var_files]
+    try:
+        spec = parse_job(
+            content, filename=path, variables=inputs.variables, var_files=var_files
+        ).spec
+    except JobFileError as error:
+        return Wrong(str(error), list(error.problems))
+    return Spec(
+        msgspec.json.encode(canonicalize(spec) if form is Form.SPEC_WITH_DEFAULTS else spec)
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -59,6 +59,10 @@ class JobParser(Protocol):
         """One answer for each file, in order; a file's error is its answer."""
         ...
 
+    def warm_up(self) -> None:
+        """Start what the next file would have to wait for."""
+        ...
+
     def close(self) -> None:
         """End what was started for the work; the next use starts it again."""
         ...

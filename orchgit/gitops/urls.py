@@ -13,7 +13,7 @@ ALLOWED_PROTOCOLS = ("file", "http", "https", "ssh")
 _SCP_LIKE = re.compile(
     r"^(?:(?P<user>[\w.+-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(?P<path>.+)$"
 )
-_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]*@")
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)[^/\s@]*@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.addresses import advertised
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
+from orchgit.services.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
 from orchgit.wire.tls import TlsFiles
 
@@ -38,6 +39,8 @@ class ServerConfig:
     peers: tuple[str, ...] = ()
     """Raft addresses of the other servers; none: this one is the whole cluster."""
     num_schedulers: int = 1
+    job_max_count: int = JOB_MAX_COUNT
+    """Allocations of one job; 0: no limit."""
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
     scheduler_config: SchedulerConfig | None = None
@@ -73,6 +76,8 @@ class ServerConfig:
         problems += _join_problems(self.join, self.peers)
         if self.num_schedulers < 0:
             problems.append("num_schedulers: must not be negative")
+        if self.job_max_count < 0:
+            problems.append("job_max_count: must not be negative; 0 means no limit")
         if problems:
             raise InvalidInputError(f"cannot use the server's config: {'; '.join(problems)}")
 

@@ -39,6 +39,7 @@ from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.identity import cluster_key, kept_id
+from orchgit.server.job_texts import JobTexts
 from orchgit.server.joining import Joining
 from orchgit.server.leading import Leading, Places
 from orchgit.server.metrics import server_metrics
@@ -94,7 +95,7 @@ class Server:
             ids,
         )
         self.control = Control(self.state, clock, ids, _control(config))
-        world = World(self.state, clock, ids)
+        world = World(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(world, key)
         self.services = Services(world, keyring, self.control.collect_garbage)
         self.dry_run = DryRun(self.services.world)
@@ -117,12 +118,14 @@ class Server:
             config.join, self.state, lambda: self.facts.record, config.tls, clock
         )
         self.events = EventBuffer()
+        self._job_texts = JobTexts()
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
             dry_run=self.dry_run,
             events=self.events,
             cluster=Cluster(self.joining, self.directory, self.control),
+            job_texts=self._job_texts,
             gitops=GitopsForApi(self.gitops, config.gitops),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
@@ -200,6 +203,7 @@ class Server:
         await self.joining.close()
         await end_tasks(self._tasks)
         await within(deadline_s / 4, self.gitops.close(), "gitops")
+        await self._job_texts.close()
         if self._workers is not None:
             await within(deadline_s / 2, self._workers.stop(), "workers")
             await within(deadline_s / 4, self._leader_for_workers.close(), "leader's channel")

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from jobspec.validate import ClusterFacts, validate_job
-from orchgit.errors import RefusedError, ValidationError
+from orchgit.errors import InvalidInputError, RefusedError, ValidationError
 from orchgit.model.job import Job
 from orchgit.model.node import Namespace
 from orchgit.services.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
+JOB_MAX_COUNT = 50_000
+"""Allocations of one job, where the server's configuration says nothing else."""
 
 
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
@@ -35,7 +37,8 @@ class ClusterRules:
     rejects_registrations: bool
 
 
-def cluster_rules(snapshot: Snapshot) -> ClusterRules:
+def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
+    """`job_max_count` is each server's own setting; 0: no limit."""
     namespaces = {each.name: each for each in snapshot.namespaces()}
     config = snapshot.scheduler_config()
     facts = ClusterFacts(
@@ -43,6 +46,7 @@ def cluster_rules(snapshot: Snapshot) -> ClusterRules:
         node_pools=frozenset(each.name for each in snapshot.node_pools()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
+        job_max_count=job_max_count,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 
@@ -87,6 +91,17 @@ def multiple_errors(problems: Sequence[str]) -> str:
     noun = "error" if len(problems) == 1 else "errors"
     lines = "".join(f"\t* {problem}\n" for problem in problems)
     return f"{len(problems)} {noun} occurred:\n{lines}\n"
+
+
+def check_total_count(job: Job, limit: int) -> None:
+    """For a job that is made from one that is registered: it may be older than the limit. Raises
+    InvalidInputError."""
+    total = sum(group.count for group in job.task_groups)
+    if 0 < limit < total:
+        raise InvalidInputError(
+            f'cannot run "{job.id}": its total count was greater than configured job_max_count: '
+            f"{total} > {limit}"
+        )
 
 
 # -- mutators: job -> job ------------------------------------------------------------------------

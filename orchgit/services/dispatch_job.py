@@ -14,7 +14,7 @@ from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.services.admission import MAX_PAYLOAD_BYTES
+from orchgit.services.admission import MAX_PAYLOAD_BYTES, check_total_count
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.world import World
 
@@ -47,6 +47,7 @@ async def dispatch_job(
         children = snapshot.jobs_by_parent(namespace, job_id) if request.idempotency_token else []
         index = snapshot.index
     parent = _dispatchable(parent, job_id)
+    check_total_count(parent, world.job_max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
     earlier = _with_token(children, request.idempotency_token)

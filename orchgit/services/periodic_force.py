@@ -6,6 +6,7 @@ from orchgit.errors import RefusedError
 from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
+from orchgit.services.admission import check_total_count
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.register_job import Registered
 from orchgit.services.world import World
@@ -22,6 +23,7 @@ async def periodic_force(world: World, namespace: str, job_id: str) -> Registere
         raise RefusedError("can't force launch a stopped job; register it again first")
     if not parent.periodic.enabled:
         raise RefusedError("can't force launch a disabled periodic job; set enabled = true first")
+    check_total_count(parent, world.job_max_count)
     now_ns = world.now_ns()
     child = child_of(parent, launched_id(parent, now_ns), now_ns)
     evaluation = evaluation_for_job(world, child, EvalTrigger.PERIODIC_JOB)

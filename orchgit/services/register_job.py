@@ -47,10 +47,10 @@ async def register_job(
     """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
     job = completed(job)
     registered = await world.registered_job(job.namespace, job.id)
-    admitted = judged(job, registered, world.cluster_rules())
-    check_enforced_index(options.enforce_index, registered)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
+    admitted = judged(job, registered, world.cluster_rules())
+    check_enforced_index(options.enforce_index, registered)
     job = replace(job, submit_time_ns=world.now_ns())
     evaluation = _evaluation(world, job, options.eval_priority)
     command = RegisterJob(

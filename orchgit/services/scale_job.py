@@ -43,6 +43,7 @@ async def scale_job(world: World, namespace: str, job_id: str, request: ScaleReq
     _check_bounds(group, request)
     if deployment is not None and deployment.is_active and deployment.job_version == job.version:
         raise InvalidInputError("job scaling blocked due to active deployment")
+    _check_total(job, group, request.count, world.job_max_count)
     return await _register(world, job, group, request.count)
 
 
@@ -66,6 +67,16 @@ def _check_bounds(group: TaskGroup, request: ScaleRequest) -> None:
         raise InvalidInputError(bound.format("greater", "maximum", count, ">", policy.max))
     if count < policy.min:
         raise InvalidInputError(bound.format("less", "minimum", count, "<", policy.min))
+
+
+def _check_total(job: Job, group: TaskGroup, count: int, limit: int) -> None:
+    """What is scaled down may still be above it: the limit may be newer than the job."""
+    total = sum(each.count for each in job.task_groups) - group.count + count
+    if 0 < limit < total and count > group.count:
+        raise InvalidInputError(
+            f"cannot scale the job: its total count was greater than configured job_max_count: "
+            f"{total} > {limit}"
+        )
 
 
 async def _register(world: World, job: Job, group: TaskGroup, count: int) -> Registered:

@@ -10,7 +10,7 @@ from orchgit.ids import IdSource
 from orchgit.model.job import Job
 from orchgit.replication.commands import Command
 from orchgit.replication.replicated import Applied, ReplicatedState
-from orchgit.services.admission import RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.services.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
 from orchgit.state.kept import Kept
 from orchgit.state.lookups import JobLookups
 from orchgit.state.snapshot import Snapshot
@@ -21,11 +21,14 @@ class World:
     state: ReplicatedState
     clock: Clock
     ids: IdSource
-    _rules: Kept[ClusterRules] = field(
-        default_factory=lambda: Kept(RULE_TABLES, cluster_rules), repr=False
-    )
-
+    job_max_count: int = JOB_MAX_COUNT
+    _rules: Kept[ClusterRules] = field(init=False, repr=False)
     _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+
+    def __post_init__(self) -> None:
+        limit = self.job_max_count
+        rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
+        object.__setattr__(self, "_rules", rules)
 
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from orchgit.clock import SystemClock
+from orchgit.control.eval_broker import BrokerLimits
 from orchgit.control.nearest_leader import NearestLeader
+from orchgit.control.reign import ControlConfig
 from orchgit.control.worker_pool import PoolConfig, WorkerPool
 from orchgit.errors import InvalidInputError
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus
 from orchgit.wire.channel import LeaderChannel
 from tests.integration.control_rig import Rig, agent_node, connected, leader
-from tests.support.factories import make_batch_job, make_job
+from tests.support.factories import make_batch_job, make_group, make_job
 
 
 @contextlib.asynccontextmanager
@@ -68,6 +70,32 @@ def test_a_batch_that_a_killed_worker_held_is_delivered_again(tmp_path: Path) ->
             for evaluation in held:
                 ended = await rig.evaluation_ends(evaluation.id)
                 assert ended.status == EvalStatus.COMPLETE
+
+    asyncio.run(run())
+
+
+def test_evaluation_past_its_deadline_at_each_delivery_fails_and_others_go_on(
+    tmp_path: Path,
+) -> None:
+    quick = BrokerLimits(first_nack_delay_ns=10**7, later_nack_delay_ns=10**7, delivery_limit=2)
+
+    async def run() -> None:
+        config = ControlConfig(broker=quick)
+        async with (
+            leader(tmp_path, config=config) as rig,
+            connected(rig, agent_node()),
+            pool_of(rig, deadline_s=0.25) as pool,
+        ):
+            endless = await rig.register(make_job(task_groups=[make_group(count=2**40)]))
+            other = await rig.register(make_job(id="other"))
+            assert (await rig.evaluation_ends(other.id)).status == EvalStatus.COMPLETE
+            ended = await rig.evaluation_ends(endless.id)
+            assert ended.status == EvalStatus.FAILED
+            assert "delivery limit (2)" in ended.status_description
+            assert "scheduler worker ended at 2 deliveries" in ended.status_description
+            assert pool.info()[0].restarts == 2
+            last = await rig.register(make_job(id="last"))
+            assert (await rig.evaluation_ends(last.id)).status == EvalStatus.COMPLETE
 
     asyncio.run(run())
 

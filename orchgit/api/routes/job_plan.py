@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import Response
 
-from jobspec.canonicalize import canonicalize
-from jobspec.parse import parse_job
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.api.job_body import job_of_body
@@ -79,19 +75,16 @@ async def parse(call: Call) -> Response:
     text = nomad_json.get(body, "JobHCL", "")
     if not text:
         raise InvalidInputError("Job spec is empty")
+    variables = nomad_json.get(body, "Variables", "") or ""
+    if not isinstance(text, str) or not isinstance(variables, str):
+        raise InvalidInputError("JobHCL and Variables must be strings")
+    wants_defaults = bool(nomad_json.get(body, "Canonicalize", False))
     try:
-        spec = _parsed(text, nomad_json.get(body, "Variables", ""))
+        spec = await call.context.job_texts.spec(text.encode(), variables.encode(), wants_defaults)
     except JobFileError as error:
         problems = "\n".join(error.problems) or str(error)
         raise InvalidInputError(f"Failed to parse job: {problems}") from error
-    wants_defaults = bool(nomad_json.get(body, "Canonicalize", False))
-    return call.answer(canonicalize(spec) if wants_defaults else spec)
-
-
-def _parsed(text: str, variables: str) -> dict[str, Any]:
-    var_files = [("input.vars.hcl", variables.encode())] if variables else []
-    parsed = parse_job(text.encode(), filename="input.hcl", var_files=var_files)
-    return dict(parsed.spec)
+    return call.answer(nomad_json.Raw(spec))
 
 
 ENDPOINTS = [

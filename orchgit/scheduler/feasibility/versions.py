@@ -10,7 +10,9 @@ _VERSION = re.compile(
     r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z~.-]+)|(-?[A-Za-z~][0-9A-Za-z~.-]*))?(?:\+[0-9A-Za-z~.+-]+)?"
 )
 _SEMVER = re.compile(r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
-_CLAUSE = re.compile(r"\s*(=|!=|>=|<=|>|<|~>|)\s*(\S+)\s*")
+_CLAUSE = re.compile(r"(=|!=|>=|<=|>|<|~>|)\s*(\S+)")
+MAX_CHARACTERS = 256
+"""Of one version: nobody's is longer, and matching takes the square of the length at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,10 @@ class Version:
 @lru_cache(maxsize=4096)
 def parse_version(text: str, strict: bool = False) -> Version | None:
     """None when it is not a version. `strict`: a prerelease needs its hyphen."""
-    found = (_SEMVER if strict else _VERSION).fullmatch(text.strip())
+    text = text.strip()
+    if len(text) > MAX_CHARACTERS:
+        return None
+    found = (_SEMVER if strict else _VERSION).fullmatch(text)
     if found is None:
         return None
     numbers = tuple(int(part) for part in found.group(1).split("."))
@@ -49,7 +54,8 @@ def _identifier(part: str) -> tuple[int, int, str]:
 def _clauses(constraint: str, strict: bool) -> tuple[tuple[str, Version], ...] | None:
     clauses = []
     for part in constraint.split(","):
-        found = _CLAUSE.fullmatch(part)
+        part = part.strip()
+        found = _CLAUSE.fullmatch(part) if len(part) <= MAX_CHARACTERS else None
         if found is None or (strict and found.group(1) == "~>"):
             return None
         version = parse_version(found.group(2), strict)

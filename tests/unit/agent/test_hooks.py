@@ -28,6 +28,7 @@ from agent.hooks import (
 from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
 from agent.paths import AllocPaths, open_inside
+from agent.template_renderer import TemplateRenderer
 from orchgit.clock import FakeClock
 from orchgit.errors import NotAllowedError, NotFoundError
 from orchgit.model.group import EphemeralDisk
@@ -57,9 +58,20 @@ def new_setup(
         isolation=isolation,
         clock=FakeClock(),
         emit=lambda _event: None,
+        templates=TemplateRenderer(),
     )
     asyncio.run(task_dir.prepare(setup))
     return setup
+
+
+def place_templates(setup: TaskSetup) -> None:
+    async def place() -> None:
+        try:
+            await templates.prepare(setup)
+        finally:
+            await setup.templates.close()
+
+    asyncio.run(place())
 
 
 def mode(path: Path) -> int:
@@ -157,7 +169,7 @@ def test_where_a_template_lands(
         embedded_tmpl="{{ env `NOMAD_TASK_NAME` }}", dest_path=destination, perms="600"
     )
     setup = new_setup(tmp_path, isolation, templates=[template])
-    asyncio.run(templates.prepare(setup))
+    place_templates(setup)
     file = setup.paths.task_dir / lands
     assert file.read_text() == "web"
     assert mode(file) == 0o600
@@ -168,7 +180,7 @@ def test_a_template_of_variables_and_one_from_a_file(tmp_path: Path) -> None:
     second = Template(source_path="local/in.tpl", dest_path="local/out")
     setup = new_setup(tmp_path, templates=[first, second])
     (setup.paths.local / "in.tpl").write_text("{{ env `A` }}!")
-    asyncio.run(templates.prepare(setup))
+    place_templates(setup)
     assert setup.environment().env["A"] == "dc1"
     assert (setup.paths.local / "out").read_text() == "dc1!"
 
@@ -187,7 +199,7 @@ def test_templates_that_are_refused(tmp_path: Path, template: Template) -> None:
     setup = new_setup(tmp_path, templates=[template])
     (setup.paths.local / "link").symlink_to("/etc/passwd")
     with pytest.raises(SetupError):
-        asyncio.run(templates.prepare(setup))
+        place_templates(setup)
 
 
 def test_volumes_are_found_and_mounted(tmp_path: Path) -> None:

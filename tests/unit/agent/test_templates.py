@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.hooks.templates import parse_variables
 from agent.templates.functions import TemplateSources
 from agent.templates.render import render
+from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError
 
 ENV = {"NOMAD_PORT_http": "8080", "NAME": "shop", "JSON": '{"a": {"b": [1, 2]}, "on": true}'}

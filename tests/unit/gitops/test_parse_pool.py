@@ -8,12 +8,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
 from orchgit.gitops.discovery import Discoverer
 from orchgit.gitops.job_parser import JobspecParser
 from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.parse_frames import Form
 from orchgit.gitops.parse_pool import ParsePool
 from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile, VarFile, parse_each
@@ -23,7 +25,7 @@ from orchgit.model.source import Source
 from tests.support.git_repos import batch_job
 
 FAULTY = (sys.executable, "-m", "tests.support.faulty_parse_worker")
-LIMITS = ParseLimits(parse_processes=2, min_files=2, command=FAULTY, parse_timeout_s=20.0)
+LIMITS = ParseLimits(parse_processes=2, files_a_process=16, command=FAULTY, parse_timeout_s=20.0)
 
 
 @pytest.fixture
@@ -206,3 +208,39 @@ def test_a_commit_of_many_files_uses_the_pool(pool: ParsePool) -> None:
     found = Discoverer(JobspecParser(pool)).discover(tree, Source(name="demo"))
     assert len(found.jobs) == 30
     assert any(problem.startswith("crash.hcl:1:1: cannot parse") for problem in found.problems)
+
+
+def test_one_process_is_kept_warm_and_replaced_when_it_has_grown() -> None:
+    pool = ParsePool(replace(LIMITS, warm=1, idle_s=0.05))
+    pool.warm_up()
+    (first,) = pool.process_ids()
+    assert ids(pool.parse([job_file("a.hcl")], Inputs())) == ["a"]
+    assert pool.process_ids() == [first]
+    wait_for_rest()
+    assert pool.process_ids() == [first]
+    pool.limits = replace(pool.limits, warm_memory_bytes=1)
+    assert ids(pool.parse([job_file("b.hcl")], Inputs())) == ["b"]
+    wait_for_rest()
+    (second,) = pool.process_ids()
+    assert second != first
+    pool.close()
+    assert not os.path.exists(f"/proc/{second}")
+
+
+def wait_for_rest() -> None:
+    next(t for t in threading.enumerate() if t.name == "parse-pool-idle").join(20)
+
+
+def test_even_one_file_is_parsed_by_a_process_of_its_own(pool: ParsePool) -> None:
+    (killed,) = JobspecParser(pool).parse_many([job_file("killed.hcl")], Inputs())
+    assert "signal 9" in str(killed)
+
+
+def test_text_of_a_request_becomes_the_apis_json_and_reads_no_file(pool: ParsePool) -> None:
+    file = job_file("input.hcl", batch_job("j"), {"motd": "hello"})
+    plain = msgspec.json.decode(pool.spec(file, Inputs(), Form.SPEC))
+    assert (plain["ID"], plain["Priority"]) == ("j", None)
+    assert msgspec.json.decode(pool.spec(file, Inputs(), Form.SPEC_WITH_DEFAULTS))["Priority"] == 50
+    reads = job_file("input.hcl", batch_job("j", text='${file("motd")}'), {"motd": "hello"})
+    with pytest.raises(JobFileError, match="filesystem function disabled"):
+        pool.spec(reads, Inputs(), Form.SPEC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobspec.errors import JobFileErrors
-from jobspec.functions.regexes import PatternError, compile_re2
 from jobspec.parse import parse_job
+from orchgit.regex import PatternError, compile_pattern
 
 JOB = (
     'job "x" {\n  group "g" {\n    task "t" {\n'
@@ -75,7 +75,7 @@ def test_no_pattern_takes_for_ever() -> None:
 )
 def test_bad_patterns_are_named_as_gos_users_know_them(pattern: str, message: str) -> None:
     with pytest.raises(PatternError) as caught:
-        compile_re2(pattern)
+        compile_pattern(pattern)
     assert str(caught.value) == f"error parsing regexp: {message}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -223,6 +225,53 @@ def test_scaling_changes_one_count_within_its_bounds() -> None:
             await scale_job(world, "default", "web", ScaleRequest("g", 4))
         with pytest.raises(InvalidInputError, match="less than scaling policy minimum: 0 < 1"):
             await scale_job(world, "default", "web", ScaleRequest("g", 0))
+
+    in_world(work)
+
+
+def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
+    async def work(world: World) -> None:
+        limited = dataclasses.replace(world, job_max_count=10)
+        groups = [make_group(name="a", count=6), make_group(name="b", count=5)]
+        with pytest.raises(ValidationError, match="configured job_max_count: 11 > 10"):
+            await register_job(limited, make_job(id="web", task_groups=groups))
+        groups[1] = make_group(name="b", count=4)
+        await register_job(limited, make_job(id="web", task_groups=groups))
+        with pytest.raises(InvalidInputError, match="configured job_max_count: 11 > 10"):
+            await scale_job(limited, "default", "web", ScaleRequest("a", 7))
+        await scale_job(limited, "default", "web", ScaleRequest("a", 5))
+        with pytest.raises(ValidationError, match="job_max_count: 50001 > 50000"):
+            await register_job(world, make_job(task_groups=[make_group(count=50_001)]))
+        unlimited = dataclasses.replace(world, job_max_count=0)
+        await register_job(unlimited, make_job(task_groups=[make_group(count=60_000)]))
+
+    in_world(work)
+
+
+def test_job_that_keeps_its_counts_is_held_to_job_max_count_too() -> None:
+    async def work(world: World) -> None:
+        await register_job(world, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
+        limited = dataclasses.replace(world, job_max_count=5)
+        fewer = make_job(id="web", task_groups=[make_group(name="a", count=1)])
+        with pytest.raises(ValidationError, match="job_max_count: 6 > 5"):
+            await register_job(limited, fewer, RegisterOptions(preserve_counts=True))
+        await register_job(limited, fewer)
+
+    in_world(work)
+
+
+def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
+    async def work(world: World) -> None:
+        await register_job(
+            world,
+            make_batch_job(
+                id="cron",
+                periodic=PeriodicConfig(spec="@daily"),
+                task_groups=[make_group(count=6)],
+            ),
+        )
+        with pytest.raises(InvalidInputError, match="job_max_count: 6 > 5"):
+            await periodic_force(dataclasses.replace(world, job_max_count=5), "default", "cron")
 
     in_world(work)
 

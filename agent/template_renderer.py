@@ -1,0 +1,254 @@
+"""Templates rendered in processes of their own, within limits: the agent's loop never runs one.
+
+A process is started when a template needs it and kept for a few seconds, since templates come
+together. One that passes a limit is ended, and its template fails; the next gets a new process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from agent.templates.worker import (
+    CONTENT,
+    FAILED,
+    HEADER,
+    READ,
+    REFUSED,
+    RENDER,
+    RENDERED,
+    VARIABLES,
+)
+from orchgit.child import DEVNULL, PIPE, Child, start_child
+from orchgit.errors import DriverError, InvalidInputError
+
+_MIB = 1 << 20
+_MAX_PATH_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class RenderLimits:
+    """What one template may cost; an error names the limit that was passed. `processes` render at
+    once, each at most `uses` templates, and end when idle for `idle_s`."""
+
+    timeout_s: float = 10.0
+    memory_bytes: int = 192 * _MIB
+    output_bytes: int = 16 * _MIB
+    source_bytes: int = _MIB
+    steps: int = 3_000_000
+    processes: int = 2
+    uses: int = 100
+    idle_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """A template and what it may read. `read_file` raises InvalidInputError."""
+
+    name: str
+    text: str
+    env: Mapping[str, str]
+    now_ns: int
+    read_file: Callable[[str], str]
+    left: str = "{{"
+    right: str = "}}"
+    err_missing_key: bool = False
+    envvars: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """`variables` are those of the text's lines, where they were asked for."""
+
+    text: bytes
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Process:
+    child: Child
+    uses: int = 0
+
+
+class TemplateRenderer:
+    """One for each agent; lives on its event loop."""
+
+    def __init__(self, limits: RenderLimits | None = None) -> None:
+        self.limits = limits or RenderLimits()
+        self._turns = asyncio.Semaphore(self.limits.processes)
+        self._idle: list[_Process] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def render(self, request: RenderRequest) -> Rendered:
+        """Raises InvalidInputError for a template that cannot be rendered within the limits, and
+        DriverError where no process can be started."""
+        limits = self.limits
+        if len(request.text) > limits.source_bytes:
+            raise _failed(request, f"its text has over {limits.source_bytes} bytes, the limit")
+        async with self._turns:
+            process = await self._process()
+            kept = False
+            try:
+                async with asyncio.timeout(limits.timeout_s):
+                    rendered = await self._render(process.child, request)
+                kept = True
+            except InvalidInputError as error:
+                kept = True
+                raise _failed(request, str(error)) from None
+            except TimeoutError:
+                raise _failed(
+                    request, f"it takes longer than {limits.timeout_s:g} s, the limit of templates"
+                ) from None
+            except asyncio.IncompleteReadError:
+                code = await process.child.wait()
+                raise _failed(
+                    request, f"the process that renders it ended with code {code}; make it smaller"
+                ) from None
+            except ConnectionError as error:
+                raise _failed(request, str(error)) from None
+            finally:
+                self._give_back(process, kept)
+            return rendered
+
+    async def close(self) -> None:
+        """End the processes that wait for templates."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._idle:
+            child = self._idle.pop().child
+            child.kill()
+            child.close()
+            await child.wait()
+
+    def process_ids(self) -> list[int]:
+        """Of those that wait for templates."""
+        return [process.child.pid for process in self._idle]
+
+    # -- processes ------------------------------------------------------------------------------
+
+    async def _process(self) -> _Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.child.returncode is None:
+                return process
+        # -S and no more modules than it needs: the task waits while it starts.
+        command = [sys.executable, "-S", "-m", "agent.templates.worker"]
+        try:
+            return _Process(
+                await start_child(
+                    *command,
+                    str(self.limits.memory_bytes),
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=DEVNULL,
+                    cwd="/",
+                    env=_environment(),
+                    start_new_session=True,
+                )
+            )
+        except OSError as error:
+            raise DriverError(
+                f"cannot start the process that renders templates: {error}", recoverable=True
+            ) from error
+
+    def _give_back(self, process: _Process, kept: bool) -> None:
+        process.uses += 1
+        if not kept or process.uses >= self.limits.uses:
+            process.child.kill()
+            process.child.close()
+            return
+        self._idle.append(process)
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.limits.idle_s, self._end_idle)
+
+    def _end_idle(self) -> None:
+        self._timer = None
+        while self._idle:
+            child = self._idle.pop().child
+            child.kill()
+            child.close()
+
+    # -- one template ---------------------------------------------------------------------------
+
+    async def _render(self, child: Child, request: RenderRequest) -> Rendered:
+        limits = self.limits
+        await _send(
+            child,
+            RENDER,
+            json.dumps(
+                {
+                    "text": request.text,
+                    "env": dict(request.env),
+                    "now_ns": request.now_ns,
+                    "left": request.left,
+                    "right": request.right,
+                    "err_missing_key": request.err_missing_key,
+                    "envvars": request.envvars,
+                    "max_steps": limits.steps,
+                    "max_bytes": limits.output_bytes,
+                }
+            ).encode(),
+        )
+        variables: dict[str, str] = {}
+        while True:
+            kind, body = await self._receive(child)
+            if kind == READ:
+                await _send(child, *_read(request, body.decode()))
+            elif kind == VARIABLES:
+                variables = json.loads(body)
+            elif kind == RENDERED:
+                return Rendered(body, variables)
+            elif kind == FAILED:
+                raise InvalidInputError(body.decode() or self._too_much_memory())
+            else:
+                raise ConnectionError("the process that renders it sent what is no answer")
+
+    async def _receive(self, child: Child) -> tuple[bytes, bytes]:
+        assert child.stdout is not None
+        kind, size = HEADER.unpack(await child.stdout.readexactly(HEADER.size))
+        longest = self.limits.output_bytes if kind == RENDERED else 4 * self.limits.source_bytes
+        if size > longest:
+            raise ConnectionError(f"it gives over {longest} bytes, the limit of templates")
+        return kind, await child.stdout.readexactly(size)
+
+    def _too_much_memory(self) -> str:
+        return (
+            f"it takes more than {self.limits.memory_bytes >> 20} MiB of memory, the limit of "
+            "templates"
+        )
+
+
+async def _send(child: Child, kind: bytes, body: bytes) -> None:
+    assert child.stdin is not None
+    child.stdin.write(HEADER.pack(kind, len(body)) + body)
+    with suppress(ConnectionError):  # its end shows when it is read from
+        await child.stdin.drain()
+
+
+def _read(request: RenderRequest, path: str) -> tuple[bytes, bytes]:
+    try:
+        if len(path) > _MAX_PATH_BYTES:
+            raise InvalidInputError("cannot read a file with so long a path")
+        return CONTENT, request.read_file(path).encode(errors="replace")
+    except InvalidInputError as error:
+        return REFUSED, str(error).encode(errors="replace")
+
+
+def _failed(request: RenderRequest, why: str) -> InvalidInputError:
+    why = why.removeprefix("cannot render the template: ")
+    return InvalidInputError(f'cannot render the template "{request.name}": {why}')
+
+
+def _environment() -> dict[str, str]:
+    """What the same Python needs to start; nothing else of the agent's."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,102 @@
+"""The process that renders templates for an agent, one after the other.
+
+It holds nothing of the agent's and opens no file itself: what a template reads it asks the agent
+for. So a template that takes all the memory or time it may have harms nobody. Only what rendering
+needs is imported: the process starts while a task waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import sys
+from typing import Any, BinaryIO
+
+from agent.templates.functions import TemplateSources
+from agent.templates.render import render
+from agent.templates.variables import parse_variables
+from orchgit.errors import InvalidInputError
+
+HEADER = struct.Struct(">cI")
+"""The kind of a frame and its length. From the agent: RENDER, CONTENT or REFUSED; to it the others:
+READ until RENDERED or FAILED ends the template."""
+RENDER, CONTENT, REFUSED = b"r", b"c", b"x"
+READ, VARIABLES, RENDERED, FAILED = b"f", b"v", b"R", b"F"
+_CPU_S = 120
+
+
+class _AgentGone(Exception):
+    """The agent closed the pipe."""
+
+
+class TemplateWorker:
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    def serve(self) -> None:
+        """Render until the pipe is closed."""
+        try:
+            while True:
+                _, body = self._receive()
+                self._answer(json.loads(body))
+        except _AgentGone:
+            return
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        try:
+            text = render(
+                request["text"],
+                TemplateSources(request["env"], self._read, request["now_ns"]),
+                request["left"],
+                request["right"],
+                request["err_missing_key"],
+                request["max_steps"],
+                request["max_bytes"],
+            )
+            if request["envvars"]:
+                self._send(VARIABLES, json.dumps(parse_variables(text)).encode())
+            body = text.encode(errors="replace")
+        except InvalidInputError as error:
+            self._send(FAILED, str(error).encode(errors="replace"))
+        except MemoryError:
+            self._send(FAILED, b"")
+        else:
+            self._send(RENDERED, body)
+
+    def _read(self, path: str) -> str:
+        self._send(READ, path.encode(errors="replace"))
+        kind, body = self._receive()
+        if kind == REFUSED:
+            raise InvalidInputError(body.decode())
+        return body.decode(errors="replace")
+
+    def _send(self, kind: bytes, body: bytes) -> None:
+        self._outgoing.write(HEADER.pack(kind, len(body)))
+        self._outgoing.write(body)
+        self._outgoing.flush()
+
+    def _receive(self) -> tuple[bytes, bytes]:
+        kind, size = HEADER.unpack(self._exactly(HEADER.size))
+        return kind, self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._incoming.read(size)
+        if len(data) < size:
+            raise _AgentGone
+        return data
+
+
+def main() -> None:
+    """The argument is the memory it may take, in bytes."""
+    memory = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    TemplateWorker(sys.stdin.buffer, os.fdopen(os.dup(1), "wb")).serve()
+
+
+if __name__ == "__main__":
+    main()

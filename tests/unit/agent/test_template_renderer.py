@@ -1,0 +1,140 @@
+"""Templates are rendered by processes that may be as slow, large and broken as they like."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import psutil
+import pytest
+
+from agent.template_renderer import Rendered, RenderLimits, RenderRequest, TemplateRenderer
+from orchgit.errors import InvalidInputError
+
+Work = Callable[[TemplateRenderer], Awaitable[None]]
+
+
+def request(text: str, envvars: bool = False) -> RenderRequest:
+    return RenderRequest("local/app.conf", text, {"NAME": "shop"}, 0, read_file, envvars=envvars)
+
+
+def read_file(path: str) -> str:
+    if path != "local/x":
+        raise InvalidInputError(f'cannot read "{path}"')
+    return "file text"
+
+
+def run(work: Work, limits: RenderLimits | None = None) -> None:
+    async def whole() -> None:
+        renderer = TemplateRenderer(limits)
+        try:
+            await work(renderer)
+        finally:
+            await renderer.close()
+
+    asyncio.run(whole())
+
+
+def test_text_files_and_variables_come_back_from_the_process() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        text = 'A={{ env "NAME" }}\nB="{{ file "local/x" }}"\n'
+        assert await renderer.render(request(text, envvars=True)) == Rendered(
+            b'A=shop\nB="file text"\n', {"A": "shop", "B": "file text"}
+        )
+        with pytest.raises(InvalidInputError, match='line 1: cannot read "local/y"'):
+            await renderer.render(request('{{ file "local/y" }}'))
+        (first,) = renderer.process_ids()
+        await renderer.render(request("{{ 1 }}"))
+        assert renderer.process_ids() == [first]  # an error of a template is no reason for another
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "why"),
+    [
+        pytest.param(
+            "{{ range loop 9000 }}{{ range loop 9000 }}{{ end }}{{ end }}",
+            RenderLimits(steps=10_000),
+            "takes more than 10000 steps",
+            id="steps",
+        ),
+        pytest.param(
+            "{{ range loop 90000 }}{{ range loop 90000 }}{{ end }}{{ end }}",
+            RenderLimits(steps=10**15, timeout_s=0.5),
+            "takes longer than 0.5 s",
+            id="time",
+        ),
+        pytest.param(
+            "{{ range loop 1000 }}1234567890{{ end }}",
+            RenderLimits(output_bytes=5_000),
+            "over 5000 bytes",
+            id="output",
+        ),
+        pytest.param(
+            "".join(f"{{{{ $a{i} := loop 1000000 }}}}" for i in range(20)),
+            RenderLimits(memory_bytes=100 << 20),
+            "more than 100 MiB of memory",
+            id="memory",
+        ),
+        pytest.param("{{ 1 }}" * 20, RenderLimits(source_bytes=100), "over 100 bytes", id="source"),
+    ],
+)
+def test_template_past_a_limit_fails_by_name_and_the_next_is_rendered(
+    text: str, limits: RenderLimits, why: str
+) -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        with pytest.raises(InvalidInputError) as caught:
+            await renderer.render(request(text))
+        assert 'cannot render the template "local/app.conf"' in str(caught.value)
+        assert why in str(caught.value)
+        assert (await renderer.render(request("{{ 1 }}"))).text == b"1"
+
+    run(work, limits)
+
+
+def test_ended_process_fails_its_template_only() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        await renderer.render(request("{{ 1 }}"))
+        (pid,) = renderer.process_ids()
+        endless = "{{ range loop 90000 }}{{ range loop 90000 }}{{ end }}{{ end }}"
+        rendering = asyncio.create_task(renderer.render(request(endless)))
+        while renderer.process_ids():
+            await asyncio.sleep(0)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(InvalidInputError, match="ended with code -9"):
+            await rendering
+        assert (await renderer.render(request("{{ 2 }}"))).text == b"2"
+
+    run(work, RenderLimits(steps=10**15))
+
+
+def test_canceled_rendering_ends_its_process() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        await renderer.render(request("{{ 1 }}"))
+        (pid,) = renderer.process_ids()
+        endless = "{{ range loop 90000 }}{{ range loop 90000 }}{{ end }}{{ end }}"
+        rendering = asyncio.create_task(renderer.render(request(endless)))
+        while renderer.process_ids():
+            await asyncio.sleep(0)
+        rendering.cancel()
+        await asyncio.gather(rendering, return_exceptions=True)
+        async with asyncio.timeout(10):
+            while psutil.pid_exists(pid):
+                await asyncio.sleep(0.01)
+
+    run(work, RenderLimits(steps=10**15))
+
+
+def test_process_ends_when_no_template_comes() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        await renderer.render(request("{{ 1 }}"))
+        (pid,) = renderer.process_ids()
+        async with asyncio.timeout(10):
+            while psutil.pid_exists(pid):
+                await asyncio.sleep(0.01)
+        assert renderer.process_ids() == []
+
+    run(work, RenderLimits(idle_s=0.05))
