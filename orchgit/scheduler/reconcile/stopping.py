@@ -24,10 +24,12 @@ def choose_stops(
     """What was replaced already; then, while there are more than the count: old ones that a
     promoted canary stands in for, migrating ones, those with the highest names, duplicates.
 
-    What is out of touch does not count as running, but may be what goes by its name."""
+    What is out of touch does not count as running, but may be what goes by its name. What has
+    failed and waits to be rescheduled counts, and goes by its name like the others: a lower count
+    may not stop what runs for the sake of what does not."""
     if is_canarying:
         untainted = without(untainted, canaries)
-    live = {i: a for i, a in untainted.items() if not a.is_terminal}
+    live = {i: a for i, a in untainted.items() if not a.is_server_terminal}
     stops = {} if is_canarying else _superseded(live)
     known = [a for a in untainted.values() if a.client_status != ClientStatus.UNKNOWN]
     remove = len(known) + len(migrate) - count
@@ -56,6 +58,7 @@ def _superseded(live: Allocs) -> Allocs:
 
     A canary is no successor before its promotion, and what is out of touch waits for its agent.
     """
+    live = {i: a for i, a in live.items() if not a.is_terminal}
     if len({allocation.job_version for allocation in live.values()}) < 2:
         return {}
     newest: dict[int, int] = {}
