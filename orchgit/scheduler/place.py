@@ -95,7 +95,7 @@ class Placer:
             self._not_placed(placement)
             return
         selector = self._stacks.selector(stack)
-        request = self._request(placement, job)
+        request = self._request(placement, job, stack)
         choice = selector.select(request)
         eviction = None
         if choice is None:
@@ -130,7 +130,7 @@ class Placer:
         candidates = self._stacks.candidates
         return None if len(candidates.rows) or stack.has_volumes else candidates.metric()
 
-    def _request(self, placement: Placement, job: Job) -> Request:
+    def _request(self, placement: Placement, job: Job, stack: GroupStack) -> Request:
         request = Request(alloc_name(job.id, placement.group.name, placement.name_index))
         previous = placement.previous
         if previous is None:
@@ -142,11 +142,18 @@ class Placer:
         if previous.reschedule_tracker is not None:
             nodes += [event.prev_node_id for event in previous.reschedule_tracker.events]
         request.penalty_rows = frozenset(rows[node] for node in nodes if node in rows)
-        if placement.group.ephemeral_disk.sticky and self._same_place(previous, job):
+        disk = placement.group.ephemeral_disk
+        if (disk.sticky or disk.migrate) and self._same_place(previous, job):
             row = rows.get(previous.node_id, NO_ROW)
-            if row != NO_ROW and self._stacks.candidate_mask[row]:
+            if row != NO_ROW and self._may_stay_on(row, stack):
                 request.preferred_row = row
         return request
+
+    def _may_stay_on(self, row: int, stack: GroupStack) -> bool:
+        """Whether a node that the job was let in to takes more work. It may have left the job's
+        pool since: the data is there."""
+        node = node_at(self._stacks.columns, row)
+        return node.is_ready and all(check.mask[row] for check in stack.checks)
 
     def _same_place(self, previous: Allocation, job: Job) -> bool:
         old = self._stacks.view.job_version(

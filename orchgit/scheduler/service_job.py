@@ -167,7 +167,9 @@ def schedule_service(
     plan = new_plan(evaluation, job, view)
     plan.deployment = changes.deployment
     plan.deployment_updates = changes.deployment_updates
-    write_changes(plan, changes, job, deployments.active_id, stacks)
+    deployment = deployments.created or latest
+    deployment_id = deployment.id if deployment is not None else ""
+    write_changes(plan, changes, job, deployment_id, stacks)
     give_up_unheard(plan, allocations, world.tainted)
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
@@ -181,7 +183,6 @@ def schedule_service(
         quota_reached = placer.quota_reached
         queued = dict(placer.queued) or queued
     annotate(plan, changes.desired, preempting_groups(plan))
-    deployment = deployments.created or latest
     return complete(
         evaluation,
         view,
@@ -192,7 +193,7 @@ def schedule_service(
         learn_classes=stacks.learn_classes if stacks is not None else None,
         missing_resources=missing,
         quota_reached=quota_reached,
-        deployment_id=deployment.id if deployment is not None else "",
+        deployment_id=deployment_id,
         now_ns=now_ns,
         ids=ids,
     )
@@ -224,7 +225,8 @@ def write_changes(
     deployment_id: str,
     stacks: Stacks | None,
 ) -> None:
-    """Stops and updates of existing allocations, into the plan."""
+    """Stops and updates of existing allocations, into the plan. `deployment_id`: the job's latest
+    deployment, which allocations that are updated in place belong to from now on."""
     for stop in changes.stops:
         allocation = stop.allocation
         plan.stops.append(

@@ -138,6 +138,14 @@ class Selector:
 
     def _rescore(self, row: int) -> None:
         """One row whose usage changed."""
+        sums, parts = self._sums_of(row)
+        self._sums[row] = sums
+        self._parts[row] = parts
+        if self._queues is not None:
+            self._queues.put(row, sums, parts)
+
+    def _sums_of(self, row: int) -> tuple[float, int]:
+        """(sum, number) of the scores that apply to the row now."""
         if self.ask.is_plain:
             components = self._components(row, self.ask.cpu, None)
         else:
@@ -147,11 +155,7 @@ class Selector:
                 components = None
             else:
                 components = self._components(row, offered.cpu, offered.device_score)
-        sums, parts = components or (_NO_SCORE, 1)
-        self._sums[row] = sums
-        self._parts[row] = parts
-        if self._queues is not None:
-            self._queues.put(row, sums, parts)
+        return components or (_NO_SCORE, 1)
 
     def _components(
         self, row: int, ask_cpu: int, device_score: float | None
@@ -211,7 +215,9 @@ class Selector:
     def select(self, request: Request) -> Choice | None:
         """The best row that gives what is asked; nothing is taken yet."""
         self._sync()
-        if request.preferred_row != NO_ROW and self._mask[request.preferred_row]:
+        if request.preferred_row != NO_ROW:
+            if not self._mask[request.preferred_row]:
+                self._sums[request.preferred_row], _ = self._sums_of(request.preferred_row)
             choice = self._accept(request.preferred_row, request)
             if choice is not None:
                 return choice

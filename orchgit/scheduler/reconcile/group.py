@@ -28,6 +28,7 @@ class GroupReconciler(Trouble, Rolling):
         """Whether the group's part of the deployment is complete."""
         if not everything:
             return self._fill_up()
+        places_before = len(self._changes.places)
         in_play = self._drop_ended(everything)
         allocs = self._stop_old_canaries(in_play)
         canaries, allocs = self._current_canaries(allocs)
@@ -51,6 +52,7 @@ class GroupReconciler(Trouble, Rolling):
         limit = self._place_missing(place, reschedule_now, classes.lost, limit)
         self._replace_destructive(destructive, limit)
         self._migrate(classes.migrate)
+        self._tell_apart(names, untainted, places_before)
         self._join_deployment(in_play, destructive)
         busy = bool(
             destructive
@@ -117,6 +119,26 @@ class GroupReconciler(Trouble, Rolling):
         self._desired.stop += len(classes.lost) + len(surplus)
         classes.migrate = without(classes.migrate, surplus)
         return without(untainted, surplus)
+
+    def _tell_apart(self, names: NameIndex, untainted: Allocs, places_before: int) -> None:
+        """A replacement does not take over a name that another allocation goes by."""
+        replacing = [
+            placement
+            for placement in [*self._changes.destructive, *self._changes.places[places_before:]]
+            if placement.group is self._group and placement.previous and not placement.canary
+        ]
+        gone = {placement.previous.id for placement in replacing if placement.previous}
+        taken = set(self._steady.name_indexes)
+        taken.update(
+            a.name_index
+            for a in untainted.values()
+            if a.id not in gone and a.client_status != ClientStatus.UNKNOWN
+        )
+        for placement in replacing:
+            if placement.name_index in taken:
+                free = names.lowest_free()
+                placement.name_index = placement.name_index if free is None else free
+            taken.add(placement.name_index)
 
     def _updates(self, untainted: Allocs) -> tuple[Allocs, Allocs]:
         in_place: Allocs = {}
