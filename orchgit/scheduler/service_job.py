@@ -77,11 +77,9 @@ class UpdateDecision:
 
     def kind(self, allocation: Allocation, group: TaskGroup) -> str:
         job, stacks = self._job, self._stacks
-        if job is None or stacks is None:
+        if job is None or stacks is None or self.is_current(allocation):
             return IGNORE
         old = self._versions.of(allocation)
-        if old is not None and old.job_modify_index == job.job_modify_index:
-            return IGNORE
         if old is None or self._differs(old, job, group):
             return DESTRUCTIVE
         if allocation.is_terminal:
@@ -89,6 +87,11 @@ class UpdateDecision:
         if not self._may_stay(allocation, job, group, stacks):
             return DESTRUCTIVE
         return IN_PLACE if self._takes_updates(allocation, stacks) else IGNORE
+
+    def is_current(self, allocation: Allocation) -> bool:
+        """Whether it is of the job as it is now: a version may differ in what is not run."""
+        job, old = self._job, self._versions.of(allocation)
+        return job is not None and old is not None and old.job_modify_index == job.job_modify_index
 
     def _takes_updates(self, allocation: Allocation, stacks: Stacks) -> bool:
         """A node that is away takes none, but for what is known to be out of touch there; its
@@ -169,7 +172,8 @@ def schedule_service(
     plan.deployment_updates = changes.deployment_updates
     deployment = deployments.created or latest
     deployment_id = deployment.id if deployment is not None else ""
-    write_changes(plan, changes, job, deployment_id, stacks)
+    write_changes(plan, changes, stacks)
+    write_in_place(plan, changes.in_place, job, deployment_id, view)
     give_up_unheard(plan, allocations, world.tainted)
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
@@ -218,15 +222,8 @@ def new_plan(evaluation: Evaluation, job: Job | None, view: ClusterView) -> Plan
     )
 
 
-def write_changes(
-    plan: Plan,
-    changes: Changes,
-    job: Job | None,
-    deployment_id: str,
-    stacks: Stacks | None,
-) -> None:
-    """Stops and updates of existing allocations, into the plan. `deployment_id`: the job's latest
-    deployment, which allocations that are updated in place belong to from now on."""
+def write_changes(plan: Plan, changes: Changes, stacks: Stacks | None) -> None:
+    """Stops and updates of existing allocations, but for those in place, into the plan."""
     for stop in changes.stops:
         allocation = stop.allocation
         plan.stops.append(
@@ -273,32 +270,32 @@ def write_changes(
             )
             if stacks is not None:
                 stacks.proposed.keep_place(allocation)
-    _write_in_place(plan, changes.in_place, job, deployment_id, stacks)
 
 
-def _write_in_place(
+def write_in_place(
     plan: Plan,
     allocations: Sequence[Allocation],
     job: Job | None,
     deployment_id: str,
-    stacks: Stacks | None,
+    view: ClusterView,
 ) -> None:
-    if job is None:
+    """`deployment_id`: the job's latest deployment, whatever has become of it. The allocations
+    belong to it from now on."""
+    if job is None or not allocations:
         return
+    known = {update.alloc_id: update for update in plan.updates}
     for allocation in allocations:
+        update = known.get(allocation.id)
+        if update is None:
+            update = AllocUpdate(alloc_id=allocation.id, node_id=allocation.node_id)
+            plan.updates.append(update)
         changed = allocation.deployment_id != deployment_id
-        node = stacks.view.node(allocation.node_id) if stacks is not None else None
-        away = node is not None and node.status != NodeStatus.READY
-        plan.updates.append(
-            AllocUpdate(
-                alloc_id=allocation.id,
-                node_id=allocation.node_id,
-                client_status=ClientStatus.UNKNOWN if away else "",
-                job_version=job.version,
-                deployment_id=deployment_id if changed else None,
-                clear_deployment_status=changed and allocation.deployment_status is not None,
-            )
-        )
+        node = view.node(allocation.node_id)
+        if node is not None and node.status != NodeStatus.READY:
+            update.client_status = ClientStatus.UNKNOWN
+        update.job_version = job.version
+        update.deployment_id = deployment_id if changed else None
+        update.clear_deployment_status = changed and allocation.deployment_status is not None
 
 
 def _place(
