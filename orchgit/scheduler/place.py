@@ -97,9 +97,9 @@ class Placer:
         selector = self._stacks.selector(stack)
         request = self._request(placement, job, stack)
         choice = selector.select(request)
-        eviction = None
+        evictions: dict[int, Eviction] = {}
         if choice is None:
-            choice, eviction = self.evictions.choose(selector, request)
+            choice, evictions = self.evictions.choose(selector, request)
         if choice is None:
             self._restart_previous(placement, held_claim)
             self.failed[name] = failure(
@@ -109,11 +109,12 @@ class Placer:
                 selector,
                 self._stacks.eligibility,
                 request,
+                looked_twice=self.evictions.is_on,
             )
             self._note_missing(stack, request.name)
             self._not_placed(placement)
             return
-        self.commit(placement, job, stack, selector, choice, request, deployment_id, eviction)
+        self.commit(placement, job, stack, selector, choice, request, deployment_id, evictions)
 
     def over_quota(self, stack: GroupStack) -> AllocMetric | None:
         """The explanation when the namespace's quota does not allow one more."""
@@ -232,14 +233,17 @@ class Placer:
         choice: Choice,
         request: Request,
         deployment_id: str,
-        eviction: Eviction | None,
+        evictions: dict[int, Eviction],
     ) -> str:
-        """Put the placement into the plan and take what it gets; the new allocation's id."""
+        """Put the placement into the plan and take what it gets; the new allocation's id.
+
+        `evictions`: row -> what would have to go there, where nothing fits as it is."""
         node = node_at(self._stacks.columns, choice.row)
+        eviction = evictions.get(choice.row)
         if eviction is not None:
             for victim in eviction.victims:
                 self._stacks.proposed.stop(victim)
-        metrics = self._metrics(placement, stack, selector, choice, request, eviction)
+        metrics = self._metrics(placement, stack, selector, choice, request, evictions)
         columns, row = self._builder.add(
             job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
         )
@@ -267,17 +271,17 @@ class Placer:
         selector: Selector,
         choice: Choice,
         request: Request,
-        eviction: Eviction | None,
+        evictions: dict[int, Eviction],
     ) -> AllocMetric | None:
         """Of every placement when there are few, else of the first one of the group."""
         key = (placement.group.name, stack.job.version)
         if not self._explain_each and key in self._explained:
             return None
         self._explained.add(key)
-        score = eviction.score if eviction is not None else None
         candidates = self._stacks.candidates
         if self._one_node_each:
-            return success_on_row(candidates, selector, request, choice.row, score)
+            eviction = evictions.get(choice.row)
+            return success_on_row(candidates, selector, request, choice.row, eviction)
         return success(
             self._stacks.proposed,
             candidates,
@@ -286,7 +290,7 @@ class Placer:
             self._stacks.eligibility,
             request,
             choice.row,
-            score,
+            evictions,
         )
 
     def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:

@@ -107,9 +107,7 @@ class _SystemRun:
             key = (evaluation.namespace, evaluation.job_id)
             proposed = Proposed(view, key, allocations)
             self._stacks = Stacks(view, job, proposed, allocations, seed)
-        self._decision = UpdateDecision(
-            job, self._versions, self._stacks, ended_are_updated=True
-        )
+        self._decision = UpdateDecision(job, self._versions, self._stacks, ended_are_updated=True)
         self._deployment = SystemDeployment(job, self._latest(), evaluation, ids, now_ns)
         self._plan: Plan = new_plan(evaluation, job, view)
         self._changes = Changes()
@@ -346,7 +344,7 @@ class _SystemRun:
                 choice,
                 request,
                 self._deployment.active_id,
-                eviction,
+                {} if eviction is None else {row: eviction},
             )
         if placement.stops_previous and placement.previous is not None:
             stacks.unstop(placement.previous, held_claim=False)

@@ -189,6 +189,14 @@ class Selector:
             return None
         if row in self.limited and self._proposed.free_slots(row) < 1:
             return None
+        return self.fill(row, ask_cpu)
+
+    def fill(self, row: int, ask_cpu: int) -> float:
+        """The score of the row with what is asked, whether it has room for it or not."""
+        cpu, memory, _ = self._capacities.get(row) or self._capacity(row)
+        used_cpu, used_memory, _ = self._proposed.usage(row)
+        used_cpu += ask_cpu
+        used_memory += self.ask.memory
         total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
         return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST  # type: ignore[no-any-return]
@@ -340,16 +348,18 @@ class Selector:
         assert node is not None, "only rows with a node are ranked"
         return node.id
 
-    def score_components(self, row: int, request: Request) -> dict[str, float]:
-        """Every score of one row by Nomad's names, as an explanation."""
-        device_score = None
-        cpu = self.ask.cpu
-        if not self.ask.is_plain:
-            offered = offer(self._proposed, row, self.ask, self.rng)
-            cpu, device_score = offered.cpu, offered.device_score
+    def score_components(
+        self, row: int, request: Request, offered: Offer | None = None, fit: float | None = None
+    ) -> dict[str, float]:
+        """Every score of one row by Nomad's names, as an explanation. `offered`, `fit`: with what
+        an eviction makes possible there."""
+        if offered is None and self.ask.is_plain:
+            offered = Offer(self.ask.cpu)
+        offered = offered or offer(self._proposed, row, self.ask, self.rng)
+        cpu, device_score = offered.cpu, offered.device_score
         anti_affinity = self.ranking.anti_affinity
         affinity = self.ranking.affinity
-        scores = {"binpack": self.fit(row, cpu) or 0.0}
+        scores = {"binpack": (self.fit(row, cpu) or 0.0) if fit is None else fit}
         if anti_affinity is not None:
             scores["job-anti-affinity"] = anti_affinity.score(row)
             scores["node-reschedule-penalty"] = -1.0 if row in request.penalty_rows else 0.0

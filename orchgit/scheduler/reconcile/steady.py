@@ -24,7 +24,9 @@ def read_allocations(view: ClusterView, key: tuple[str, str], job: Job | None) -
 
 
 def _leaves_steady_alone(allocations: JobAllocations, job: Job) -> bool:
-    in_play = [a for a in allocations.others if not a.is_server_terminal]
+    in_play = [
+        a for a in allocations.others if not a.is_server_terminal or a.desired_transition.reschedule
+    ]
     return not (
         _exceeds_count(allocations, in_play, job)
         or any(_needs_the_rest(allocation, job) for allocation in in_play)

@@ -18,7 +18,6 @@ from orchgit.scheduler.reconcile.classify import (
 )
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE, UpdateKind
 
-
 Slot = tuple[str, int]
 """(node id, name index): each node has `count` of them for each group."""
 
