@@ -11,7 +11,6 @@ from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus, RescheduleTracker, alloc_name
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.job import Job
-from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.scheduler.evictions import Evictions
@@ -190,12 +189,9 @@ class Placer:
             previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
         )
         update = self._updates.get(previous.id)
-        node = self._stacks.view.node(previous.node_id)
         if update is not None:
             update.reschedule_tracker = tracker
-        elif (
-            node is not None and node.status == NodeStatus.READY and not had_no_placement(previous)
-        ):
+        elif not had_no_placement(previous):
             self._plan.updates.append(
                 AllocUpdate(
                     alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker

@@ -8,6 +8,7 @@ import numpy as np
 
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
@@ -22,7 +23,7 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.reconcile.changes import UNKNOWN, Changes, Placement
 from orchgit.scheduler.reconcile.classify import GroupOf, is_tainted
-from orchgit.scheduler.reconcile.deployments import DeploymentPlan
+from orchgit.scheduler.reconcile.deployments import DeploymentPlan, has_deployments
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE, World
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
@@ -317,11 +318,8 @@ def _place(
     older: dict[int, tuple[Job, str]] = {}
     if any(placement.downgrade for placement in changes.places):
         job = stacks.job
-        deployment_of = {
-            deployment.job_version: deployment.id
-            for deployment in stacks.view.deployments(job.namespace, job.id)
-        }
-        older = _older_jobs(changes.places, job, versions, allocations, deployment_of)
+        known = stacks.view.deployments(job.namespace, job.id)
+        older = _older_jobs(changes.places, job, versions, allocations, known)
     placer.place_all(changes.places, older, deployment_id)
     return placer
 
@@ -331,18 +329,47 @@ def _older_jobs(
     job: Job,
     versions: JobVersions,
     allocations: Sequence[Allocation],
-    deployment_of: dict[int, str],
+    deployments: Sequence[Deployment],
 ) -> dict[int, tuple[Job, str]]:
-    """While canaries wait, what is not a canary runs the version that ran before."""
+    """While canaries wait, what is not a canary runs the version that is known to be good."""
     older: dict[int, tuple[Job, str]] = {}
+    newest_first = sorted(deployments, key=lambda d: d.job_version, reverse=True)
     for position, placement in enumerate(places):
-        if not placement.downgrade:
-            continue
-        previous = placement.previous or _newest_before(job, placement.group.name, allocations)
-        old_job = versions.of(previous) if previous is not None else None
-        if old_job is not None and old_job.group(placement.group.name):
-            older[position] = (old_job, deployment_of.get(old_job.version, ""))
+        if placement.downgrade:
+            found = _good_version(placement, job, versions, newest_first)
+            found = found or _undeployed_version(placement, job, versions, allocations)
+            if found is not None:
+                older[position] = found
     return older
+
+
+def _good_version(
+    placement: Placement, job: Job, versions: JobVersions, deployments: Sequence[Deployment]
+) -> tuple[Job, str] | None:
+    """The version of the newest deployment whose canaries were promoted, or that had none."""
+    name = placement.group.name
+    for deployment in deployments:
+        state = deployment.task_groups.get(name)
+        if state is None or not (state.promoted or state.desired_canaries == 0):
+            continue
+        version = versions.version(job.namespace, job.id, deployment.job_version)
+        if version is None or version.version < placement.min_version or not version.group(name):
+            return None
+        return version, deployment.id
+    return None
+
+
+def _undeployed_version(
+    placement: Placement, job: Job, versions: JobVersions, allocations: Sequence[Allocation]
+) -> tuple[Job, str] | None:
+    """The version that ran before, if its updates are not deployments: it is good as it is."""
+    name = placement.group.name
+    previous = placement.previous or _newest_before(job, name, allocations)
+    version = versions.of(previous) if previous is not None else None
+    group = version.group(name) if version is not None else None
+    if version is None or group is None or has_deployments(group.update):
+        return None
+    return version, ""
 
 
 def _newest_before(job: Job, group: str, allocations: Sequence[Allocation]) -> Allocation | None:

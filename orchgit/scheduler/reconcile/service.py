@@ -58,6 +58,7 @@ def reconcile(
             complete = reconciler.run(allocs) and complete
         if complete:
             deployments.complete()
+        deployments.leave_initializing()
     deployments.describe_created()
     changes.deployment = deployments.created
     changes.deployment_updates = deployments.updates
