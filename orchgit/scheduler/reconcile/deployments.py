@@ -103,6 +103,7 @@ class DeploymentPlan:
         """What it is made of is known now: it goes on when its peer region does."""
         if self.current is not None and self.current.status == DeploymentStatus.INITIALIZING:
             self.update(self.current, DeploymentStatus.PENDING, PENDING_PEER)
+            self.created = self.created or self.current
 
     def describe_created(self) -> None:
         if self.created is not None:
