@@ -172,6 +172,9 @@ class _Judge:
         if node.status == NodeStatus.DOWN:
             valid = not change.rows and all(map(self._may_update_on_down_node, change.updates))
             return "" if valid else "node is down and contains invalid updates"
+        is_return = not change.rows and all(map(_records_return, change.updates))
+        if node.status == NodeStatus.INITIALIZING and is_return:
+            return ""
         if node.status != NodeStatus.READY:
             return "node is not ready for placements"
         if not change.rows and self._all_live(node.id, change.updates):
@@ -290,6 +293,12 @@ def _that_matters_there(change: NodeChange) -> NodeChange:
         return change
     updates = [update for update in change.updates if not _is_note(update)]
     return NodeChange(change.stops, updates, change.preemptions, change.rows)
+
+
+def _records_return(update: AllocUpdate) -> bool:
+    """It notes that the allocation was reported again: a node that comes back may do so before it
+    is ready."""
+    return _is_note(msgspec.structs.replace(update, record_client_status=""))
 
 
 def _is_note(update: AllocUpdate) -> bool:

@@ -254,6 +254,8 @@ class _SystemRun:
                 stacks.unstop(allocation, held_claim=False)
         for allocation in run.unfit:
             # Its node does not pass the new version's checks: nothing follows there.
+            if allocation.is_server_terminal:
+                continue
             self._plan.stops.append(
                 AllocStop(
                     alloc_id=allocation.id,
