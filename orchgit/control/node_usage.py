@@ -94,7 +94,7 @@ class NodeUsage:
     def over(self, node: Node) -> str:
         """The first dimension of the node that is exceeded, or an empty string."""
         if 0 < node.node_max_allocs < self.allocations:
-            return "max allocs exceeded"
+            return "max allocation exceeded"
         cpu_shares, memory_mb, disk_mb = capacity_of(node)
         if self.cpu_shares > cpu_shares:
             return "cpu"

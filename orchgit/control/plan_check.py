@@ -155,6 +155,7 @@ class _Judge:
         self.usages: dict[str, NodeUsage] = {}
 
     def judge(self, node_id: str, change: NodeChange) -> None:
+        change = _that_matters_there(change)
         if not (change.updates or change.rows):
             return
         node = self._view.node(node_id)
@@ -168,10 +169,12 @@ class _Judge:
                 update.client_status == ClientStatus.UNKNOWN for update in change.updates
             )
             return "" if valid else "node is disconnected and contains invalid updates"
-        if node.status == NodeStatus.DOWN and not change.rows:
-            if all(self._may_update_on_down_node(update) for update in change.updates):
-                return ""
-            return "node is not ready for placements"
+        if node.status == NodeStatus.DOWN:
+            valid = not change.rows and all(map(self._may_update_on_down_node, change.updates))
+            return "" if valid else "node is down and contains invalid updates"
+        is_return = not change.rows and all(map(_records_return, change.updates))
+        if node.status == NodeStatus.INITIALIZING and is_return:
+            return ""
         if node.status != NodeStatus.READY:
             return "node is not ready for placements"
         if not change.rows and self._all_live(node.id, change.updates):
@@ -280,6 +283,27 @@ class _Judge:
             allocation.namespace, allocation.job_id, allocation.job_version
         )
         return job.group(allocation.task_group) if job else None
+
+
+def _that_matters_there(change: NodeChange) -> NodeChange:
+    """Without what the servers only note for themselves: when they look at an allocation again,
+    and how often it was rescheduled. Its node may be in any state, or gone."""
+    noted = [u for u in change.updates if _is_note(u)]
+    if not noted:
+        return change
+    updates = [update for update in change.updates if not _is_note(update)]
+    return NodeChange(change.stops, updates, change.preemptions, change.rows)
+
+
+def _records_return(update: AllocUpdate) -> bool:
+    """It notes that the allocation was reported again: a node that comes back may do so before it
+    is ready."""
+    return _is_note(msgspec.structs.replace(update, record_client_status=""))
+
+
+def _is_note(update: AllocUpdate) -> bool:
+    changes_work = update.job_version is not None or update.allocated_resources is not None
+    return not (changes_work or update.client_status or update.record_client_status)
 
 
 def _single_writer_volumes(group: TaskGroup | None) -> list[VolumeRequest]:

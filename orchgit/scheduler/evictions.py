@@ -17,28 +17,31 @@ class Evictions:
         self._stacks = stacks
         self._priorities: dict[tuple[str, str, int], int] = {}
 
-    def choose(self, selector: Selector, request: Request) -> tuple[Choice | None, Eviction | None]:
-        """The node where evicting others hurts least."""
-        best: tuple[float, int] | None = None
-        found: tuple[Choice, Eviction] | None = None
-        for row in selector.rows.tolist() if self._is_on else ():
+    def choose(
+        self, selector: Selector, request: Request
+    ) -> tuple[Choice | None, dict[int, Eviction]]:
+        """(the node where evicting others hurts least, the evictions that help, by row)"""
+        options: dict[int, Eviction] = {}
+        best: tuple[float, int, int] | None = None
+        for row in selector.rows.tolist() if self.is_on else ():
             eviction = self.on(selector, row, request)
             if eviction is None:
                 continue
-            tie = -self._stacks.chance.ties[row]
-            score = (self._score_with(selector, row, request, eviction), tie)
-            if best is None or score > best:
-                best, found = score, (eviction.choice(row), eviction)
-        return found or (None, None)
+            options[row] = eviction
+            score = (_score_with(selector, row, request, eviction), -self._stacks.chance.ties[row])
+            if best is None or (*score, row) > best:
+                best = (*score, row)
+        return (None if best is None else options[best[2]].choice(best[2])), options
 
     def on(self, selector: Selector, row: int, request: Request) -> Eviction | None:
         """What would have to go on this node; None: nothing that goes would help."""
-        if not self._is_on or selector.refusal(row, request.name):
+        if not self.is_on or selector.refusal(row, request.name):
             return None
-        return self._preemptor.evict_on(row, selector.ask)
+        return self._preemptor(selector).evict_on(row, selector.ask)
 
     @cached_property
-    def _is_on(self) -> bool:
+    def is_on(self) -> bool:
+        """Whether jobs of this type may evict others."""
         config = self._stacks.view.scheduler_config().preemption_config
         return {
             "service": config.service_scheduler_enabled,
@@ -47,10 +50,15 @@ class Evictions:
             "sysbatch": config.sysbatch_scheduler_enabled,
         }.get(self._stacks.job.type, False)
 
-    @cached_property
-    def _preemptor(self) -> Preemptor:
+    def _preemptor(self, selector: Selector) -> Preemptor:
         stacks = self._stacks
-        return Preemptor(stacks.proposed, stacks.job.priority, self._priority_of, stacks.chance.rng)
+        return Preemptor(
+            stacks.proposed,
+            stacks.job.priority,
+            self._priority_of,
+            stacks.chance.rng,
+            selector.fill,
+        )
 
     def _priority_of(self, allocation: Allocation) -> int:
         key = (allocation.namespace, allocation.job_id, allocation.job_version)
@@ -59,16 +67,11 @@ class Evictions:
             self._priorities[key] = job.priority if job is not None else 0
         return self._priorities[key]
 
-    def _score_with(
-        self, selector: Selector, row: int, request: Request, eviction: Eviction
-    ) -> float:
-        for victim in eviction.victims:
-            self._stacks.proposed.stop(victim)
-        scores = [
-            selector.fit(row, eviction.offer.cpu) or 0.0,
-            eviction.score,
-            *selector.other_scores(row, request, eviction.offer.device_score),
-        ]
-        for victim in eviction.victims:
-            self._stacks.proposed.unstop(victim)
-        return sum(scores) / len(scores)
+
+def _score_with(selector: Selector, row: int, request: Request, eviction: Eviction) -> float:
+    scores = [
+        eviction.fit,
+        eviction.score,
+        *selector.other_scores(row, request, eviction.offer.device_score),
+    ]
+    return sum(scores) / len(scores)

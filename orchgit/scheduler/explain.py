@@ -16,6 +16,7 @@ from orchgit.model.node import Node
 from orchgit.scheduler.feasibility.checks import Check, values_of
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
+from orchgit.scheduler.preemption import Eviction
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.offers import NotOfferedError, offer
 from orchgit.scheduler.ranking.proposed import Proposed
@@ -107,9 +108,14 @@ def failure(
     selector: Selector,
     eligibility: ClassEligibility,
     request: Request,
+    *,
+    looked_twice: bool = False,
 ) -> AllocMetric:
-    """The metric of a placement that found no node among `candidates`."""
+    """The metric of a placement that found no node among `candidates`. `looked_twice`: first
+    without evictions, then with them, when the classes of the nodes were known."""
     tally = _Tally(proposed.columns)
+    if looked_twice:
+        eligibility.filter(candidates.rows, selector.ask.group.name, checks)
     keep, reasons, failed = eligibility.filter(candidates.rows, selector.ask.group.name, checks)
     tally.filter_rows(failed, reasons)
     _judge_rows(proposed, candidates.rows[keep], selector, request, tally)
@@ -171,7 +177,7 @@ def _judge_row(
 def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Selector) -> str:
     """The first thing a node has too little of; empty when it has enough."""
     if proposed.free_slots(row) < 1:
-        return "max allocs exceeded"
+        return "max allocation exceeded"
     try:
         offered = offer(proposed, row, ask, selector.rng)
     except NotOfferedError as error:
@@ -208,10 +214,10 @@ def success(
     eligibility: ClassEligibility,
     request: Request,
     chosen: int,
-    preemption: float | None,
+    evictions: Mapping[int, Eviction],
 ) -> AllocMetric:
     """The metric of a placement about to be made: what was left out and why, and the best nodes
-    with all their scores."""
+    with all their scores. `evictions`: the nodes where there is room once others go."""
     metric = candidates.metric()
     tally = _Tally(proposed.columns)
     if len(selector.rows) < len(candidates.rows):
@@ -224,11 +230,13 @@ def success(
     order = fitting[np.argsort(-scores[fitting], kind="stable")]
     rows = _best_rows(selector, selector.rows[order], request, tally)
     tally.write(metric)
-    if chosen not in rows:
+    if chosen not in rows and chosen not in evictions:
         rows.append(chosen)
-    metric.score_meta_data = [
-        score_of_row(selector, row, request, preemption if row == chosen else None) for row in rows
-    ]
+    metric.score_meta_data = [score_of_row(selector, row, request) for row in rows]
+    if evictions:
+        ranked = [score_of_row(selector, row, request, evictions[row]) for row in evictions]
+        ranked.sort(key=lambda scored: -scored.norm_score)
+        metric.score_meta_data += ranked[:_SCORES_KEPT]
     return metric
 
 
@@ -265,21 +273,23 @@ def success_on_row(
     selector: Selector,
     request: Request,
     row: int,
-    preemption: float | None,
+    eviction: Eviction | None,
 ) -> AllocMetric:
     """The metric when only this one node was looked at."""
     metric = candidates.metric()
     metric.nodes_evaluated = 1
-    metric.score_meta_data = [score_of_row(selector, row, request, preemption)]
+    metric.score_meta_data = [score_of_row(selector, row, request, eviction)]
     return metric
 
 
 def score_of_row(
-    selector: Selector, row: int, request: Request, preemption: float | None
+    selector: Selector, row: int, request: Request, eviction: Eviction | None = None
 ) -> ScoreMetaData:
-    components = selector.score_components(row, request)
-    if preemption is not None:
-        components["preemption"] = preemption
+    if eviction is None:
+        components = selector.score_components(row, request)
+    else:
+        components = selector.score_components(row, request, eviction.offer, eviction.fit)
+        components["preemption"] = eviction.score
     applying = [
         score
         for name, score in components.items()

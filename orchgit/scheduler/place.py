@@ -11,7 +11,6 @@ from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus, RescheduleTracker, alloc_name
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.job import Job
-from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.scheduler.evictions import Evictions
@@ -95,11 +94,11 @@ class Placer:
             self._not_placed(placement)
             return
         selector = self._stacks.selector(stack)
-        request = self._request(placement, job)
+        request = self._request(placement, job, stack)
         choice = selector.select(request)
-        eviction = None
+        evictions: dict[int, Eviction] = {}
         if choice is None:
-            choice, eviction = self.evictions.choose(selector, request)
+            choice, evictions = self.evictions.choose(selector, request)
         if choice is None:
             self._restart_previous(placement, held_claim)
             self.failed[name] = failure(
@@ -109,11 +108,12 @@ class Placer:
                 selector,
                 self._stacks.eligibility,
                 request,
+                looked_twice=self.evictions.is_on,
             )
             self._note_missing(stack, request.name)
             self._not_placed(placement)
             return
-        self.commit(placement, job, stack, selector, choice, request, deployment_id, eviction)
+        self.commit(placement, job, stack, selector, choice, request, deployment_id, evictions)
 
     def over_quota(self, stack: GroupStack) -> AllocMetric | None:
         """The explanation when the namespace's quota does not allow one more."""
@@ -130,7 +130,7 @@ class Placer:
         candidates = self._stacks.candidates
         return None if len(candidates.rows) or stack.has_volumes else candidates.metric()
 
-    def _request(self, placement: Placement, job: Job) -> Request:
+    def _request(self, placement: Placement, job: Job, stack: GroupStack) -> Request:
         request = Request(alloc_name(job.id, placement.group.name, placement.name_index))
         previous = placement.previous
         if previous is None:
@@ -142,11 +142,18 @@ class Placer:
         if previous.reschedule_tracker is not None:
             nodes += [event.prev_node_id for event in previous.reschedule_tracker.events]
         request.penalty_rows = frozenset(rows[node] for node in nodes if node in rows)
-        if placement.group.ephemeral_disk.sticky and self._same_place(previous, job):
+        disk = placement.group.ephemeral_disk
+        if (disk.sticky or disk.migrate) and self._same_place(previous, job):
             row = rows.get(previous.node_id, NO_ROW)
-            if row != NO_ROW and self._stacks.candidate_mask[row]:
+            if row != NO_ROW and self._may_stay_on(row, stack):
                 request.preferred_row = row
         return request
+
+    def _may_stay_on(self, row: int, stack: GroupStack) -> bool:
+        """Whether a node that the job was let in to takes more work. It may have left the job's
+        pool since: the data is there."""
+        node = node_at(self._stacks.columns, row)
+        return node.is_ready and all(check.mask[row] for check in stack.checks)
 
     def _same_place(self, previous: Allocation, job: Job) -> bool:
         old = self._stacks.view.job_version(
@@ -182,12 +189,9 @@ class Placer:
             previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
         )
         update = self._updates.get(previous.id)
-        node = self._stacks.view.node(previous.node_id)
         if update is not None:
             update.reschedule_tracker = tracker
-        elif (
-            node is not None and node.status == NodeStatus.READY and not had_no_placement(previous)
-        ):
+        elif not had_no_placement(previous):
             self._plan.updates.append(
                 AllocUpdate(
                     alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker
@@ -225,14 +229,17 @@ class Placer:
         choice: Choice,
         request: Request,
         deployment_id: str,
-        eviction: Eviction | None,
+        evictions: dict[int, Eviction],
     ) -> str:
-        """Put the placement into the plan and take what it gets; the new allocation's id."""
+        """Put the placement into the plan and take what it gets; the new allocation's id.
+
+        `evictions`: row -> what would have to go there, where nothing fits as it is."""
         node = node_at(self._stacks.columns, choice.row)
+        eviction = evictions.get(choice.row)
         if eviction is not None:
             for victim in eviction.victims:
                 self._stacks.proposed.stop(victim)
-        metrics = self._metrics(placement, stack, selector, choice, request, eviction)
+        metrics = self._metrics(placement, stack, selector, choice, request, evictions)
         columns, row = self._builder.add(
             job, placement, node, choice.offer, stack.ask.resources, deployment_id, metrics
         )
@@ -260,17 +267,17 @@ class Placer:
         selector: Selector,
         choice: Choice,
         request: Request,
-        eviction: Eviction | None,
+        evictions: dict[int, Eviction],
     ) -> AllocMetric | None:
         """Of every placement when there are few, else of the first one of the group."""
         key = (placement.group.name, stack.job.version)
         if not self._explain_each and key in self._explained:
             return None
         self._explained.add(key)
-        score = eviction.score if eviction is not None else None
         candidates = self._stacks.candidates
         if self._one_node_each:
-            return success_on_row(candidates, selector, request, choice.row, score)
+            eviction = evictions.get(choice.row)
+            return success_on_row(candidates, selector, request, choice.row, eviction)
         return success(
             self._stacks.proposed,
             candidates,
@@ -279,7 +286,7 @@ class Placer:
             self._stacks.eligibility,
             request,
             choice.row,
-            score,
+            evictions,
         )
 
     def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import NodeDevice
 from orchgit.model.resources import AllocatedResources
-from orchgit.scheduler.explain import node_at
 from orchgit.scheduler.feasibility.devices import DevicePool, matches
 from orchgit.scheduler.networks import ports_of
 from orchgit.scheduler.ranking.ask import Ask
@@ -32,9 +31,13 @@ def preemption_score(priorities: Sequence[int]) -> float:
 
 @dataclass(slots=True)
 class Eviction:
+    """`fit`: how full the node is with the new allocation, the evicted ones still there (but for
+    those that go for the sake of ports or devices)."""
+
     victims: list[Allocation]
     offer: Offer
     score: float
+    fit: float
 
     def choice(self, row: int) -> Choice:
         return Choice(row, self.offer)
@@ -76,6 +79,8 @@ class Preemptor:
     job_priority: int
     priority_of: PriorityOf
     rng: random.Random
+    fill: Callable[[int, int], float]
+    """(row, cpu asked) -> the score of the node with the new allocation, more than full or not."""
     _row: int = -1
     _victims: list[Allocation] = field(default_factory=list)
 
@@ -85,7 +90,10 @@ class Preemptor:
         self._victims = []
         try:
             offered = self._offer(ask)
-            if offered is None or not self._make_room(offered.cpu, ask):
+            if offered is None:
+                return None
+            fit = self.fill(row, offered.cpu)
+            if not self._make_room(offered.cpu, ask):
                 return None
         finally:
             for victim in self._victims:
@@ -93,7 +101,7 @@ class Preemptor:
         if not self._victims:
             return None
         priorities = [self.priority_of(victim) for victim in self._victims]
-        return Eviction(list(self._victims), offered, preemption_score(priorities))
+        return Eviction(list(self._victims), offered, preemption_score(priorities), fit)
 
     def _candidates(self) -> list[Allocation]:
         return [
@@ -151,7 +159,8 @@ class Preemptor:
 
     def _free_devices(self, ask: Ask) -> bool:
         """For each ask the device group that is cheapest to free."""
-        node = node_at(self.proposed.columns, self._row)
+        node = self.proposed.columns.nodes[self._row]
+        assert node is not None, "only rows with a node are looked at"
         for task, wanted in ask.devices:
             pool = DevicePool(node, self.proposed.resources_on(self._row))
             if pool.offer([(task, wanted)]) is not None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
@@ -22,7 +23,7 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.reconcile.changes import UNKNOWN, Changes, Placement
 from orchgit.scheduler.reconcile.classify import GroupOf, is_tainted
-from orchgit.scheduler.reconcile.deployments import DeploymentPlan
+from orchgit.scheduler.reconcile.deployments import DeploymentPlan, has_deployments
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE, World
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
@@ -77,11 +78,9 @@ class UpdateDecision:
 
     def kind(self, allocation: Allocation, group: TaskGroup) -> str:
         job, stacks = self._job, self._stacks
-        if job is None or stacks is None:
+        if job is None or stacks is None or self.is_current(allocation):
             return IGNORE
         old = self._versions.of(allocation)
-        if old is not None and old.job_modify_index == job.job_modify_index:
-            return IGNORE
         if old is None or self._differs(old, job, group):
             return DESTRUCTIVE
         if allocation.is_terminal:
@@ -89,6 +88,11 @@ class UpdateDecision:
         if not self._may_stay(allocation, job, group, stacks):
             return DESTRUCTIVE
         return IN_PLACE if self._takes_updates(allocation, stacks) else IGNORE
+
+    def is_current(self, allocation: Allocation) -> bool:
+        """Whether it is of the job as it is now: a version may differ in what is not run."""
+        job, old = self._job, self._versions.of(allocation)
+        return job is not None and old is not None and old.job_modify_index == job.job_modify_index
 
     def _takes_updates(self, allocation: Allocation, stacks: Stacks) -> bool:
         """A node that is away takes none, but for what is known to be out of touch there; its
@@ -167,7 +171,10 @@ def schedule_service(
     plan = new_plan(evaluation, job, view)
     plan.deployment = changes.deployment
     plan.deployment_updates = changes.deployment_updates
-    write_changes(plan, changes, job, deployments.active_id, stacks)
+    deployment = deployments.created or latest
+    deployment_id = deployment.id if deployment is not None else ""
+    write_changes(plan, changes, stacks)
+    write_in_place(plan, changes.in_place, job, deployment_id, view)
     give_up_unheard(plan, allocations, world.tainted)
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
@@ -181,7 +188,6 @@ def schedule_service(
         quota_reached = placer.quota_reached
         queued = dict(placer.queued) or queued
     annotate(plan, changes.desired, preempting_groups(plan))
-    deployment = deployments.created or latest
     return complete(
         evaluation,
         view,
@@ -192,7 +198,7 @@ def schedule_service(
         learn_classes=stacks.learn_classes if stacks is not None else None,
         missing_resources=missing,
         quota_reached=quota_reached,
-        deployment_id=deployment.id if deployment is not None else "",
+        deployment_id=deployment_id,
         now_ns=now_ns,
         ids=ids,
     )
@@ -217,14 +223,8 @@ def new_plan(evaluation: Evaluation, job: Job | None, view: ClusterView) -> Plan
     )
 
 
-def write_changes(
-    plan: Plan,
-    changes: Changes,
-    job: Job | None,
-    deployment_id: str,
-    stacks: Stacks | None,
-) -> None:
-    """Stops and updates of existing allocations, into the plan."""
+def write_changes(plan: Plan, changes: Changes, stacks: Stacks | None) -> None:
+    """Stops and updates of existing allocations, but for those in place, into the plan."""
     for stop in changes.stops:
         allocation = stop.allocation
         plan.stops.append(
@@ -271,32 +271,32 @@ def write_changes(
             )
             if stacks is not None:
                 stacks.proposed.keep_place(allocation)
-    _write_in_place(plan, changes.in_place, job, deployment_id, stacks)
 
 
-def _write_in_place(
+def write_in_place(
     plan: Plan,
     allocations: Sequence[Allocation],
     job: Job | None,
     deployment_id: str,
-    stacks: Stacks | None,
+    view: ClusterView,
 ) -> None:
-    if job is None:
+    """`deployment_id`: the job's latest deployment, whatever has become of it. The allocations
+    belong to it from now on."""
+    if job is None or not allocations:
         return
+    known = {update.alloc_id: update for update in plan.updates}
     for allocation in allocations:
+        update = known.get(allocation.id)
+        if update is None:
+            update = AllocUpdate(alloc_id=allocation.id, node_id=allocation.node_id)
+            plan.updates.append(update)
         changed = allocation.deployment_id != deployment_id
-        node = stacks.view.node(allocation.node_id) if stacks is not None else None
-        away = node is not None and node.status != NodeStatus.READY
-        plan.updates.append(
-            AllocUpdate(
-                alloc_id=allocation.id,
-                node_id=allocation.node_id,
-                client_status=ClientStatus.UNKNOWN if away else "",
-                job_version=job.version,
-                deployment_id=deployment_id if changed else None,
-                clear_deployment_status=changed and allocation.deployment_status is not None,
-            )
-        )
+        node = view.node(allocation.node_id)
+        if node is not None and node.status != NodeStatus.READY:
+            update.client_status = ClientStatus.UNKNOWN
+        update.job_version = job.version
+        update.deployment_id = deployment_id if changed else None
+        update.clear_deployment_status = changed and allocation.deployment_status is not None
 
 
 def _place(
@@ -318,11 +318,8 @@ def _place(
     older: dict[int, tuple[Job, str]] = {}
     if any(placement.downgrade for placement in changes.places):
         job = stacks.job
-        deployment_of = {
-            deployment.job_version: deployment.id
-            for deployment in stacks.view.deployments(job.namespace, job.id)
-        }
-        older = _older_jobs(changes.places, job, versions, allocations, deployment_of)
+        known = stacks.view.deployments(job.namespace, job.id)
+        older = _older_jobs(changes.places, job, versions, allocations, known)
     placer.place_all(changes.places, older, deployment_id)
     return placer
 
@@ -332,18 +329,47 @@ def _older_jobs(
     job: Job,
     versions: JobVersions,
     allocations: Sequence[Allocation],
-    deployment_of: dict[int, str],
+    deployments: Sequence[Deployment],
 ) -> dict[int, tuple[Job, str]]:
-    """While canaries wait, what is not a canary runs the version that ran before."""
+    """While canaries wait, what is not a canary runs the version that is known to be good."""
     older: dict[int, tuple[Job, str]] = {}
+    newest_first = sorted(deployments, key=lambda d: d.job_version, reverse=True)
     for position, placement in enumerate(places):
-        if not placement.downgrade:
-            continue
-        previous = placement.previous or _newest_before(job, placement.group.name, allocations)
-        old_job = versions.of(previous) if previous is not None else None
-        if old_job is not None and old_job.group(placement.group.name):
-            older[position] = (old_job, deployment_of.get(old_job.version, ""))
+        if placement.downgrade:
+            found = _good_version(placement, job, versions, newest_first)
+            found = found or _undeployed_version(placement, job, versions, allocations)
+            if found is not None:
+                older[position] = found
     return older
+
+
+def _good_version(
+    placement: Placement, job: Job, versions: JobVersions, deployments: Sequence[Deployment]
+) -> tuple[Job, str] | None:
+    """The version of the newest deployment whose canaries were promoted, or that had none."""
+    name = placement.group.name
+    for deployment in deployments:
+        state = deployment.task_groups.get(name)
+        if state is None or not (state.promoted or state.desired_canaries == 0):
+            continue
+        version = versions.version(job.namespace, job.id, deployment.job_version)
+        if version is None or version.version < placement.min_version or not version.group(name):
+            return None
+        return version, deployment.id
+    return None
+
+
+def _undeployed_version(
+    placement: Placement, job: Job, versions: JobVersions, allocations: Sequence[Allocation]
+) -> tuple[Job, str] | None:
+    """The version that ran before, if its updates are not deployments: it is good as it is."""
+    name = placement.group.name
+    previous = placement.previous or _newest_before(job, name, allocations)
+    version = versions.of(previous) if previous is not None else None
+    group = version.group(name) if version is not None else None
+    if version is None or group is None or has_deployments(group.update):
+        return None
+    return version, ""
 
 
 def _newest_before(job: Job, group: str, allocations: Sequence[Allocation]) -> Allocation | None:

@@ -195,7 +195,7 @@ class Stacks:
         for name, rows in self.proposed.steady_rows.items():
             live[name] += rows
         ranking = Ranking(
-            spread_algorithm=self._spread_algorithm(job) and not for_system,
+            spread_algorithm=self._spread_algorithm(job),
             anti_affinity=None if for_system else self._anti_affinity(group),
             row_checks=distinct_checks(self.proposed, job, group, live),
         )

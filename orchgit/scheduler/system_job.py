@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
 from orchgit.model.plan import AllocStop, Plan
-from orchgit.scheduler.explain import Candidates, coalesce, failure
-from orchgit.scheduler.feasibility.checks import place_mask
+from orchgit.scheduler.explain import Candidates, coalesce, failure, node_at
+from orchgit.scheduler.feasibility.checks import ALL_POOLS
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
@@ -36,7 +37,7 @@ from orchgit.scheduler.reconcile.changes import (
     Placement,
     Stop,
 )
-from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
+from orchgit.scheduler.reconcile.system import GroupDiff, Missing, SystemWorld, diff_system
 from orchgit.scheduler.reconcile.system_deployment import Rolling, SystemDeployment
 from orchgit.scheduler.reconcile.unheard import give_up_unheard
 from orchgit.scheduler.service_job import (
@@ -45,8 +46,9 @@ from orchgit.scheduler.service_job import (
     new_plan,
     tainted_nodes,
     write_changes,
+    write_in_place,
 )
-from orchgit.scheduler.stack import Stacks
+from orchgit.scheduler.stack import GroupStack, Stacks
 
 _FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 
@@ -58,6 +60,24 @@ def schedule_system(
     allocations = view.allocations_by_job(evaluation.namespace, evaluation.job_id)
     run = _SystemRun(evaluation, view, job, allocations, now_ns, seed, ids)
     return run.outcome()
+
+
+@dataclass(slots=True)
+class _GroupRun:
+    """One group's part of the evaluation."""
+
+    group: TaskGroup
+    diff: GroupDiff
+    wanted: list[Missing] = field(default_factory=list)
+    updates: list[Allocation] = field(default_factory=list)
+    unfit: list[Allocation] = field(default_factory=list)
+    """To be replaced, on nodes that do not pass the checks any more."""
+    filtered: list[tuple[Node, str]] = field(default_factory=list)
+    """Nodes that lack an allocation and do not pass the checks, with the reason."""
+    refused: int = 0
+    """How many of `wanted` those placed before them keep away."""
+    staying: int = 0
+    rolling: Rolling = field(default_factory=lambda: Rolling(0))
 
 
 class _SystemRun:
@@ -87,6 +107,7 @@ class _SystemRun:
             key = (evaluation.namespace, evaluation.job_id)
             proposed = Proposed(view, key, allocations)
             self._stacks = Stacks(view, job, proposed, allocations, seed)
+        self._decision = UpdateDecision(job, self._versions, self._stacks, ended_are_updated=True)
         self._deployment = SystemDeployment(job, self._latest(), evaluation, ids, now_ns)
         self._plan: Plan = new_plan(evaluation, job, view)
         self._changes = Changes()
@@ -110,7 +131,7 @@ class _SystemRun:
         if self._job is not None and self._stacks is not None:
             self._run(self._job, self._stacks, diffs)
         else:
-            write_changes(self._plan, self._changes, self._job, "", None)
+            write_changes(self._plan, self._changes, None)
         give_up_unheard(self._plan, self._allocations, self._tainted)
         self._deployment.write(self._plan)
         annotate(self._plan, self._changes.desired, preempting_groups(self._plan))
@@ -134,23 +155,28 @@ class _SystemRun:
     def _diff(self) -> dict[str, GroupDiff]:
         job, columns = self._job, self._view.columns
         candidates = self._candidates
-        allowed: dict[str, Node] = {}
+        waiting: set[str] = set()
         if job is not None and self._stacks is not None:
-            for row in np.flatnonzero(place_mask(columns, job)).tolist():
-                node = columns.nodes[row]
-                if node is not None:
-                    allowed[node.id] = node
-                    if self._stacks.candidate_mask[row]:
-                        candidates[node.id] = node
-        decision = UpdateDecision(job, self._versions, self._stacks, ended_are_updated=True)
+            for row in np.flatnonzero(self._stacks.candidate_mask).tolist():
+                node = node_at(columns, row)
+                candidates[node.id] = node
+            used = {a.node_id: self._view.node(a.node_id) for a in self._allocations}
+            waiting = {
+                node_id
+                for node_id, node in used.items()
+                if node is not None
+                and not node.is_ready
+                and job.node_pool in (ALL_POOLS, node.node_pool)
+            }
         world = SystemWorld(
             job=job,
             is_sysbatch=self._is_sysbatch,
             tainted=self._tainted,
             candidates=candidates,
-            allowed=allowed,
+            waiting=waiting,
             group_of=self._versions.group_of,
-            update_kind=decision.kind,
+            update_kind=self._decision.kind,
+            is_current=self._decision.is_current,
             now_ns=self._now_ns,
         )
         return diff_system(world, self._allocations)
@@ -162,11 +188,10 @@ class _SystemRun:
         changes.stops += [Stop(a, NODE_TAINTED) for a in diff.migrate]
         changes.stops += [Stop(a, LOST, ClientStatus.LOST) for a in diff.lost]
         changes.disconnects += [Disconnect(a, "") for a in diff.disconnecting]
-        changes.reconnects += diff.reconnecting
-        reconnected = {a.id for a in diff.reconnecting}
-        changes.in_place += [
-            a for a in diff.in_place if not a.is_terminal and a.id not in reconnected
-        ]
+        replaced = {a.id for a in (*diff.update, *diff.stop)}
+        changes.reconnects += [a for a in diff.reconnecting if a.id not in replaced]
+        current = {a.id for a in diff.reconnecting if self._decision.is_current(a)}
+        changes.in_place += [a for a in diff.in_place if not a.is_terminal and a.id not in current]
         changes.desired[name] = DesiredUpdates(
             ignore=len(diff.ignore),
             migrate=len(diff.migrate),
@@ -178,7 +203,17 @@ class _SystemRun:
         )
 
     def _run(self, job: Job, stacks: Stacks, diffs: dict[str, GroupDiff]) -> None:
-        write_changes(self._plan, self._changes, job, self._deployment.active_id, stacks)
+        write_changes(self._plan, self._changes, stacks)
+        self._deployment.allowed = all(map(_knows_deployments, self._candidates.values()))
+        runs = []
+        for group in job.task_groups:
+            self._queued[group.name] += 0
+            if group.name in diffs and group.count > 0:
+                runs.append(self._begin_group(job, group, diffs[group.name], stacks))
+        # Only now it is known whether there is a new deployment to belong to.
+        write_in_place(
+            self._plan, self._changes.in_place, job, self._deployment.latest_id, self._view
+        )
         builder = PlanBuilder(self._plan, self._evaluation, self._ids)
         placer = Placer(
             stacks,
@@ -189,43 +224,38 @@ class _SystemRun:
             self._now_ns,
             one_node_each=True,
         )
-        for group in job.task_groups:
-            self._queued[group.name] += 0
-            if group.name in diffs and group.count > 0:
-                self._place_group(job, group, diffs[group.name], stacks, placer)
+        for run in runs:
+            self._place_group(job, run, stacks, placer)
 
-    def _place_group(
-        self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks, placer: Placer
-    ) -> None:
-        desired = self._changes.desired.get(group.name) or DesiredUpdates()
+    def _begin_group(
+        self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks
+    ) -> _GroupRun:
+        """Leave out the nodes that do not pass the checks, and look at the deployment."""
         stack = stacks.of(job, group)
         selector = stacks.selector(stack, for_system=True)
         feasible = stack.feasible(stacks.candidate_mask)
         rows = stacks.columns.rows
-        wanted = [(n, p) for n, p in diff.place if feasible[rows[n.id]]]
-        updates = [a for a in diff.update if feasible[rows[a.node_id]]]
-        self._leave([a for a in diff.update if not feasible[rows[a.node_id]]], stacks)
-        staying = 0 if self._is_sysbatch else len(diff.ignore) + len(diff.in_place)
-        staying += 0 if self._is_sysbatch else len(updates)
-        self._deployment.allowed = all(map(_knows_deployments, self._candidates.values()))
-        state = self._deployment.begin(group, diff, self._allocations, staying + len(wanted))
-        placed = 0
-        for node, previous in wanted:
-            placement = Placement(group, 0, previous=previous)
-            if self._place_on(node, placement, job, stacks, placer):
-                placed += 1
-        self._update(job, group, updates, state, stacks, placer)
-        if state.is_canarying:
-            self._queued[group.name] += len(updates) - state.canaries
-            desired.canary = state.desired_canaries
-        desired.place = len(wanted) if self._is_sysbatch else staying + placed
-        self._deployment.set_total(group.name, desired.place)
-        if not wanted and not staying and diff.place and group.name not in self._failed:
-            self._all_filtered(stacks, selector.ask.group, diff)
-
-    def _leave(self, allocations: Sequence[Allocation], stacks: Stacks) -> None:
-        """Their nodes do not pass the new version's checks: they end, and nothing follows there."""
-        for allocation in allocations:
+        run = _GroupRun(group, diff)
+        for missing in diff.place:
+            row = rows[missing.node.id]
+            reason = self._first_failure(stack, row)
+            reason = reason or selector.refusal(row, _name(job, group, missing.name_index))
+            if reason:
+                run.filtered.append((missing.node, reason))
+            else:
+                run.wanted.append(missing)
+        for allocation in diff.update:
+            row = rows[allocation.node_id]
+            stacks.stop(allocation)
+            if not feasible[row] or selector.refusal(row, allocation.name):
+                run.unfit.append(allocation)
+            else:
+                run.updates.append(allocation)
+                stacks.unstop(allocation, held_claim=False)
+        for allocation in run.unfit:
+            # Its node does not pass the new version's checks: nothing follows there.
+            if allocation.is_server_terminal:
+                continue
             self._plan.stops.append(
                 AllocStop(
                     alloc_id=allocation.id,
@@ -233,41 +263,74 @@ class _SystemRun:
                     desired_description=UPDATING,
                 )
             )
-            stacks.stop(allocation)
+        if not self._is_sysbatch:
+            run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
+        total = run.staying + len(run.wanted)
+        is_busy = bool(run.wanted or diff.update)
+        run.rolling = self._deployment.begin(group, diff, self._allocations, total, is_busy)
+        return run
 
-    def _update(
-        self,
-        job: Job,
-        group: TaskGroup,
-        updates: Sequence[Allocation],
-        state: Rolling,
-        stacks: Stacks,
-        placer: Placer,
-    ) -> None:
+    @staticmethod
+    def _first_failure(stack: GroupStack, row: int) -> str:
+        return next((check.reason for check in stack.checks if not check.mask[row]), "")
+
+    def _place_group(self, job: Job, run: _GroupRun, stacks: Stacks, placer: Placer) -> None:
+        group, diff, rolling = run.group, run.diff, run.rolling
+        desired = self._changes.desired.get(group.name) or DesiredUpdates()
+        placed = 0
+        for missing in run.wanted:
+            placement = Placement(group, missing.name_index, previous=missing.previous)
+            if self._place_on(missing.node, placement, job, stacks, placer, run):
+                placed += 1
+        self._update(job, run, stacks, placer)
+        if rolling.is_canarying:
+            self._queued[group.name] += len(run.updates) - rolling.canaries
+            desired.canary = rolling.desired_canaries
+        wanted = len(run.wanted) - run.refused
+        desired.place = wanted if self._is_sysbatch else run.staying + placed
+        self._deployment.set_total(group.name, desired.place)
+        if not wanted and not run.staying and diff.place and group.name not in self._failed:
+            self._failed[group.name] = _all_filtered(run.filtered)
+
+    def _update(self, job: Job, run: _GroupRun, stacks: Stacks, placer: Placer) -> None:
         """As many as may be now; a node without room does not hold back the others."""
+        group, rolling = run.group, run.rolling
         updated = 0
-        for allocation in updates:
-            target = stacks.columns.nodes[stacks.columns.rows[allocation.node_id]]
-            if updated >= state.limit or target is None:
+        for allocation in run.updates:
+            if updated >= rolling.limit:
                 return
-            canary = updated < state.canaries
-            update = Placement(group, 0, allocation, canary=canary, stops_previous=True)
-            alloc_id = self._place_on(target, update, job, stacks, placer)
+            target = node_at(stacks.columns, stacks.columns.rows[allocation.node_id])
+            canary = updated < rolling.canaries
+            index = allocation.name_index
+            update = Placement(group, index, allocation, canary=canary, stops_previous=True)
+            alloc_id = self._place_on(target, update, job, stacks, placer, run)
             updated += bool(alloc_id)
             if alloc_id and canary:
                 self._deployment.placed_canary(group.name, alloc_id)
 
     def _place_on(
-        self, node: Node, placement: Placement, job: Job, stacks: Stacks, placer: Placer
+        self,
+        node: Node,
+        placement: Placement,
+        job: Job,
+        stacks: Stacks,
+        placer: Placer,
+        run: _GroupRun,
     ) -> str:
-        """The new allocation's id; empty: the node has no room, which is noted."""
+        """The new allocation's id; empty: the node has no room, or what was placed before it
+        keeps the node from taking it, which is noted."""
         group = placement.group
         stack = stacks.of(job, group)
         selector = stacks.selector(stack, for_system=True)
         row = stacks.columns.rows[node.id]
-        request = Request(alloc_name(job.id, group.name, placement.name_index))
+        request = Request(_name(job, group, placement.name_index))
         if placement.stops_previous and placement.previous is not None:
             stacks.stop(placement.previous)
+        reason = selector.refusal(row, request.name)
+        if reason and not placement.stops_previous:
+            run.filtered.append((node, reason))
+            run.refused += 1
+            return ""
         over_quota = placer.over_quota(stack)
         choice = selector.choose_row(row, request) if over_quota is None else None
         eviction = None
@@ -283,7 +346,7 @@ class _SystemRun:
                 choice,
                 request,
                 self._deployment.active_id,
-                eviction,
+                {} if eviction is None else {row: eviction},
             )
         if placement.stops_previous and placement.previous is not None:
             stacks.unstop(placement.previous, held_claim=False)
@@ -308,21 +371,6 @@ class _SystemRun:
             self._blocked_node = (node, group)
         return ""
 
-    def _all_filtered(self, stacks: Stacks, group: TaskGroup, diff: GroupDiff) -> None:
-        """No node passes the checks: told as a failed placement, though nothing waits."""
-        stack = stacks.of(stacks.job, group)
-        reasons: Counter[str] = Counter()
-        for node, _ in diff.place:
-            row = stacks.columns.rows[node.id]
-            reasons[next(check.reason for check in stack.checks if not check.mask[row])] += 1
-        classes = Counter(node.node_class for node, _ in diff.place if node.node_class)
-        self._failed[group.name] = AllocMetric(
-            nodes_evaluated=len(diff.place),
-            nodes_filtered=len(diff.place),
-            constraint_filtered=dict(reasons),
-            class_filtered=dict(classes) or None,
-        )
-
     def _block(self, outcome: Outcome, node: Node, group: TaskGroup, stacks: Stacks) -> None:
         """Woken when the first full node changes."""
         blocked = blocked_evaluation(self._evaluation, self._ids.new())
@@ -338,6 +386,21 @@ class _SystemRun:
         blocked.snapshot_index = outcome.evaluation.snapshot_index
         blocked.create_time_ns = blocked.modify_time_ns = self._now_ns
         outcome.blocked = blocked
+
+
+def _name(job: Job, group: TaskGroup, index: int) -> str:
+    return alloc_name(job.id, group.name, index)
+
+
+def _all_filtered(filtered: Sequence[tuple[Node, str]]) -> AllocMetric:
+    """No node passes the checks: told as a failed placement, though nothing waits."""
+    classes = Counter(node.node_class for node, _ in filtered if node.node_class)
+    return AllocMetric(
+        nodes_evaluated=len(filtered),
+        nodes_filtered=len(filtered),
+        constraint_filtered=dict(Counter(reason for _, reason in filtered)),
+        class_filtered=dict(classes) or None,
+    )
 
 
 def _only_row(candidates: Candidates, row: int) -> Candidates:

@@ -115,7 +115,8 @@ class Proposed:
         """A failed allocation will be tried again: until then its place counts as taken."""
         row = self.columns.rows.get(allocation.node_id)
         if row is not None and allocation.is_client_terminal:
-            self._change(row, allocation, 1)
+            self._count(allocation.task_group, row, 1)
+            self.touched.append(row)
 
     def unstop(self, allocation: Allocation) -> None:
         row = self.columns.rows.get(allocation.node_id)

@@ -138,6 +138,14 @@ class Selector:
 
     def _rescore(self, row: int) -> None:
         """One row whose usage changed."""
+        sums, parts = self._sums_of(row)
+        self._sums[row] = sums
+        self._parts[row] = parts
+        if self._queues is not None:
+            self._queues.put(row, sums, parts)
+
+    def _sums_of(self, row: int) -> tuple[float, int]:
+        """(sum, number) of the scores that apply to the row now."""
         if self.ask.is_plain:
             components = self._components(row, self.ask.cpu, None)
         else:
@@ -147,11 +155,7 @@ class Selector:
                 components = None
             else:
                 components = self._components(row, offered.cpu, offered.device_score)
-        sums, parts = components or (_NO_SCORE, 1)
-        self._sums[row] = sums
-        self._parts[row] = parts
-        if self._queues is not None:
-            self._queues.put(row, sums, parts)
+        return components or (_NO_SCORE, 1)
 
     def _components(
         self, row: int, ask_cpu: int, device_score: float | None
@@ -185,6 +189,14 @@ class Selector:
             return None
         if row in self.limited and self._proposed.free_slots(row) < 1:
             return None
+        return self.fill(row, ask_cpu)
+
+    def fill(self, row: int, ask_cpu: int) -> float:
+        """The score of the row with what is asked, whether it has room for it or not."""
+        cpu, memory, _ = self._capacities.get(row) or self._capacity(row)
+        used_cpu, used_memory, _ = self._proposed.usage(row)
+        used_cpu += ask_cpu
+        used_memory += self.ask.memory
         total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
         return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST  # type: ignore[no-any-return]
@@ -211,7 +223,9 @@ class Selector:
     def select(self, request: Request) -> Choice | None:
         """The best row that gives what is asked; nothing is taken yet."""
         self._sync()
-        if request.preferred_row != NO_ROW and self._mask[request.preferred_row]:
+        if request.preferred_row != NO_ROW:
+            if not self._mask[request.preferred_row]:
+                self._sums[request.preferred_row], _ = self._sums_of(request.preferred_row)
             choice = self._accept(request.preferred_row, request)
             if choice is not None:
                 return choice
@@ -334,16 +348,18 @@ class Selector:
         assert node is not None, "only rows with a node are ranked"
         return node.id
 
-    def score_components(self, row: int, request: Request) -> dict[str, float]:
-        """Every score of one row by Nomad's names, as an explanation."""
-        device_score = None
-        cpu = self.ask.cpu
-        if not self.ask.is_plain:
-            offered = offer(self._proposed, row, self.ask, self.rng)
-            cpu, device_score = offered.cpu, offered.device_score
+    def score_components(
+        self, row: int, request: Request, offered: Offer | None = None, fit: float | None = None
+    ) -> dict[str, float]:
+        """Every score of one row by Nomad's names, as an explanation. `offered`, `fit`: with what
+        an eviction makes possible there."""
+        if offered is None and self.ask.is_plain:
+            offered = Offer(self.ask.cpu)
+        offered = offered or offer(self._proposed, row, self.ask, self.rng)
+        cpu, device_score = offered.cpu, offered.device_score
         anti_affinity = self.ranking.anti_affinity
         affinity = self.ranking.affinity
-        scores = {"binpack": self.fit(row, cpu) or 0.0}
+        scores = {"binpack": (self.fit(row, cpu) or 0.0) if fit is None else fit}
         if anti_affinity is not None:
             scores["job-anti-affinity"] = anti_affinity.score(row)
             scores["node-reschedule-penalty"] = -1.0 if row in request.penalty_rows else 0.0

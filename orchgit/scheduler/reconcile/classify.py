@@ -24,7 +24,6 @@ class Classes:
     lost: Allocs = field(default_factory=dict)
     disconnecting: Allocs = field(default_factory=dict)
     reconnecting: Allocs = field(default_factory=dict)
-    ignored: Allocs = field(default_factory=dict)
     expiring: Allocs = field(default_factory=dict)
 
 
@@ -49,7 +48,8 @@ def unknown_since_ns(allocation: Allocation) -> int:
 
 
 def classify(allocs: Allocs, tainted: Tainted, group_of: GroupOf, now_ns: int) -> Classes:
-    """Every allocation falls into exactly one class."""
+    """Every allocation falls into exactly one class. Those that the servers ended do not matter
+    to it, and are best left out before."""
     classes = Classes()
     for alloc_id, allocation in allocs.items():
         if allocation.node_id not in tainted and _is_undisturbed(allocation):
@@ -75,36 +75,35 @@ def _is_undisturbed(allocation: Allocation) -> bool:
 def _class_of(
     allocation: Allocation, tainted: Tainted, disconnect: DisconnectStrategy | None, now_ns: int
 ) -> str:
-    may_wait = disconnect is not None and disconnect.lost_after_ns > 0
+    """Whether the group waits for a node that is out of reach (`lost_after`) decides only what
+    becomes of a running allocation when its node disconnects. Afterwards an allocation that was
+    recorded as unknown is handled alike in all groups: its time is up at once without a wait."""
     status = allocation.client_status
-    reconnected = (
-        may_wait
-        and status in (ClientStatus.UNKNOWN, ClientStatus.RUNNING, ClientStatus.FAILED)
-        and last_recorded_status(allocation) == ClientStatus.UNKNOWN
-    )
-    if reconnected and status == ClientStatus.FAILED:
-        return "ignored" if allocation.is_server_terminal else "reconnecting"
-    if allocation.is_server_terminal or (allocation.is_client_terminal and not reconnected):
+    if allocation.is_server_terminal:
+        return "untainted"
+    is_unheard = last_recorded_status(allocation) == ClientStatus.UNKNOWN
+    if status == ClientStatus.FAILED and is_unheard:
+        return "reconnecting"
+    if allocation.is_client_terminal:
         return "untainted"
     is_tainted_node = allocation.node_id in tainted
     node = tainted.get(allocation.node_id)
+    lost_after_ns = disconnect.lost_after_ns if disconnect is not None else 0
     if node is not None and node.status == NodeStatus.DISCONNECTED:
-        if not may_wait or status == ClientStatus.PENDING:
-            return "lost"
+        if lost_after_ns <= 0 or status == ClientStatus.PENDING:
+            return "expiring" if status == ClientStatus.UNKNOWN else "lost"
         if status == ClientStatus.RUNNING:
             return "disconnecting"
     if allocation.desired_transition.migrate:
         return "migrate"
-    if status == ClientStatus.UNKNOWN and may_wait:
-        assert disconnect is not None, "may_wait says so"
-        if unknown_since_ns(allocation) + disconnect.lost_after_ns <= now_ns:
-            return "expiring"
-        return "untainted"
-    if not is_tainted_node:
-        return "reconnecting" if reconnected else "untainted"
-    if node is None or node.status == NodeStatus.DOWN:
+    if status == ClientStatus.UNKNOWN and unknown_since_ns(allocation) + lost_after_ns <= now_ns:
+        return "expiring"
+    if is_tainted_node and node is None:
+        return "lost"
+    if node is not None and node.status == NodeStatus.DOWN:
         return _class_on_dead_node(status, disconnect)
-    return "reconnecting" if reconnected and node.status == NodeStatus.READY else "untainted"
+    is_there = node is None or node.status == NodeStatus.READY
+    return "reconnecting" if is_unheard and is_there else "untainted"
 
 
 def _class_on_dead_node(status: str, disconnect: DisconnectStrategy | None) -> str:

@@ -19,6 +19,7 @@ RUNNING = "Deployment is running"
 NEEDS_PROMOTION = "Deployment is running but requires manual promotion"
 AUTO_PROMOTION = "Deployment is running pending automatic promotion"
 SUCCESSFUL = "Deployment completed successfully"
+PENDING_PEER = "Deployment is pending, waiting for peer region"
 BLOCKED = "Deployment is complete but waiting for peer region"
 CANCELLED_STOPPED = "Cancelled because job is stopped"
 CANCELLED_NEWER = "Cancelled due to newer version of job"
@@ -97,6 +98,12 @@ class DeploymentPlan:
             base = self.current or new_deployment(job, evaluation, ids.new(), self._now_ns)
             self.created = replace(base, task_groups=dict(base.task_groups))
         self.created.task_groups[group] = state
+
+    def leave_initializing(self) -> None:
+        """What it is made of is known now: it goes on when its peer region does."""
+        if self.current is not None and self.current.status == DeploymentStatus.INITIALIZING:
+            self.update(self.current, DeploymentStatus.PENDING, PENDING_PEER)
+            self.created = self.created or self.current
 
     def describe_created(self) -> None:
         if self.created is not None:

@@ -16,7 +16,6 @@ from orchgit.scheduler.reconcile.changes import (
 from orchgit.scheduler.reconcile.classify import Classes
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE
 from orchgit.scheduler.reconcile.names import NameIndex
-from orchgit.scheduler.reconcile.reschedule import had_no_placement
 from orchgit.scheduler.reconcile.rolling import Rolling
 from orchgit.scheduler.reconcile.stopping import choose_stops
 from orchgit.scheduler.reconcile.trouble import Trouble
@@ -29,11 +28,11 @@ class GroupReconciler(Trouble, Rolling):
         """Whether the group's part of the deployment is complete."""
         if not everything:
             return self._fill_up()
-        allocs = self._drop_old_batch(everything)
-        allocs = self._stop_old_canaries(allocs)
+        places_before = len(self._changes.places)
+        in_play = self._drop_ended(everything)
+        allocs = self._stop_old_canaries(in_play)
         canaries, allocs = self._current_canaries(allocs)
         classes = self._classify(allocs)
-        self._desired.ignore += len(classes.ignored)
         self._handle_reconnecting(classes, everything)
         self._give_up_expired(classes)
         untainted, reschedule_now, later = self._reschedule(classes)
@@ -53,7 +52,8 @@ class GroupReconciler(Trouble, Rolling):
         limit = self._place_missing(place, reschedule_now, classes.lost, limit)
         self._replace_destructive(destructive, limit)
         self._migrate(classes.migrate)
-        self._join_deployment(everything, destructive)
+        self._tell_apart(names, untainted, places_before)
+        self._join_deployment(in_play, destructive)
         busy = bool(
             destructive
             or in_place
@@ -76,19 +76,20 @@ class GroupReconciler(Trouble, Rolling):
         self._join_deployment({}, {})
         return not place and self._is_complete()
 
-    def _drop_old_batch(self, allocs: Allocs) -> Allocs:
-        """Batch allocations that the servers ended, and ended ones of older versions: the job
-        runs them again."""
+    def _drop_ended(self, allocs: Allocs) -> Allocs:
+        """Without those that the servers ended: what they leave is missing, and no trace of an
+        earlier run. A batch job runs ended ones of older versions again too, and looks once more
+        at stopped ones that are to be rescheduled."""
         if not self._world.is_batch:
-            return allocs
-        old = {
+            return {i: a for i, a in allocs.items() if not a.is_server_terminal}
+        ended = {
             alloc_id: a
             for alloc_id, a in allocs.items()
-            if (a.is_server_terminal and not had_no_placement(a))
+            if (a.is_server_terminal and not a.desired_transition.reschedule)
             or (a.is_terminal and a.job_version < self._job.version)
         }
-        self._desired.ignore += len(old)
-        return without(allocs, old)
+        self._desired.ignore += len(ended)
+        return without(allocs, ended)
 
     def _names(self, untainted: Allocs, classes: Classes, now: Allocs) -> NameIndex:
         known = union(untainted, classes.migrate, now, classes.lost)
@@ -118,6 +119,26 @@ class GroupReconciler(Trouble, Rolling):
         self._desired.stop += len(classes.lost) + len(surplus)
         classes.migrate = without(classes.migrate, surplus)
         return without(untainted, surplus)
+
+    def _tell_apart(self, names: NameIndex, untainted: Allocs, places_before: int) -> None:
+        """A replacement does not take over a name that another allocation goes by."""
+        replacing = [
+            placement
+            for placement in [*self._changes.destructive, *self._changes.places[places_before:]]
+            if placement.group is self._group and placement.previous and not placement.canary
+        ]
+        gone = {placement.previous.id for placement in replacing if placement.previous}
+        taken = set(self._steady.name_indexes)
+        taken.update(
+            a.name_index
+            for a in untainted.values()
+            if a.id not in gone and a.client_status != ClientStatus.UNKNOWN
+        )
+        for placement in replacing:
+            if placement.name_index in taken:
+                free = names.lowest_free()
+                placement.name_index = placement.name_index if free is None else free
+            taken.add(placement.name_index)
 
     def _updates(self, untainted: Allocs) -> tuple[Allocs, Allocs]:
         in_place: Allocs = {}

@@ -26,6 +26,14 @@ class NameIndex:
         self._used -= chosen
         return chosen
 
+    def lowest_free(self) -> int | None:
+        """The lowest free index, in use from now on; None: all are in use."""
+        free = (index for index in range(self._count) if index not in self._used)
+        chosen = next(free, None)
+        if chosen is not None:
+            self._used.add(chosen)
+        return chosen
+
     def next(self, number: int) -> list[int]:
         """The `number` lowest free indexes; used twice only when the count is exceeded."""
         chosen: list[int] = []

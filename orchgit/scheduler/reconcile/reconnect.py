@@ -58,8 +58,9 @@ def _is_unwanted(original: Allocation, job: Job) -> bool:
 
 
 def _replacements(original: Allocation, everything: Allocs) -> list[tuple[Allocation, str]]:
-    """The allocations along the chain of replacements that still run, each with what to say when
-    it is stopped: behind one that the servers stopped it is simply one too many."""
+    """The allocations along the chain of replacements that the servers did not end, each with what
+    to say when it is stopped: behind one that they did end it is simply one too many. Failed ones
+    are among them: they would be tried again."""
     found = []
     description = RECONNECTED
     current = original
@@ -69,10 +70,10 @@ def _replacements(original: Allocation, everything: Allocs) -> list[tuple[Alloca
         if following is None:
             break
         seen.add(following.id)
-        if not following.is_terminal:
-            found.append((following, description))
-        elif following.is_server_terminal:
+        if following.is_server_terminal:
             description = NOT_NEEDED
+        else:
+            found.append((following, description))
         current = following
     return found
 
@@ -82,6 +83,8 @@ def _keeps_replacement(
 ) -> bool:
     if replacement.job_version > original.job_version:
         return True
+    if replacement.is_client_terminal and original.client_status == ClientStatus.RUNNING:
+        return False
     prefers = _STRATEGIES.get(strategy.replace("-", "_"), _prefers_better_score)
     return prefers(original, replacement, group)
 
@@ -89,6 +92,10 @@ def _keeps_replacement(
 def _prefers_better_score(
     original: Allocation, replacement: Allocation, group: TaskGroup | None
 ) -> bool:
+    """A better node is worth nothing to what does not run there yet, while the other one runs."""
+    runs = replacement.client_status == ClientStatus.RUNNING
+    if original.client_status == ClientStatus.RUNNING and not runs:
+        return False
     return _norm_score(replacement) > _norm_score(original)
 
 

@@ -152,11 +152,12 @@ class Rolling(GroupPart):
             self._changes.stops.append(Stop(allocation, MIGRATING))
             transition = allocation.desired_transition
             if not transition.migrate_disable_placement:
+                # Somebody stopped it: only a batch job counts that as an attempt.
+                rescheduling = self._world.is_batch and bool(transition.reschedule)
                 self._changes.places.append(
-                    self._replacement(allocation, rescheduling=bool(transition.reschedule))
+                    self._replacement(allocation, rescheduling=rescheduling)
                 )
-                if transition.reschedule:
-                    self._desired.place += 1
+                self._desired.place += rescheduling
 
     def _join_deployment(self, everything: Allocs, destructive: Allocs) -> None:
         if (

@@ -41,13 +41,16 @@ def reconcile(
     groups = _by_group(world.job, allocations)
     if world.job is None or world.job.stop:
         for name, allocs in groups.items():
-            changes.desired[name] = stop_group(world, allocs, changes)
+            live = alloc_set([a for a in allocs.values() if not a.is_terminal])
+            changes.desired[name] = _stop_all(world, live, changes)
     else:
         complete = True
         for name, allocs in groups.items():
             group = world.job.group(name)
-            if group is None:
-                changes.desired[name] = stop_group(world, allocs, changes)
+            if group is None or group.count == 0:
+                # Failed and complete ones too: they are not to be tried again.
+                wanted = alloc_set([a for a in allocs.values() if not a.is_server_terminal])
+                changes.desired[name] = _stop_all(world, wanted, changes)
                 continue
             reconciler = GroupReconciler(
                 world, world.job, group, deployments, followups, changes, steady.get(name)
@@ -55,6 +58,7 @@ def reconcile(
             complete = reconciler.run(allocs) and complete
         if complete:
             deployments.complete()
+        deployments.leave_initializing()
     deployments.describe_created()
     changes.deployment = deployments.created
     changes.deployment_updates = deployments.updates
@@ -69,14 +73,13 @@ def _by_group(job: Job | None, allocations: Sequence[Allocation]) -> dict[str, A
     return groups
 
 
-def stop_group(world: World, allocs: Allocs, changes: Changes) -> DesiredUpdates:
+def _stop_all(world: World, allocs: Allocs, changes: Changes) -> DesiredUpdates:
     """The job or the group is not wanted any more."""
-    live = alloc_set([a for a in allocs.values() if not a.is_terminal])
-    classes = classify(live, world.tainted, world.group_of, world.now_ns)
+    classes = classify(allocs, world.tainted, world.group_of, world.now_ns)
     lost = {**classes.lost, **classes.expiring}
-    for allocation in live.values():
+    for allocation in allocs.values():
         if allocation.id in lost:
             changes.stops.append(Stop(allocation, LOST, ClientStatus.LOST))
         else:
             changes.stops.append(Stop(allocation, NOT_NEEDED))
-    return DesiredUpdates(stop=len(live))
+    return DesiredUpdates(stop=len(allocs))

@@ -9,7 +9,6 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from orchgit.model.steady import JobAllocations
 from orchgit.scheduler.ports import ClusterView
-from orchgit.scheduler.reconcile.reschedule import had_no_placement
 
 
 def read_allocations(view: ClusterView, key: tuple[str, str], job: Job | None) -> JobAllocations:
@@ -25,7 +24,9 @@ def read_allocations(view: ClusterView, key: tuple[str, str], job: Job | None) -
 
 
 def _leaves_steady_alone(allocations: JobAllocations, job: Job) -> bool:
-    in_play = [a for a in allocations.others if not a.is_server_terminal or had_no_placement(a)]
+    in_play = [
+        a for a in allocations.others if not a.is_server_terminal or a.desired_transition.reschedule
+    ]
     return not (
         _exceeds_count(allocations, in_play, job)
         or any(_needs_the_rest(allocation, job) for allocation in in_play)

@@ -21,17 +21,19 @@ def choose_stops(
     *,
     is_canarying: bool,
 ) -> Allocs:
-    """What was replaced already; then, while there are more than the count: old ones that a
-    promoted canary stands in for, migrating ones, those with the highest names, duplicates.
+    """While there are more than the count: old ones that a promoted canary stands in for,
+    migrating ones, those with the highest names, duplicates.
 
-    What is out of touch does not count as running, but may be what goes by its name."""
+    What is out of touch does not count as running, but may be what goes by its name. What has
+    failed and waits to be rescheduled counts, and goes by its name like the others: a lower count
+    may not stop what runs for the sake of what does not."""
     if is_canarying:
         untainted = without(untainted, canaries)
-    live = {i: a for i, a in untainted.items() if not a.is_terminal}
-    stops = {} if is_canarying else _superseded(live)
+    live = {i: a for i, a in untainted.items() if not a.is_server_terminal}
+    stops: Allocs = {}
     known = [a for a in untainted.values() if a.client_status != ClientStatus.UNKNOWN]
     remove = len(known) + len(migrate) - count
-    if len(stops) >= remove:
+    if remove <= 0:
         return stops
     if canaries and not is_canarying:
         promoted = {canary.name for canary in canaries.values()}
@@ -49,30 +51,6 @@ def choose_stops(
         _take(stops, [a for a in by_name(rest) if a.name_index in highest], remove)
     _take(stops, list(reversed(by_name(without(live, stops)))), remove)
     return stops
-
-
-def _superseded(live: Allocs) -> Allocs:
-    """Old ones whose successor is there: a plan was committed in part, without their stops.
-
-    A canary is no successor before its promotion, and what is out of touch waits for its agent.
-    """
-    if len({allocation.job_version for allocation in live.values()}) < 2:
-        return {}
-    newest: dict[int, int] = {}
-    for allocation in live.values():
-        if not _is_canary(allocation):
-            known = newest.get(allocation.name_index, 0)
-            newest[allocation.name_index] = max(known, allocation.job_version)
-    return {
-        allocation.id: allocation
-        for allocation in by_name(live)
-        if allocation.job_version < newest.get(allocation.name_index, 0)
-        and allocation.client_status != ClientStatus.UNKNOWN
-    }
-
-
-def _is_canary(allocation: Allocation) -> bool:
-    return allocation.deployment_status is not None and allocation.deployment_status.canary
 
 
 def _take(stops: Allocs, candidates: list[Allocation], limit: int) -> None:

@@ -1,9 +1,9 @@
-"""System and sysbatch jobs: every node's allocations against one wanted per group."""
+"""System and sysbatch jobs: every node's allocations against the wanted ones of each group."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchgit.model.allocation import Allocation, ClientStatus
@@ -18,13 +18,24 @@ from orchgit.scheduler.reconcile.classify import (
 )
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE, UpdateKind
 
+Slot = tuple[str, int]
+"""(node id, name index): each node has `count` of them for each group."""
+
+
+@dataclass(slots=True)
+class Missing:
+    """A node that lacks an allocation, with the ended one that was there by the same name."""
+
+    node: Node
+    name_index: int
+    previous: Allocation | None = None
+
 
 @dataclass(slots=True)
 class GroupDiff:
-    """What each allocation of one group becomes, and the nodes that lack one."""
+    """What each allocation of one group becomes, and what is missing."""
 
-    place: list[tuple[Node, Allocation | None]] = field(default_factory=list)
-    """With the ended allocation that was there before."""
+    place: list[Missing] = field(default_factory=list)
     update: list[Allocation] = field(default_factory=list)
     in_place: list[Allocation] = field(default_factory=list)
     ignore: list[Allocation] = field(default_factory=list)
@@ -33,6 +44,7 @@ class GroupDiff:
     lost: list[Allocation] = field(default_factory=list)
     disconnecting: list[Allocation] = field(default_factory=list)
     reconnecting: list[Allocation] = field(default_factory=list)
+    """These are updated, in place or not, or stopped besides."""
 
 
 @dataclass(slots=True)
@@ -44,10 +56,12 @@ class SystemWorld:
     tainted: Tainted
     candidates: Mapping[str, Node]
     """Ready nodes in the job's pool and datacenters."""
-    allowed: Mapping[str, Node]
-    """Nodes in the job's pool and datacenters, whatever their state."""
+    waiting: Container[str]
+    """Nodes in the job's pool that are not ready: what runs there is left to run."""
     group_of: GroupOf
     update_kind: UpdateKind
+    is_current: Callable[[Allocation], bool]
+    """Whether the allocation is of the job as it is now."""
     now_ns: int
 
 
@@ -73,57 +87,52 @@ def diff_system(world: SystemWorld, allocations: Sequence[Allocation]) -> dict[s
 def _diff_group(
     world: SystemWorld, group: TaskGroup, allocations: Sequence[Allocation], diff: GroupDiff
 ) -> None:
-    covered: set[str] = set()
-    ended: dict[str, Allocation] = {}
+    covered: set[Slot] = set()
+    ended: dict[Slot, Allocation] = {}
     for allocation in sorted(allocations, key=lambda a: (a.create_index, a.id)):
-        if _is_over(world, allocation):
-            ended[allocation.node_id] = allocation
+        slot = (allocation.node_id, allocation.name_index)
+        if allocation.is_terminal:
+            ended[slot] = allocation
+        elif allocation.name_index >= group.count:
+            diff.stop.append(allocation)
         else:
-            covered.add(allocation.node_id)
+            covered.add(slot)
             _sort_in(world, group, allocation, diff)
     for node_id, node in world.candidates.items():
-        if node_id not in covered:
-            diff.place.append((node, ended.get(node_id)))
-
-
-def _is_over(world: SystemWorld, allocation: Allocation) -> bool:
-    """Whether its node is without one: for sysbatch an ended one stays the node's run."""
-    if world.is_sysbatch and allocation.client_status in (
-        ClientStatus.COMPLETE,
-        ClientStatus.FAILED,
-    ):
-        return False
-    return allocation.is_terminal
+        for index in range(group.count):
+            slot = (node_id, index)
+            if slot in covered:
+                continue
+            previous = ended.get(slot)
+            if world.is_sysbatch and previous is not None:
+                # However it ended, it was the node's run until the job changes.
+                _compare_version(world, group, previous, diff)
+            else:
+                diff.place.append(Missing(node, index, previous))
 
 
 def _sort_in(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff) -> None:
-    if allocation.is_terminal:
-        if allocation.node_id not in world.tainted:
-            _compare_version(world, group, allocation, diff)
-        return
     if allocation.desired_transition.migrate:
         diff.migrate.append(allocation)
-        return
-    if _expired(world, allocation):
+    elif _expired(world, allocation):
         diff.lost.append(allocation)
-        return
-    if allocation.node_id in world.tainted:
-        _sort_on_tainted(world, allocation, diff)
-        return
-    if last_recorded_status(allocation) == ClientStatus.UNKNOWN:
-        if allocation.client_status == ClientStatus.RUNNING:
-            diff.reconnecting.append(allocation)
+    elif allocation.node_id in world.tainted:
+        _sort_on_tainted(world, group, allocation, diff)
+    elif last_recorded_status(allocation) != ClientStatus.UNKNOWN:
+        _compare(world, group, allocation, diff)
+    elif allocation.client_status == ClientStatus.RUNNING:
+        diff.reconnecting.append(allocation)
+        if world.is_current(allocation):
             diff.in_place.append(allocation)
         else:
-            diff.ignore.append(allocation)
-        return
-    if allocation.node_id not in world.allowed:
-        diff.stop.append(allocation)
-        return
-    _compare_version(world, group, allocation, diff)
+            _compare(world, group, allocation, diff)
+    else:
+        diff.ignore.append(allocation)
 
 
-def _sort_on_tainted(world: SystemWorld, allocation: Allocation, diff: GroupDiff) -> None:
+def _sort_on_tainted(
+    world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff
+) -> None:
     node = world.tainted[allocation.node_id]
     if world.is_sysbatch and _ran_successfully(allocation):
         diff.ignore.append(allocation)
@@ -137,16 +146,22 @@ def _sort_on_tainted(world: SystemWorld, allocation: Allocation, diff: GroupDiff
         else:
             diff.lost.append(allocation)
     else:
+        _compare(world, group, allocation, diff)
+
+
+def _compare(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff) -> None:
+    """A live allocation on a node that is up: its node may not be the job's any more."""
+    if allocation.node_id in world.candidates:
+        _compare_version(world, group, allocation, diff)
+    elif allocation.node_id in world.waiting and world.is_current(allocation):
         diff.ignore.append(allocation)
+    else:
+        diff.stop.append(allocation)
 
 
 def _compare_version(
     world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff
 ) -> None:
-    node = world.allowed.get(allocation.node_id)
-    if node is None or not node.is_ready:
-        diff.ignore.append(allocation)
-        return
     kind = world.update_kind(allocation, group)
     if kind == DESTRUCTIVE:
         diff.update.append(allocation)
@@ -157,9 +172,10 @@ def _compare_version(
 
 
 def _expired(world: SystemWorld, allocation: Allocation) -> bool:
+    """Without `lost_after` its time is up as soon as somebody looks again."""
     group = world.group_of(allocation)
     lost_after_ns = group.disconnect.lost_after_ns if group and group.disconnect else 0
-    if allocation.client_status != ClientStatus.UNKNOWN or not lost_after_ns:
+    if allocation.client_status != ClientStatus.UNKNOWN:
         return False
     return unknown_since_ns(allocation) + lost_after_ns <= world.now_ns
 

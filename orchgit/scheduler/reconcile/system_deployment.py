@@ -102,10 +102,17 @@ class SystemDeployment:
         return current.id if current is not None and current.is_active else ""
 
     def begin(
-        self, group: TaskGroup, diff: GroupDiff, allocations: Sequence[Allocation], total: int
+        self,
+        group: TaskGroup,
+        diff: GroupDiff,
+        allocations: Sequence[Allocation],
+        total: int,
+        is_busy: bool,
     ) -> Rolling:
-        """Look at one group: make or join the deployment, and say how much may be updated."""
-        self._busy = self._busy or bool(diff.place or diff.update)
+        """Look at one group: make or join the deployment, and say how much may be updated.
+
+        `is_busy`: something is to be placed or replaced, so that the deployment goes on."""
+        self._busy = self._busy or is_busy
         if not has_deployments(group.update) or self._job is None:
             return Rolling(len(diff.update))
         if self._job.type != JobType.SYSTEM or not self.allowed:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from orchgit.model.allocation import Allocation
-from orchgit.model.node import NodeStatus
+from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.scheduler.reconcile.changes import Allocs, Disconnect, union, without
 from orchgit.scheduler.reconcile.classify import Classes
 from orchgit.scheduler.reconcile.group_part import GroupPart
 from orchgit.scheduler.reconcile.reconnect import reconcile_reconnecting
-from orchgit.scheduler.reconcile.reschedule import Rescheduling, split_by_reschedule
+from orchgit.scheduler.reconcile.reschedule import split_by_reschedule
 from orchgit.scheduler.reconcile.stopping import client_stop_ns
 
 
@@ -23,8 +22,9 @@ class Trouble(GroupPart):
         )
         self._changes.stops += stops
         self._desired.stop += len(stops)
-        self._changes.reconnects += kept.values()
-        self._desired.reconnect = len(kept)
+        back = [a for a in kept.values() if a.client_status != ClientStatus.UNKNOWN]
+        self._changes.reconnects += back
+        self._desired.reconnect = len(back)
         stopped = {stop.allocation.id: stop.allocation for stop in stops}
         classes.untainted = union(without(classes.untainted, stopped), kept)
         classes.migrate = without(classes.migrate, stopped)
@@ -55,27 +55,12 @@ class Trouble(GroupPart):
         self._desired.ignore += split.waiting
         if classes.disconnecting:
             self._disconnect(classes.disconnecting, split.untainted, split.now, split.later)
-        self._hurry(split)
         ids = self._followups.reschedule(split.later)
         self._changes.followup_of.update({a.id: (a, ids[a.id]) for _, a in split.later})
         self._desired.reschedule_later = len(split.later)
         for entry in self._changes.disconnects:
             entry.followup_eval_id = ids.get(entry.allocation.id, entry.followup_eval_id)
         return split.untainted, split.now, bool(split.later)
-
-    def _hurry(self, split: Rescheduling) -> None:
-        """Failed allocations on nodes that are away do not wait: nothing can be recorded on such
-        a node, so nothing would keep the delay."""
-        for entry in list(split.later):
-            allocation = entry[1]
-            node = self._world.tainted.get(allocation.node_id)
-            is_away = allocation.node_id in self._world.tainted and (
-                node is None or node.status != NodeStatus.READY
-            )
-            if is_away and allocation.is_client_terminal:
-                split.later.remove(entry)
-                split.untainted.pop(allocation.id, None)
-                split.now[allocation.id] = allocation
 
     def _disconnect(
         self,
@@ -85,11 +70,7 @@ class Trouble(GroupPart):
         later: list[tuple[int, Allocation]],
     ) -> None:
         world = self._world
-        timeouts = [
-            (world.now_ns + lost_after_ns, a)
-            for a in disconnecting.values()
-            if (lost_after_ns := self._lost_after_ns(a)) > 0
-        ]
+        timeouts = [(world.now_ns + self._lost_after_ns(a), a) for a in disconnecting.values()]
         timeout_ids = self._followups.disconnect_timeout(timeouts)
         self._changes.disconnects += [
             Disconnect(a, timeout_ids.get(a.id, "")) for a in disconnecting.values()

@@ -18,9 +18,7 @@ def must_replace(old_job: Job, new_job: Job, group_name: str) -> bool:
     if old is None or new is None:
         return True
     return (
-        old_job.node_pool != new_job.node_pool
-        or _group_differs(old, new)
-        or _effective_meta(old_job, old) != _effective_meta(new_job, new)
+        _group_differs(old, new)
         or len(old.tasks) != len(new.tasks)
         or any(_task_differs(old_job, old, new_job, new, task) for task in new.tasks)
     )
@@ -33,7 +31,6 @@ def _group_differs(old: TaskGroup, new: TaskGroup) -> bool:
         or (old.volumes or {}) != (new.volumes or {})
         or (old.consul or {}) != (new.consul or {})
         or _connect_of(old.services) != _connect_of(new.services)
-        or old.max_run_duration_ns != new.max_run_duration_ns
         or old.restart_policy.render_templates != new.restart_policy.render_templates
     )
 
@@ -75,10 +72,8 @@ def _what_runs(task: Task) -> tuple[Any, ...]:
         task.volume_mounts or [],
         task.consul,
         task.secrets or [],
-        task.schedule,
         task.log_config.disabled,
         _identity(task),
-        task.dispatch_payload,
         task.restart_policy is not None and task.restart_policy.render_templates,
     )
 

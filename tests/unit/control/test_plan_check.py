@@ -191,7 +191,7 @@ def test_a_node_takes_no_more_allocations_than_it_allows() -> None:
     view = ListView([node], [make_allocation(job, node)])
     assert not examine_plan(Plan(placements=[make_placements(job, [node], 2)]), view).reasons
     full = Plan(placements=[make_placements(job, [node], 3)])
-    assert examine_plan(full, view).reasons == {node.id: "max allocs exceeded"}
+    assert examine_plan(full, view).reasons == {node.id: "max allocation exceeded"}
     full.stops = [AllocStop(alloc_id=view.allocations[0].id, node_id=node.id)]
     assert not examine_plan(full, view).reasons
 

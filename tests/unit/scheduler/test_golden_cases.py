@@ -9,7 +9,11 @@ import pytest
 from tests.scenarios.run_golden import SEEDS, load, problems
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-_FILES = sorted(_GOLDEN.glob("scheduler/*.json")) + sorted(_GOLDEN.glob("plan/*.json"))
+_FILES = [
+    file
+    for kind in ("scheduler", "scheduler-families", "plan")
+    for file in sorted(_GOLDEN.glob(f"{kind}/*.json"))
+]
 
 
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: file.stem)

@@ -63,7 +63,7 @@ def test_a_node_lets_in_no_more_allocations_than_it_says() -> None:
     outcome = _run(cluster, job)
     assert outcome.evaluation.queued_allocations == {"web": 3}
     metric = (outcome.evaluation.failed_tg_allocs or {})["web"]
-    assert metric.dimension_exhausted == {"max allocs exceeded": 1}
+    assert metric.dimension_exhausted == {"max allocation exceeded": 1}
 
 
 def test_new_allocations_carry_the_commit_of_their_job_version() -> None:

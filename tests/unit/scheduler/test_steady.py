@@ -202,7 +202,8 @@ def test_where_steady_ones_can_be_touched_all_are_read() -> None:
     assert _are_all_read(job, alloc_states=OUT_OF_TOUCH)
     ended = {"client_status": "failed", "desired_status": "stop", "job_version": 0}
     assert not _are_all_read(job, **ended)
-    assert _are_all_read(job, reschedule_tracker=NOT_PLACED, **ended)
+    assert not _are_all_read(job, reschedule_tracker=NOT_PLACED, **ended)
+    assert _are_all_read(job, desired_transition=DesiredTransition(reschedule=True), **ended)
 
 
 def test_what_comes_back_finds_its_replacement_among_steady_ones() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.model.allocation import Allocation, AllocDeploymentStatus, alloc_name
+from orchgit.model.allocation import Allocation, alloc_name
 from orchgit.scheduler.reconcile.changes import Allocs, alloc_set
 from orchgit.scheduler.reconcile.names import NameIndex
 from orchgit.scheduler.reconcile.stopping import choose_stops
@@ -37,26 +37,10 @@ def test_the_highest_names_go() -> None:
     assert stopped(3, live) == []
 
 
-def test_an_old_one_whose_successor_is_there_goes_before_the_highest() -> None:
+def test_the_name_decides_and_not_the_version() -> None:
     live = running(("old-0", 0, 0), ("new-0", 0, 1), ("old-1", 1, 0), ("old-2", 2, 0))
-    assert stopped(3, live) == ["old-0"]
-    assert stopped(2, live) == ["old-0", "old-2"]
-
-
-def test_it_goes_even_within_the_count_for_its_update_is_half_done() -> None:
-    assert stopped(4, running(("old-0", 0, 0), ("new-0", 0, 1))) == ["old-0"]
-
-
-def test_one_that_is_out_of_touch_waits_for_its_agent() -> None:
-    live = running(("old-0", 0, 0), ("new-0", 0, 1))
-    live["old-0"].client_status = "unknown"
+    assert stopped(3, live) == ["old-2"]
     assert stopped(4, live) == []
-
-
-def test_a_canary_replaces_nothing_by_itself() -> None:
-    live = running(("old-0", 0, 0), ("canary", 0, 1))
-    live["canary"].deployment_status = AllocDeploymentStatus(canary=True)
-    assert stopped(2, live) == []
 
 
 def test_two_of_one_name_and_version_go_last() -> None:
@@ -69,3 +53,15 @@ def test_what_a_promoted_canary_stands_in_for_goes_first() -> None:
     live = running(("canary", 1, 1), ("old-0", 0, 0), ("old-1", 1, 0))
     canaries = {"canary": live["canary"]}
     assert stopped(2, live, canaries) == ["old-1"]
+
+
+def test_what_failed_goes_by_its_name_like_what_runs() -> None:
+    live = running(("runs", 0, 0), ("failed", 1, 0))
+    live["failed"].client_status = "failed"
+    assert stopped(1, live) == ["failed"]
+
+
+def test_what_the_servers_ended_already_is_not_stopped_again() -> None:
+    live = running(("a", 0, 0), ("ended", 1, 0), ("b", 2, 0))
+    live["ended"].desired_status = "stop"
+    assert stopped(2, live) == ["b"]
