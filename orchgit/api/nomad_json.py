@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import types
-import uuid
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from orchgit.api.shown import shown
 from orchgit.errors import InvalidInputError
 
 T = TypeVar("T")
@@ -32,12 +32,12 @@ class Raw:
 
 
 def encode(value: Any) -> bytes:
-    return _ENCODER.encode(value)
+    return _ENCODER.encode(shown(value))
 
 
 def tree(value: Any) -> Any:
-    """A struct as the dicts and lists of its JSON."""
-    return msgspec.to_builtins(value)
+    """A struct as the dicts and lists of its JSON, by the same rules as in an answer."""
+    return msgspec.to_builtins(shown(value))
 
 
 def decode_tree(data: bytes) -> dict[str, Any]:
@@ -138,11 +138,6 @@ def _bare(kind: Any) -> Any:
         rest = [each for each in get_args(kind) if each is not type(None)]
         return rest[0] if len(rest) == 1 else kind
     return kind
-
-
-def stable_uuid(*parts: str) -> str:
-    """An id that follows from what it names, for objects that are stored inside others."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
 
 
 def content_hash(*parts: Any) -> str:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import Call
+from orchgit.api.identifiers import scaling_policy_id
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
 from orchgit.model.allocation import Allocation, ClientStatus
@@ -108,7 +109,7 @@ def policy_of_group(job: Job, place: int) -> ScalingPolicy:
     scaling = group.scaling or ScalingPolicy()
     target = {"Namespace": job.namespace, "Job": job.id, "Group": group.name}
     return ScalingPolicy(
-        id=scaling.id or nomad_json.stable_uuid("scaling", *target.values()),
+        id=scaling.id or scaling_policy_id(*target.values()),
         namespace=job.namespace,
         type=scaling.type,
         target=target,

@@ -13,7 +13,6 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import shown_job
 from orchgit.errors import RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
@@ -33,7 +32,7 @@ async def versions(call: Call) -> Response:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
     value = {
-        "Versions": [shown_job(job) for job in found],
+        "Versions": found,
         "Diffs": _diffs(found) if call.flag("diffs") else None,
         "Index": index,
         "LastContact": 0,
