@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import types
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from jobspec.durations import DurationError, parse_ns
 from orchgit.api.shown import shown
 from orchgit.errors import InvalidInputError
 
@@ -98,14 +100,34 @@ def _folded(value: dict[str, Any], known: dict[str, _Field]) -> dict[str, Any]:
         field = known.get(key.lower())
         if field is None:
             continue
-        name, inner, nullable = field
-        if item is not None or nullable:
-            folded[name] = item if inner is None else fold_keys(item, inner)
+        if item is None and not field.nullable:
+            continue
+        if field.is_namespace and item == "":
+            continue
+        if field.is_duration and isinstance(item, str):
+            item = _duration_ns(field.name, item)
+        folded[field.name] = item if field.inner is None else fold_keys(item, field.inner)
     return folded
 
 
-_Field = tuple[str, Any, bool]
-"""(its spelling, its type where that holds structs, whether null is allowed)."""
+def _duration_ns(name: str, text: str) -> int:
+    """Clients in Go write some durations as text ("24h0m0s"), and an unset one as ""."""
+    try:
+        return parse_ns(text) if text else 0
+    except DurationError as error:
+        raise InvalidInputError(f"cannot read {name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    """Its own spelling."""
+    inner: Any
+    """Its type where that holds structs."""
+    nullable: bool
+    is_namespace: bool
+    """An empty one means that the request names none, so the default applies."""
+    is_duration: bool
 
 
 @cache
@@ -113,10 +135,12 @@ def _fields_of(kind: type[msgspec.Struct]) -> dict[str, _Field]:
     """By the key in lower case."""
     hints = get_type_hints(kind)
     return {
-        field.encode_name.lower(): (
-            field.encode_name,
-            hint if _holds_structs(_bare(hint)) else None,
-            type(None) in get_args(hint),
+        field.encode_name.lower(): _Field(
+            name=field.encode_name,
+            inner=hint if _holds_structs(_bare(hint)) else None,
+            nullable=type(None) in get_args(hint),
+            is_namespace=field.name == "namespace",
+            is_duration=field.name.endswith("_ns"),
         )
         for field in msgspec.structs.fields(kind)
         for hint in (hints[field.name],)

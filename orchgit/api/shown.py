@@ -15,8 +15,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.api.identifiers import scaling_policy_id
 from orchgit.model.allocation import Allocation, DesiredTransition
+from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import AllocMetric, Evaluation, ScoreMetaData
 from orchgit.model.event import Event
@@ -33,6 +33,7 @@ from orchgit.model.resources import (
 from orchgit.model.service import Service, ServiceCheck
 from orchgit.model.task import LogConfig, Task
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.services.identifiers import scaling_policy_id
 
 Struct = type[msgspec.Struct]
 
@@ -187,14 +188,23 @@ class _Plan:
         found = {}
         for name, key, left_out, null_when_empty, has_rules in self._fields:
             each = getattr(value, name)
-            is_unset = not each or each == _UNSET.get(type(each))
+            is_unset = each is None if name in _MAY_BE_EMPTY else not each
+            is_unset = is_unset or each == _UNSET.get(type(each))
             if each is msgspec.UNSET or (left_out and is_unset):
                 continue
             if null_when_empty and not each:
                 each = None
+            if name in _MOMENTS_NS:
+                each = datetime_of_ns(each)
             found[key] = shown(each) if has_rules and each else each
         return found
 
+
+_MAY_BE_EMPTY = frozenset(("class_eligibility",))
+"""Fields that are set while they are empty: nothing was found out, which is no null."""
+
+_MOMENTS_NS = frozenset(("wait_until",))
+"""Fields of Unix nanoseconds that are written as times."""
 
 _UNSET: dict[Struct, msgspec.Struct] = {DesiredTransition: DesiredTransition()}
 """Structs that count as not set while they equal this."""

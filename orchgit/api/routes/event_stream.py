@@ -36,14 +36,15 @@ class TopicFilter:
 
 
 async def stream(call: Call) -> Response:
+    """Events from `index` on; without one, or with one that is too old, from the oldest kept."""
     index_text = call.query.get("index") or "0"
     if not index_text.isdigit():
         raise InvalidInputError("Unable to parse index: it is not a number")
     wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
     buffer = call.context.events
-    start = int(index_text) or buffer.last_index + 1
+    start = int(index_text)
     return StreamingResponse(
-        lines(buffer, wanted, start - 1),
+        lines(buffer, wanted, max(0, start - 1)),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )

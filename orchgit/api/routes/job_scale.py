@@ -9,12 +9,12 @@ from starlette.responses import Response
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import Call
-from orchgit.api.identifiers import scaling_policy_id
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
+from orchgit.services.identifiers import scaling_policy_id
 from orchgit.services.scale_job import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
 

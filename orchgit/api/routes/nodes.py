@@ -29,7 +29,7 @@ async def list_nodes(call: Call) -> Response:
 
 
 async def list_nodes_of(call: Call, pool: str | None) -> Response:
-    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    page, prefix = PageRequest.of(call), call.id_prefix()
     resources, with_os = call.flag("resources"), call.flag("os")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:

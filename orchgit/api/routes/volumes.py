@@ -50,7 +50,7 @@ async def list_volumes(call: Call) -> Response:
     if kind != "host":
         return await answer_list(call, ("host_volumes",), lambda snapshot: [])
     page, node_id = PageRequest.of(call), call.query.get("node_id")
-    prefix = call.query.get("prefix", "")
+    prefix = call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
@@ -115,7 +115,7 @@ async def delete(call: Call) -> Response:
 
 
 async def claims(call: Call) -> Response:
-    page, wanted = PageRequest.of(call), call.query
+    page, wanted, prefix = PageRequest.of(call), call.query, call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
@@ -124,7 +124,7 @@ async def claims(call: Call) -> Response:
             if wanted.get("job_id", each.job_id) == each.job_id
             and wanted.get("task_group", each.task_group_name) == each.task_group_name
             and wanted.get("volume_name", each.volume_name) == each.volume_name
-            and each.id.startswith(wanted.get("prefix", ""))
+            and each.id.startswith(prefix)
         ]
         return page.apply(found, by_index)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from orchgit.api import nomad_json
-from orchgit.api.identifiers import stable_uuid
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
 from orchgit.model.source import Source
 from orchgit.model.volume import HostVolume
+from orchgit.services.identifiers import stable_uuid
 
 
 def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
