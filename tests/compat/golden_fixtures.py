@@ -123,10 +123,6 @@ class Fixtures:
         registered = [each for each in evals if each["TriggeredBy"] == "job-register"]
         names["eval"] = registered[0]["ID"]
         names["eval1"] = blocked["EvalID"]
-        done = rig.wait_for(
-            f"/v1/evaluation/{blocked['EvalID']}", lambda found: found["Status"] == "complete"
-        )
-        names["blkeval"] = done["BlockedEval"]
 
     def _make_others(self) -> None:
         http, names = self.rig.http, self.names
@@ -139,6 +135,11 @@ class Fixtures:
         names["volid"] = made.json()["Volume"]["ID"]
         policies = http.get("/v1/scaling/policies", params={"job": names["job"]}).json()
         names["policy"] = policies[0]["ID"]
+
+    def blocked_evaluation(self) -> str:
+        """The one that is blocked now; an earlier one may have been looked at again."""
+        path = f"/v1/evaluations?job={self.names['blkjob']}&status=blocked"
+        return str(self.rig.wait_for(path, bool)[0]["ID"])
 
     def settle(self) -> None:
         """Every evaluation is decided: what the recorded answers show is no passing state."""

@@ -206,6 +206,7 @@ def _named(name: str, fixtures: Fixtures, names: dict[str, str]) -> str:
         "own": fixtures.own_job,
         "ownalloc": fixtures.own_alloc,
         "owndep": fixtures.own_deployment,
+        "blkeval": fixtures.blocked_evaluation,
     }
     if name in make and name not in names:
         names[name] = make[name]()
