@@ -138,8 +138,11 @@ class Fixtures:
 
     def blocked_evaluation(self) -> str:
         """The one that is blocked now; an earlier one may have been looked at again."""
-        path = f"/v1/evaluations?job={self.names['blkjob']}&status=blocked"
-        return str(self.rig.wait_for(path, bool)[0]["ID"])
+        found = self.rig.wait_for(
+            f"/v1/job/{self.names['blkjob']}/evaluations",
+            lambda evals: any(each["Status"] == "blocked" for each in evals),
+        )
+        return str(next(each["ID"] for each in found if each["Status"] == "blocked"))
 
     def settle(self) -> None:
         """Every evaluation is decided: what the recorded answers show is no passing state."""
