@@ -31,7 +31,7 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
         return []
     job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
     group = job.group(allocation.task_group) if job else None
-    if group is None:
+    if job is None or group is None:
         return []
     node = snapshot.node(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
     return [
@@ -82,10 +82,8 @@ def _interpolator(
         **port_variables(allocation),
     }
     first = Interpolator(names, env)
-    own = (
-        {} if task is None else {first.text(k): first.text(v) for k, v in (task.env or {}).items()}
-    )
-    return Interpolator(names, {**env, **own})
+    own = (task.env if task else None) or {}
+    return Interpolator(names, {**env, **first.tree(own)})
 
 
 def _registration(

@@ -138,6 +138,7 @@ class Fixtures:
 
     def blocked_evaluation(self) -> str:
         """The one that is blocked now; an earlier one may have been looked at again."""
+        self.settle()
         found = self.rig.wait_for(
             f"/v1/job/{self.names['blkjob']}/evaluations",
             lambda evals: any(each["Status"] == "blocked" for each in evals),
