@@ -61,5 +61,9 @@ def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
         exit_code=result.exit_code,
         signal=result.signal,
         driver_message=result.error,
-        details={"exit_code": str(result.exit_code), "oom_killed": str(result.oom_killed).lower()},
+        details={
+            "exit_code": str(result.exit_code),
+            "signal": str(result.signal),
+            "oom_killed": str(result.oom_killed).lower(),
+        },
     )

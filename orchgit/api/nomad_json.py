@@ -74,6 +74,22 @@ def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
     return default
 
 
+def whole(value: dict[str, Any], name: str, default: int = 0) -> int:
+    """A key of a request body that holds a whole number of 64 bits."""
+    found = get(value, name, default)
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) >= 1 << 63:
+        raise InvalidInputError(f"cannot read {name}: a whole number is expected")
+    return found
+
+
+def inner(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A key of a request body that holds an object; {} where it is missing."""
+    found = get(value, name, {})
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"cannot read {name}: an object is expected")
+    return found
+
+
 def fold_keys(value: Any, kind: Any) -> Any:
     """`value` with the keys of every struct in `kind` in their own spelling.
 

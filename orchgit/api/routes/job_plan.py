@@ -34,7 +34,7 @@ async def plan(call: Call) -> Response:
         admitted = admit(job, snapshot, rules)
     job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
-        check_enforced_index(int(nomad_json.get(body, "JobModifyIndex", 0)), registered)
+        check_enforced_index(nomad_json.whole(body, "JobModifyIndex"), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs

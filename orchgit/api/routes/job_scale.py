@@ -21,11 +21,11 @@ from orchgit.state.snapshot import Snapshot
 
 async def scale(call: Call) -> Response:
     body = await call.json()
-    target = nomad_json.get(body, "Target", {})
-    count = nomad_json.get(body, "Count")
+    target = nomad_json.inner(body, "Target")
+    has_count = nomad_json.get(body, "Count") is not None
     request = ScaleRequest(
         group=nomad_json.get(target, "Group", ""),
-        count=None if count is None else int(count),
+        count=nomad_json.whole(body, "Count") if has_count else None,
         error=bool(nomad_json.get(body, "Error", False)),
         policy_override=bool(nomad_json.get(body, "PolicyOverride", False)),
     )

@@ -64,7 +64,7 @@ async def revert(call: Call) -> Response:
         call.world,
         call.namespace,
         call.path["job_id"],
-        int(nomad_json.get(body, "JobVersion", 0)),
+        nomad_json.whole(body, "JobVersion"),
         None if enforce is None else int(enforce),
     )
     return registered_answer(call, done, read=True)
@@ -76,7 +76,7 @@ async def stable(call: Call) -> Response:
         call.world,
         call.namespace,
         call.path["job_id"],
-        int(nomad_json.get(body, "JobVersion", 0)),
+        nomad_json.whole(body, "JobVersion"),
         bool(nomad_json.get(body, "Stable", False)),
     )
     return call.answer({"Index": index}, index=index)

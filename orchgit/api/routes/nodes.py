@@ -64,7 +64,7 @@ async def drain(call: Call) -> Response:
     strategy = None
     if isinstance(spec, dict):
         strategy = DrainStrategy(
-            deadline_ns=int(nomad_json.get(spec, "Deadline", 0)),
+            deadline_ns=nomad_json.whole(spec, "Deadline"),
             ignore_system_jobs=bool(nomad_json.get(spec, "IgnoreSystemJobs", False)),
         )
     eligible = bool(nomad_json.get(body, "MarkEligible", False))
