@@ -19,12 +19,12 @@ from orchgit.model.allocation import Allocation, DesiredTransition
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import AllocMetric, Evaluation, ScoreMetaData
-from orchgit.model.event import Event
 from orchgit.model.group import ScalingPolicy, TaskGroup, UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import NodeNetwork
 from orchgit.model.resources import (
     AllocatedPort,
+    AllocatedResources,
     NetworkResource,
     Port,
     RequestedDevice,
@@ -136,12 +136,14 @@ def _metric(metric: AllocMetric) -> AllocMetric:
     return replace(metric, resources_exhausted=exhausted)
 
 
-def _event(event: Event) -> Event:
-    return replace(event, payload=shown(event.payload))
+def _allocated(given: AllocatedResources) -> AllocatedResources:
+    """The networks of the group with the ports and addresses that were given."""
+    ports = given.shared.ports
+    return given.with_ports(ports) if ports and given.shared.networks else given
 
 
 _CHANGED: dict[Struct, Callable[[Any], msgspec.Struct]] = {
-    Event: _event,
+    AllocatedResources: _allocated,
     Job: _job,
     Task: _task,
     Port: _port,

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType, field
 from msgspec.structs import asdict, replace
 
+from orchgit.api.shown import shown
 from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,
@@ -144,6 +145,8 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
         values["network_status"] = NetworkStatus()
     given = allocation.allocated_resources or AllocatedResources()
     tasks = {name: _resources(task) for name, task in given.tasks.items()}
+    if given.shared.ports and given.shared.networks:
+        given = given.with_ports(given.shared.ports)
     networks, disk_mb = given.shared.networks, given.shared.disk_mb
     shared = Resources(cpu=0, memory_mb=0, disk_mb=disk_mb, networks=networks)
     whole = Resources(
@@ -160,6 +163,13 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
         shared_resources=shared,
         task_resources=tasks,
     )
+
+
+def allocation_alone(allocation: Allocation) -> dict[str, Any]:
+    """An allocation as events tell it: in full, but for its job."""
+    found: dict[str, Any] = shown(allocation_with_job(allocation, None))
+    del found["Job"]
+    return found
 
 
 def _resources(task: AllocatedTask) -> Resources:

@@ -126,7 +126,9 @@ class Fixtures:
 
     def _make_others(self) -> None:
         http, names = self.rig.http, self.names
-        http.put("/v1/namespace", json={"Name": names["ns"], "Description": "d"})
+        http.put(
+            "/v1/namespace", json={"Name": names["ns"], "Description": "d", "Meta": {"k": "v"}}
+        )
         http.put(f"/v1/var/{names['varp']}", json={"Items": {"k": "v"}})
         http.put("/v1/node/pools", json={"Name": names["pool"], "Meta": {"a": "b"}})
         volume = {"Name": "cf-vol", "NodeID": names["node"], "RequestedCapacityMinBytes": 1000}

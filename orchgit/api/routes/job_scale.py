@@ -30,7 +30,7 @@ async def scale(call: Call) -> Response:
         policy_override=bool(nomad_json.get(body, "PolicyOverride", False)),
     )
     done = await scale_job(call.world, call.namespace, call.path["job_id"], request)
-    return registered_answer(call, done)
+    return registered_answer(call, done, known_leader=True)
 
 
 async def status(call: Call) -> Response:

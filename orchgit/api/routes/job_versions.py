@@ -13,7 +13,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
-from orchgit.errors import RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
 from orchgit.services.job_stability import set_job_stability
@@ -48,6 +48,8 @@ def _diffs(versions: list[Job]) -> list[Any]:
 
 
 async def submission(call: Call) -> Response:
+    if not call.query.get("version", "").isdecimal():
+        raise InvalidInputError("Unable to parse job submission version parameter")
     version = call.number("version")
     return await answer_object(
         call,

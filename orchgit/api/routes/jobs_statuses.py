@@ -97,7 +97,7 @@ def _deployment(each: Deployment) -> dict[str, Any]:
         "JobVersion": each.job_version,
         "Status": each.status,
         "StatusDescription": each.status_description,
-        "AllAutoPromote": all(state.auto_promote for state in waiting),
+        "AllAutoPromote": bool(waiting) and all(state.auto_promote for state in waiting),
         "RequiresPromotion": bool(waiting),
     }
 

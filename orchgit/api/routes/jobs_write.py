@@ -46,7 +46,11 @@ async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
 
 
 def registered_answer(
-    call: Call, done: Registered, read: bool = False, more: dict[str, Any] | None = None
+    call: Call,
+    done: Registered,
+    more: dict[str, Any] | None = None,
+    known_leader: bool = False,
+    read: bool = False,
 ) -> Response:
     value = {
         **(more or {}),
@@ -56,7 +60,7 @@ def registered_answer(
         "Warnings": warnings_text(done.warnings),
         "Index": done.index,
         "LastContact": 0,
-        "KnownLeader": False,
+        "KnownLeader": known_leader,
         "NextToken": "",
     }
     return call.answer(value, index=done.index, read=read)

@@ -47,7 +47,9 @@ async def list_volumes(call: Call) -> Response:
     kind = call.query.get("type")
     if kind is None:
         return call.answer([])
-    if kind != "host":
+    if kind not in ("host", "csi"):
+        return text_response("resource not found", 404)
+    if kind == "csi":
         return await answer_list(call, ("host_volumes",), lambda snapshot: [])
     page, node_id = PageRequest.of(call), call.query.get("node_id")
     prefix = call.id_prefix()
@@ -105,7 +107,7 @@ async def put(call: Call) -> Response:
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
     stored = await put_host_volume(call.world, volume)
     stored = await wait_for_volume(call.world, stored, MAKE_TIMEOUT_S)
-    value = {"Volume": stored, "Warnings": ""}
+    value = {"Volume": stored, "Warnings": "", "Index": stored.modify_index}
     return call.answer(value, index=stored.modify_index)
 
 
