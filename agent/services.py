@@ -11,20 +11,20 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import msgspec
 import structlog
 
 from agent import check_state
 from agent.check_state import CheckState, CheckStatus
-from agent.interpolate import Interpolator
 from agent.loops import spawn
 from agent.probes import RunInTask, Target, probe
-from agent.task_env import allocated_ports
 from orchgit.clock import Clock
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import NS_PER_S
+from orchgit.model.interpolation import Interpolator
 from orchgit.model.node import Node
+from orchgit.model.runtime_variables import allocated_ports
 from orchgit.model.service import Service, ServiceCheck
+from orchgit.model.service_names import interpolated_service, registered_tags
 
 _log = structlog.get_logger(component="agent")
 
@@ -99,7 +99,7 @@ class AllocServices:
         """Register the owner's services and begin their checks."""
         self.stop(owner)
         for service in services:
-            service = _interpolated(service, interpolate)
+            service = interpolated_service(service, interpolate)
             registration = self._register(owner, service)
             for check in service.checks or ():
                 task_name = check.task_name or owner
@@ -139,8 +139,6 @@ class AllocServices:
 
     def _register(self, owner: str, service: Service) -> Registration:
         host, port = self._address(service.port_label, service.address)
-        canary = self.alloc.deployment_status is not None and self.alloc.deployment_status.canary
-        tags = service.canary_tags if canary and service.canary_tags else service.tags
         node = self._node()
         registration = Registration(
             id=f"_nomad{_owner_mark(owner)}{self.alloc.id}-{service.name}-{service.port_label}",
@@ -150,7 +148,7 @@ class AllocServices:
             datacenter=node.datacenter,
             job_id=self.alloc.job_id,
             alloc_id=self.alloc.id,
-            tags=list(tags or ()),
+            tags=registered_tags(service, self.alloc),
             address=host,
             port=port,
         )
@@ -226,27 +224,3 @@ class AllocServices:
 
 def _owner_mark(owner: str) -> str:
     return f"-task-{owner}-" if owner else "-group-"
-
-
-def _interpolated(service: Service, interpolate: Interpolator) -> Service:
-    checks = [
-        msgspec.structs.replace(
-            check,
-            path=interpolate.text(check.path),
-            command=interpolate.text(check.command),
-            args=interpolate.tree(check.args),
-            body=interpolate.text(check.body),
-            header=interpolate.tree(check.header),
-            port_label=interpolate.text(check.port_label),
-            check_restart=check.check_restart or service.check_restart,
-        )
-        for check in service.checks or ()
-    ]
-    return msgspec.structs.replace(
-        service,
-        name=interpolate.text(service.name),
-        port_label=interpolate.text(service.port_label),
-        tags=interpolate.tree(service.tags),
-        canary_tags=interpolate.tree(service.canary_tags),
-        checks=checks,
-    )

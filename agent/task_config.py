@@ -5,10 +5,11 @@ from __future__ import annotations
 from agent import task_state
 from agent.drivers.base import ExitResult, TaskConfig, TaskPort, TaskResources
 from agent.hooks.base import TaskSetup
-from agent.task_env import allocated_ports, allocated_task
+from agent.task_env import allocated_task
 from agent.task_state import Happened
 from orchgit.model.allocation import TaskEvent
 from orchgit.model.base import NS_PER_S
+from orchgit.model.runtime_variables import allocated_ports
 
 
 def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
@@ -60,5 +61,9 @@ def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
         exit_code=result.exit_code,
         signal=result.signal,
         driver_message=result.error,
-        details={"exit_code": str(result.exit_code), "oom_killed": str(result.oom_killed).lower()},
+        details={
+            "exit_code": str(result.exit_code),
+            "signal": str(result.signal),
+            "oom_killed": str(result.oom_killed).lower(),
+        },
     )

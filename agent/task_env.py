@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.interpolate import Interpolator, node_names
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
+from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.resources import AllocatedPort, AllocatedTask
+from orchgit.model.resources import AllocatedTask
+from orchgit.model.runtime_variables import identity_variables, meta_variables, port_variables
 from orchgit.model.task import Task
 
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE|^(NOMAD|ORCHGIT|VAULT|CONSUL|AWS|GOOGLE)_",
     re.IGNORECASE,
@@ -54,11 +54,13 @@ def build(source: EnvInput) -> TaskEnv:
     names = node_names(source.node, source.region)
     env = {
         **source.host_env,
-        **_meta(source),
-        **_identity(source),
+        **meta_variables(source.job, source.group, source.task, names),
+        **identity_variables(
+            source.job, source.group, source.task, source.alloc, source.node, source.region
+        ),
         **_directories(source),
         **_resources(source),
-        **_ports(source.alloc),
+        **port_variables(source.alloc),
         **_origin(source.job, source.alloc),
         **source.template_env,
     }
@@ -71,26 +73,6 @@ def build(source: EnvInput) -> TaskEnv:
 def host_env(environ: Mapping[str, str]) -> dict[str, str]:
     """The agent's own variables without those that may be, or lead to, a secret."""
     return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
-
-
-def _identity(source: EnvInput) -> dict[str, str]:
-    alloc, job = source.alloc, source.job
-    env = {
-        "NOMAD_ALLOC_ID": alloc.id,
-        "NOMAD_SHORT_ALLOC_ID": alloc.id[:8],
-        "NOMAD_ALLOC_NAME": alloc.name,
-        "NOMAD_ALLOC_INDEX": str(alloc.name_index),
-        "NOMAD_TASK_NAME": source.task.name,
-        "NOMAD_GROUP_NAME": source.group.name,
-        "NOMAD_JOB_ID": job.id,
-        "NOMAD_JOB_NAME": job.name,
-        "NOMAD_DC": source.node.datacenter,
-        "NOMAD_REGION": source.region,
-        "NOMAD_NAMESPACE": alloc.namespace,
-    }
-    if job.parent_id:
-        env["NOMAD_JOB_PARENT_ID"] = job.parent_id
-    return env
 
 
 def _directories(source: EnvInput) -> dict[str, str]:
@@ -123,56 +105,6 @@ def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:
     given.memory.memory_mb = task.resources.memory_mb
     given.memory.memory_max_mb = task.resources.memory_max_mb
     return given
-
-
-def allocated_ports(alloc: Allocation) -> list[AllocatedPort]:
-    """The group's ports by label; from the network offers where no flat list was stored."""
-    given = alloc.allocated_resources
-    if given is None:
-        return []
-    if given.shared.ports:
-        return given.shared.ports
-    return [
-        AllocatedPort(label=port.label, value=port.value, to=port.to, host_ip=network.ip)
-        for network in given.shared.networks or ()
-        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ()))
-    ]
-
-
-def _ports(alloc: Allocation) -> dict[str, str]:
-    env: dict[str, str] = {}
-    for port in allocated_ports(alloc):
-        label = _NOT_IN_NAMES.sub("_", port.label)
-        address = f"{_bracketed(port.host_ip)}:{port.value}"
-        env |= {
-            f"NOMAD_IP_{label}": port.host_ip,
-            f"NOMAD_PORT_{label}": str(port.to if port.to > 0 else port.value),
-            f"NOMAD_ADDR_{label}": address,
-            f"NOMAD_HOST_IP_{label}": port.host_ip,
-            f"NOMAD_HOST_PORT_{label}": str(port.value),
-            f"NOMAD_HOST_ADDR_{label}": address,
-        }
-        if port.to > 0:
-            env[f"NOMAD_ALLOC_PORT_{label}"] = str(port.to)
-    return env
-
-
-def _bracketed(ip: str) -> str:
-    return f"[{ip}]" if ":" in ip else ip
-
-
-def _meta(source: EnvInput) -> dict[str, str]:
-    """Task over group over job; each key as written and in upper case."""
-    names = node_names(source.node, source.region)
-    interpolate = Interpolator(names, {})
-    env: dict[str, str] = {}
-    for level in (source.job.meta, source.group.meta, source.task.meta):
-        for key, value in (level or {}).items():
-            clean = _NOT_IN_NAMES.sub("_", key)
-            text = interpolate.text(value)
-            env[f"NOMAD_META_{clean}"] = text
-            env[f"NOMAD_META_{clean.upper()}"] = text
-    return env
 
 
 def _origin(job: Job, alloc: Allocation) -> dict[str, str]:

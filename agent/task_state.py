@@ -84,12 +84,37 @@ TRANSITIONS: dict[tuple[str, Happened], str] = {
 }
 
 
+_WITHOUT_MESSAGE = frozenset(
+    (Happened.RECEIVED, Happened.STARTED, Happened.KILLING, Happened.KILLED)
+)
+
+
 def event(happened: Happened, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
-    """One event; `fields` are those of TaskEvent that this kind of event fills."""
+    """One event; `fields` are those of TaskEvent that this kind of event fills.
+
+    As in Nomad, `details` holds every field that is set as text, and `message` repeats what is
+    shown only where no field of its own says it.
+    """
+    shown = "" if fields or happened in _WITHOUT_MESSAGE else message
+    given = {name: value for name, value in fields.items() if name != "details"}
     record = TaskEvent(
-        type=happened.value, time_ns=now_ns, message=message, display_message=message
+        type=happened.value,
+        time_ns=now_ns,
+        message=shown,
+        display_message=message,
+        details=_details({"message": shown, **given}) | _details(fields.get("details") or {}),
     )
-    return msgspec.structs.replace(record, **fields)
+    return msgspec.structs.replace(record, **given)
+
+
+def _details(fields: object) -> dict[str, str]:
+    if not isinstance(fields, dict):
+        return {}
+    return {
+        name.removesuffix("_ns"): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in fields.items()
+        if value
+    }
 
 
 def apply(state: TaskState, entry: TaskEvent) -> TaskState:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from agent.hooks.base import SetupError
 from agent.hooks.files import relative_parts
-from agent.interpolate import Interpolator
 from agent.task_state import Happened
+from orchgit.model.interpolation import Interpolator
 from orchgit.model.task import TaskArtifact
 
 _MAX_BYTES = 10 << 30

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -92,7 +92,7 @@ class _Allocations:
             }
         )
 
-    async def _usage(self, handle: TaskHandle) -> dict[str, dict[str, object]]:
+    async def _usage(self, handle: TaskHandle) -> dict[str, Any]:
         """Use now; the processor's share since the last question, or over a short moment."""
         driver, clock = self._agent.drivers[handle.driver], self._agent.clock
         before = self._samples.get(handle.key)
@@ -111,8 +111,9 @@ class _Allocations:
         return cpu.cpu_shares / max(1, cpu.total_cpu_cores)
 
 
-def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, dict[str, object]]:
+def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, Any]:
     return {
+        "DeviceStats": [],
         "CpuStats": {
             "Measured": ["Percent", "Total Ticks"],
             "Percent": percent,
@@ -136,7 +137,7 @@ def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, dict
     }
 
 
-def _sum_usage(usages: list[dict[str, dict[str, object]]]) -> dict[str, dict[str, object]]:
+def _sum_usage(usages: list[dict[str, Any]]) -> dict[str, Any]:
     memory = sum(int(str(usage["MemoryStats"]["RSS"])) for usage in usages)
     percent = sum(float(str(usage["CpuStats"]["Percent"])) for usage in usages)
     ticks = sum(float(str(usage["CpuStats"]["TotalTicks"])) for usage in usages)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from agent.agent import Agent
 
 CHUNK_BYTES = 64 * 1024
+_NO_LIMIT = -1
+_INERT = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "X-XSS-Protection": "1; mode=block",
+}
+"""A file's bytes are its task's: no browser may take them for a page."""
 _PROHIBITED = ("secrets", "private")
 _SNIFF_BYTES = 512
 
@@ -42,7 +49,9 @@ class _Files:
         self._agent = agent
 
     async def ls(self, request: Request) -> Response:
-        fd = self._open(request, os.O_RDONLY | os.O_DIRECTORY)
+        """Without a path: what is at the top."""
+        path = request.query_params.get("path") or "/"
+        fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             infos = [
                 _info(name, os.stat(name, dir_fd=fd, follow_symlinks=False))
@@ -53,11 +62,13 @@ class _Files:
         return json_reply(infos)
 
     async def stat(self, request: Request) -> Response:
-        fd = self._open(request)
+        path = _path(request)
+        fd = self._open(request, path)
         try:
-            info = _info(os.path.basename(_path(request).rstrip("/")) or "/", os.fstat(fd))
-            if not info["IsDir"]:
-                info["ContentType"] = _content_type(str(info["Name"]), os.pread(fd, 512, 0))
+            top = str(request.path_params["alloc_id"])
+            info = _info(os.path.basename(path.rstrip("/")) or top, os.fstat(fd))
+            start = b"\0" if info["IsDir"] else os.pread(fd, _SNIFF_BYTES, 0)
+            info["ContentType"] = _content_type(str(info["Name"]), start)
         finally:
             os.close(fd)
         return json_reply(info)
@@ -66,8 +77,10 @@ class _Files:
         return _body(self._open_file(request), 0, None)
 
     async def read_at(self, request: Request) -> Response:
-        offset, limit = number(request, "offset"), number(request, "limit")
-        return _body(self._open_file(request), offset, limit)
+        """`limit` bytes from `offset` on; a limit of -1 means: to the end."""
+        offset = number(request, "offset")
+        limit = number(request, "limit", least=_NO_LIMIT)
+        return _body(self._open_file(request), offset, None if limit == _NO_LIMIT else limit)
 
     async def stream(self, request: Request) -> Response:
         path = _path(request)
@@ -79,20 +92,19 @@ class _Files:
         fd = self._open_file(request)
         if origin == "end":
             offset = max(0, os.fstat(fd).st_size - offset)
-        frames = Frames(path.lstrip("/"), plain=flag(request, "plain"))
+        frames = Frames(path, plain=flag(request, "plain"))
         body = follow_file(fd, offset, frames, follow, self._agent.clock)
         return StreamingResponse(body, media_type=frames.media_type)
 
     def _open_file(self, request: Request) -> int:
-        fd = self._open(request)
+        fd = self._open(request, _path(request))
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise InvalidInputError(f'file "{_path(request)}" is a directory')
         return fd
 
-    def _open(self, request: Request, flags: int = os.O_RDONLY) -> int:
+    def _open(self, request: Request, path: str, flags: int = os.O_RDONLY) -> int:
         runner = self._agent.allocations.get(request.path_params["alloc_id"])
-        path = _path(request)
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if len(parts) > 1 and parts[1] in _PROHIBITED and parts[0] in runner.tasks:
             raise NotAllowedError(f"Reading secret file prohibited: {path}")
@@ -134,8 +146,10 @@ def _body(fd: int, offset: int, limit: int | None) -> Response:
             data = os.pread(fd, wanted, offset)
         finally:
             os.close(fd)
-        return PlainTextResponse(data)
-    return StreamingResponse(_chunks(fd, offset, wanted), media_type="text/plain; charset=utf-8")
+        return PlainTextResponse(data, headers=_INERT)
+    return StreamingResponse(
+        _chunks(fd, offset, wanted), media_type="text/plain; charset=utf-8", headers=_INERT
+    )
 
 
 async def _chunks(fd: int, offset: int, wanted: int) -> AsyncIterator[bytes]:

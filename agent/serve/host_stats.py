@@ -23,7 +23,7 @@ def read(alloc_root: Path, clock: Clock) -> dict[str, object]:
         "AllocDirStats": _disk(str(alloc_root), "", str(alloc_root)),
         "CPU": per_cpu,
         "CPUTicksConsumed": sum(float(str(cpu["TotalTicks"])) for cpu in per_cpu),
-        "DeviceStats": [],
+        "DeviceStats": None,
         "DiskStats": [
             _disk(part.mountpoint, part.device, part.mountpoint)
             for part in psutil.disk_partitions()

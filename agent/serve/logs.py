@@ -125,10 +125,16 @@ class LogReader:
             await self._clock.sleep(POLL_S)
 
     def locate(self, offset: int, from_end: bool) -> tuple[int, int]:
-        """(index, position) of `offset` bytes after the start, or before the end, of all files."""
+        """(index, position) of `offset` bytes after the start, or before the end, of all files.
+
+        No bytes before the end is the beginning of the newest file: `alloc logs -f` of Nomad's
+        clients asks so, and wants what the task has written already.
+        """
         sizes = [(index, self._log.size(index)) for index in self._log.indexes()]
         if not sizes:
             return 0, 0
+        if from_end and offset == 0:
+            return sizes[-1][0], 0
         total = sum(size for _, size in sizes)
         wanted = max(0, total - offset) if from_end else min(offset, total)
         for index, size in sizes[:-1]:

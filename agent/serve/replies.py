@@ -18,6 +18,9 @@ _STATUSES: tuple[tuple[type[OrchgitError], int], ...] = (
     (OrchgitError, 500),
 )
 
+_MAX_DIGITS = 18
+"""So that every number fits 64 bits."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -49,13 +52,16 @@ async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, obj
     return {key.lower(): item for key, item in value.items()}
 
 
-def number(request: Request, name: str, default: int | None = None) -> int:
-    """A query parameter as an integer that is not negative."""
+def number(request: Request, name: str, default: int | None = None, least: int = 0) -> int:
+    """A query parameter as an integer that is not smaller than `least`."""
     text = request.query_params.get(name, "")
     if not text and default is not None:
         return default
-    if not text.isdecimal():
-        raise InvalidInputError(f'error parsing {name}: "{text}" is not a whole number')
+    digits = text.removeprefix("-")
+    if not digits.isdecimal() or len(digits) > _MAX_DIGITS or int(text) < least:
+        raise InvalidInputError(
+            f'error parsing {name}: "{text}" is not a whole number from {least} on'
+        )
     return int(text)
 
 

@@ -13,6 +13,7 @@ from orchgit.api import nomad_json
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
 from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.services.identifiers import uuid_prefix
 from orchgit.services.world import World
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -72,6 +73,10 @@ class Call:
             raise InvalidInputError(
                 f'Failed to parse value of "{name}" ({value}) as a number'
             ) from error
+
+    def id_prefix(self) -> str:
+        """The parameter `prefix` of a list whose ids are UUIDs."""
+        return uuid_prefix(self.query.get("prefix", ""))
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """The request's body; raises TooLargeError before reading more than the limit."""

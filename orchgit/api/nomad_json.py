@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import types
-import uuid
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from jobspec.durations import DurationError, parse_ns
+from orchgit.api.shown import shown
 from orchgit.errors import InvalidInputError
 
 T = TypeVar("T")
@@ -32,12 +34,12 @@ class Raw:
 
 
 def encode(value: Any) -> bytes:
-    return _ENCODER.encode(value)
+    return _ENCODER.encode(shown(value))
 
 
 def tree(value: Any) -> Any:
-    """A struct as the dicts and lists of its JSON."""
-    return msgspec.to_builtins(value)
+    """A struct as the dicts and lists of its JSON, by the same rules as in an answer."""
+    return msgspec.to_builtins(shown(value))
 
 
 def decode_tree(data: bytes) -> dict[str, Any]:
@@ -72,6 +74,22 @@ def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
     return default
 
 
+def whole(value: dict[str, Any], name: str, default: int = 0) -> int:
+    """A key of a request body that holds a whole number of 64 bits."""
+    found = get(value, name, default)
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) >= 1 << 63:
+        raise InvalidInputError(f"cannot read {name}: a whole number is expected")
+    return found
+
+
+def inner(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A key of a request body that holds an object; {} where it is missing."""
+    found = get(value, name, {})
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"cannot read {name}: an object is expected")
+    return found
+
+
 def fold_keys(value: Any, kind: Any) -> Any:
     """`value` with the keys of every struct in `kind` in their own spelling.
 
@@ -98,14 +116,34 @@ def _folded(value: dict[str, Any], known: dict[str, _Field]) -> dict[str, Any]:
         field = known.get(key.lower())
         if field is None:
             continue
-        name, inner, nullable = field
-        if item is not None or nullable:
-            folded[name] = item if inner is None else fold_keys(item, inner)
+        if item is None and not field.nullable:
+            continue
+        if field.is_namespace and item == "":
+            continue
+        if field.is_duration and isinstance(item, str):
+            item = _duration_ns(field.name, item)
+        folded[field.name] = item if field.inner is None else fold_keys(item, field.inner)
     return folded
 
 
-_Field = tuple[str, Any, bool]
-"""(its spelling, its type where that holds structs, whether null is allowed)."""
+def _duration_ns(name: str, text: str) -> int:
+    """Clients in Go write some durations as text ("24h0m0s"), and an unset one as ""."""
+    try:
+        return parse_ns(text) if text else 0
+    except DurationError as error:
+        raise InvalidInputError(f"cannot read {name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    """Its own spelling."""
+    inner: Any
+    """Its type where that holds structs."""
+    nullable: bool
+    is_namespace: bool
+    """An empty one means that the request names none, so the default applies."""
+    is_duration: bool
 
 
 @cache
@@ -113,10 +151,12 @@ def _fields_of(kind: type[msgspec.Struct]) -> dict[str, _Field]:
     """By the key in lower case."""
     hints = get_type_hints(kind)
     return {
-        field.encode_name.lower(): (
-            field.encode_name,
-            hint if _holds_structs(_bare(hint)) else None,
-            type(None) in get_args(hint),
+        field.encode_name.lower(): _Field(
+            name=field.encode_name,
+            inner=hint if _holds_structs(_bare(hint)) else None,
+            nullable=type(None) in get_args(hint),
+            is_namespace=field.name == "namespace",
+            is_duration=field.name.endswith("_ns"),
         )
         for field in msgspec.structs.fields(kind)
         for hint in (hints[field.name],)
@@ -138,11 +178,6 @@ def _bare(kind: Any) -> Any:
         rest = [each for each in get_args(kind) if each is not type(None)]
         return rest[0] if len(rest) == 1 else kind
     return kind
-
-
-def stable_uuid(*parts: str) -> str:
-    """An id that follows from what it names, for objects that are stored inside others."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
 
 
 def content_hash(*parts: Any) -> str:

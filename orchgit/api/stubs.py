@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
 from msgspec.structs import asdict, replace
 
+from orchgit.api.shown import shown
 from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,
@@ -16,7 +17,6 @@ from orchgit.model.allocation import (
     TaskState,
 )
 from orchgit.model.base import Model
-from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import ChildrenSummary, Job, JobSummary
 from orchgit.model.node import (
     ClientHostVolume,
@@ -41,18 +41,17 @@ class JobStub(Model):
     stop: bool
     status: str
     status_description: str
-    version: int
     job_summary: JobSummary | None
     create_index: int
     modify_index: int
     job_modify_index: int
     submit_time_ns: int
-    source: str
-    commit_id: str
+    source: str | UnsetType
+    commit_id: str | UnsetType
 
 
 class JobStubWithMeta(JobStub):
-    meta: dict[str, str] | None = None
+    meta: dict[str, str] | UnsetType = UNSET
 
 
 def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> JobStub:
@@ -61,12 +60,12 @@ def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> J
     }
     fields.update(
         periodic=job.is_periodic,
-        parameterized_job=job.parameterized_job is not None,
+        parameterized_job=job.is_parameterized,
         job_summary=with_children(summary),
-        source=job.origin.source if job.origin else "",
-        commit_id=job.origin.commit_id if job.origin else "",
+        source=(job.origin.source if job.origin else "") or UNSET,
+        commit_id=(job.origin.commit_id if job.origin else "") or UNSET,
     )
-    return JobStubWithMeta(**fields, meta=job.meta) if with_meta else JobStub(**fields)
+    return JobStubWithMeta(**fields, meta=job.meta or UNSET) if with_meta else JobStub(**fields)
 
 
 def with_children(summary: JobSummary | None) -> JobSummary | None:
@@ -103,13 +102,12 @@ class AllocStub(Model):
     reschedule_tracker: RescheduleTracker | None
     preempted_allocations: list[str] | None
     preempted_by_allocation: str
-    commit_id: str
-    rollout_id: str
+    commit_id: str | UnsetType
+    rollout_id: str | UnsetType
     create_index: int
     modify_index: int
     create_time_ns: int
     modify_time_ns: int
-
     task_states: dict[str, TaskState] | None
 
 
@@ -122,6 +120,7 @@ def alloc_stub(
 ) -> AllocStub:
     kind = AllocStubWithResources if with_resources else AllocStub
     stub = kind(*[getattr(allocation, name) for name in kind.__struct_fields__])
+    stub.commit_id, stub.rollout_id = stub.commit_id or UNSET, stub.rollout_id or UNSET
     if not with_states:
         stub.task_states = None
     return stub
@@ -142,23 +141,35 @@ class AllocationWithJob(Allocation):
 
 def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
     values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
-    values["network_status"] = allocation.network_status or NetworkStatus()
+    if allocation.network_status is None and allocation.task_states:
+        values["network_status"] = NetworkStatus()
     given = allocation.allocated_resources or AllocatedResources()
     tasks = {name: _resources(task) for name, task in given.tasks.items()}
-    shared = Resources(cpu=0, memory_mb=0, disk_mb=given.shared.disk_mb)
+    if given.shared.ports and given.shared.networks:
+        given = given.with_ports(given.shared.ports)
+    networks, disk_mb = given.shared.networks, given.shared.disk_mb
+    shared = Resources(cpu=0, memory_mb=0, disk_mb=disk_mb, networks=networks)
     whole = Resources(
         cpu=sum(task.cpu for task in tasks.values()),
         memory_mb=sum(task.memory_mb for task in tasks.values()),
-        memory_max_mb=sum(task.memory_max_mb for task in tasks.values()),
-        disk_mb=given.shared.disk_mb,
+        memory_max_mb=sum(task.memory_max_mb or task.memory_mb for task in tasks.values()),
+        disk_mb=disk_mb,
+        networks=networks,
     )
     return AllocationWithJob(
         **values,
-        job=shown_job(job) if job is not None else None,
+        job=job,
         resources=whole,
         shared_resources=shared,
         task_resources=tasks,
     )
+
+
+def allocation_alone(allocation: Allocation) -> dict[str, Any]:
+    """An allocation as events tell it: in full, but for its job."""
+    found: dict[str, Any] = shown(allocation_with_job(allocation, None))
+    del found["Job"]
+    return found
 
 
 def _resources(task: AllocatedTask) -> Resources:
@@ -168,21 +179,6 @@ def _resources(task: AllocatedTask) -> Resources:
         memory_mb=task.memory.memory_mb,
         memory_max_mb=task.memory.memory_max_mb,
     )
-
-
-NO_UPDATE = UpdateStrategy(
-    stagger_ns=0,
-    max_parallel=0,
-    health_check="",
-    min_healthy_time_ns=0,
-    healthy_deadline_ns=0,
-    progress_deadline_ns=0,
-)
-
-
-def shown_job(job: Job) -> Job:
-    """With the job's own update block, which clients expect to be there, zeros if it has none."""
-    return job if job.update is not None else replace(job, update=NO_UPDATE)
 
 
 class NodeStub(Model):

@@ -15,3 +15,4 @@ class Event(Model):
     filter_keys: list[str] = []
     index: int = 0
     payload: dict[str, object] = {}
+    """The object by its topic; the API writes it as it writes that object elsewhere."""

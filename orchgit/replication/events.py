@@ -154,18 +154,13 @@ def event_of(type_: str, index: int, subject: Topical) -> Event:
         namespace=getattr(subject, "namespace", ""),
         filter_keys=_filter_keys(subject),
         index=index,
-        payload={topic: _builtins(subject)},
+        payload={topic: subject},
     )
 
 
 def _filter_keys(subject: Model) -> list[str]:
     names = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
     return [key for name in names if (key := getattr(subject, name, ""))]
-
-
-def _builtins(subject: Model) -> dict[str, object]:
-    tree: dict[str, object] = msgspec.to_builtins(subject)
-    return tree
 
 
 class AppliedFeed:

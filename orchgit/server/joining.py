@@ -15,6 +15,7 @@ from orchgit.clock import Clock
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.server.addresses import join_host_port, split_host_port
 from orchgit.server.joining_rules import (
     Acquaintances,
     Bootstrap,
@@ -135,10 +136,15 @@ class Joining:
 
     async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
         """An operator names servers: (how many answered, what went wrong with the others)."""
-        wanted = [rpc_address_of(one) for one in addresses]
+        wanted = [self._rpc_address(rpc_address_of(one)) for one in addresses]
         self._targets += [one for one in wanted if one not in self._targets]
-        answered = await self._ask_all(wanted)
         own = self._own_status()
+        answered = await self._ask_all(wanted)
+        if own.rpc_address in wanted:
+            answered[own.rpc_address] = own
+        others = {_port_below(one): one for one in wanted if one not in answered}
+        for address, said in (await self._ask_all(list(others))).items():
+            answered[others[address]] = said
         if not own.member:
             await self._decide()
         elif strange := [at for at, one in answered.items() if _is_of_another(one, own)]:
@@ -183,6 +189,14 @@ class Joining:
                 )
             )
         return self._acquaintances
+
+    def _rpc_address(self, address: str) -> str:
+        """Nomad's clients name servers by the address that `agent/members` shows, which is that of
+        the log: the RPC of the server that has it."""
+        own = self._record()
+        with self._state.store.snapshot() as snapshot:
+            known = {one.address: one.rpc_address for one in (*snapshot.servers(), own)}
+        return known.get(address, address)
 
     def _own_status(self) -> ServerStatus:
         now_s, member = self._clock.monotonic_s(), self.is_member
@@ -289,3 +303,9 @@ class Joining:
 
 def _is_of_another(one: ServerStatus, own: ServerStatus) -> bool:
     return one.cluster_id not in ("", own.cluster_id)
+
+
+def _port_below(address: str) -> str:
+    """Where the RPC of a server is by custom, when `address` is that of its log (4647, 4648)."""
+    host, port = split_host_port(address)
+    return join_host_port(host, max(1, port - 1))

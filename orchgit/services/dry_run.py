@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class JobPlan:
-    """`job_modify_index`: what to send back to register exactly what was planned; 0: it is new."""
+    """`job_modify_index`: what to send back to register exactly what was planned; 0: it is new.
+
+    Of a periodic or parameterized job: what one launch would do. It takes no room from the jobs
+    planned after it, as registering it launches nothing.
+    """
 
     job: Job
     index: int
@@ -40,7 +44,6 @@ class JobPlan:
     annotations: PlanAnnotations | None = None
     failed_tg_allocs: dict[str, AllocMetric] = field(default_factory=dict)
     created_evals: list[Evaluation] = field(default_factory=list)
-    next_periodic_launch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +101,20 @@ class DryRun:
     def _plan_one(self, view: ImaginedView, change: _Change) -> JobPlan:
         old, new = change.old, change.new
         plan = JobPlan(new, view.index, old.job_modify_index if old else 0)
-        if runs_by_itself(new):
-            outcome = self._schedule(view, new)
-            if outcome.plan is not None:
+        outcome = self._schedule(view, new)
+        if outcome.plan is not None:
+            plan.annotations = outcome.plan.annotations
+            if runs_by_itself(new):
                 view.carry_out(outcome.plan)
-                plan.annotations = outcome.plan.annotations
-            plan.annotations = plan.annotations or outcome.evaluation.plan_annotations
-            plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
-            plan.created_evals = [
-                replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
-                for each in outcome.new_evaluations
-            ]
-        updates = plan.annotations.desired_tg_updates if plan.annotations else None
+        plan.annotations = (
+            plan.annotations or outcome.evaluation.plan_annotations or PlanAnnotations()
+        )
+        plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
+        plan.created_evals = [
+            replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
+            for each in outcome.new_evaluations
+        ]
+        updates = plan.annotations.desired_tg_updates
         plan.diff = annotated(diff_jobs(old, None if new.stop else new), updates)
         return plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchgit.errors import RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
 from orchgit.replication.commands import DeleteNodePools, UpsertNodePools
 from orchgit.services.world import World
@@ -15,11 +15,14 @@ _NAME = re.compile(r"^[a-zA-Z0-9-_]{1,128}$")
 
 async def put_node_pool(world: World, pool: NodePool) -> int:
     if not _NAME.match(pool.name):
-        raise RefusedError(f'invalid name "{pool.name}", must match regex {_NAME.pattern}')
+        raise InvalidInputError(
+            f'invalid node pool "{pool.name}": invalid name "{pool.name}", must match regex '
+            f"{_NAME.pattern}"
+        )
     if pool.name in BUILT_IN_POOLS:
-        raise RefusedError(f"modifying node pool {pool.name} is not allowed")
+        raise InvalidInputError(f'modifying node pool "{pool.name}" is not allowed')
     if len(pool.description) > 256:
-        raise RefusedError("description longer than 256 characters")
+        raise InvalidInputError("description longer than 256 characters")
     applied = await world.propose(UpsertNodePools(now_ns=world.now_ns(), pools=[pool]))
     return applied.index
 

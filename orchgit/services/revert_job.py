@@ -24,7 +24,7 @@ async def revert_job(
     if version == current.version and not current.stop:
         raise RefusedError("can't revert to current version")
     if earlier is None:
-        raise NotFoundError(
+        raise RefusedError(
             f'job "{job_id}" in namespace "{namespace}" at version {version} not found'
         )
     options = RegisterOptions(enforce_index=current.job_modify_index, submission=submission)

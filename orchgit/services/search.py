@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orchgit.errors import RefusedError
 from orchgit.model.job import Job
+from orchgit.services.identifiers import uuid_prefix
 from orchgit.state.snapshot import Snapshot
 
 LIMIT = 20
@@ -49,9 +50,7 @@ def search_prefix(
             f'got "{context}"'
         )
     chosen: Sequence[str] = [context] if context not in ("all", "") else _plausible(prefix)
-    return {
-        name: _first(_FINDERS.get(name, _nothing)(snapshot, namespace, prefix)) for name in chosen
-    }
+    return {name: _first(_found(snapshot, namespace, name, prefix)) for name in chosen}
 
 
 def search_fuzzy(
@@ -85,6 +84,11 @@ def _first(ids: Iterable[str]) -> list[str]:
         if len(found) > LIMIT:
             break
     return found
+
+
+def _found(snapshot: Snapshot, namespace: str | None, context: str, prefix: str) -> Iterable[str]:
+    wanted = uuid_prefix(prefix) if context in _UUID_CONTEXTS else prefix
+    return _FINDERS.get(context, _nothing)(snapshot, namespace, wanted)
 
 
 def _nothing(snapshot: Snapshot, namespace: str | None, prefix: str) -> Iterable[str]:

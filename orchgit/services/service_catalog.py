@@ -10,7 +10,18 @@ from typing import Any
 
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import TaskGroup
+from orchgit.model.interpolation import Interpolator, node_names
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.runtime_variables import (
+    allocated_ports,
+    identity_variables,
+    meta_variables,
+    port_variables,
+)
 from orchgit.model.service import Service
+from orchgit.model.service_names import interpolated_service, registered_tags
+from orchgit.model.task import Task
 from orchgit.state.snapshot import Snapshot
 
 
@@ -20,12 +31,12 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
         return []
     job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
     group = job.group(allocation.task_group) if job else None
-    if group is None:
+    if job is None or group is None:
         return []
-    node = snapshot.node(allocation.node_id)
-    datacenter = node.datacenter if node else ""
+    node = snapshot.node(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
     return [
-        _registration(allocation, owner, service, datacenter) for owner, service in _provided(group)
+        _registration(allocation, owner, service, node)
+        for owner, service in _provided(job, group, allocation, node)
     ]
 
 
@@ -45,29 +56,49 @@ def _all_of(snapshot: Snapshot, allocations: Iterable[Allocation]) -> list[dict[
     ]
 
 
-def _provided(group: TaskGroup) -> Iterator[tuple[str, Service]]:
-    for service in group.services or ():
-        if service.provider == "nomad":
-            yield f"group-{group.name}", service
-    for task in group.tasks:
-        for service in task.services or ():
-            if service.provider == "nomad":
-                yield task.name, service
+def _provided(
+    job: Job, group: TaskGroup, allocation: Allocation, node: Node
+) -> Iterator[tuple[str, Service]]:
+    """(owner, service with its references replaced as the node sees them)"""
+    owners: list[tuple[str, Task | None, list[Service] | None]] = [
+        (f"group-{group.name}", None, group.services),
+        *((task.name, task, task.services) for task in group.tasks),
+    ]
+    for owner, task, services in owners:
+        provided = [service for service in services or () if service.provider == "nomad"]
+        if provided:
+            interpolate = _interpolator(job, group, task, allocation, node)
+            for service in provided:
+                yield owner, interpolated_service(service, interpolate)
+
+
+def _interpolator(
+    job: Job, group: TaskGroup, task: Task | None, allocation: Allocation, node: Node
+) -> Interpolator:
+    names = node_names(node, job.region)
+    env = {
+        **meta_variables(job, group, task, names),
+        **identity_variables(job, group, task, allocation, node, job.region),
+        **port_variables(allocation),
+    }
+    first = Interpolator(names, env)
+    own = (task.env if task else None) or {}
+    return Interpolator(names, {**env, **first.tree(own)})
 
 
 def _registration(
-    allocation: Allocation, owner: str, service: Service, datacenter: str
+    allocation: Allocation, owner: str, service: Service, node: Node
 ) -> dict[str, Any]:
-    address, port = _address(allocation, service.port_label)
+    address, port = _address(allocation, service.port_label, node)
     return {
         "ID": f"_nomad-task-{allocation.id}-{owner}-{service.name}-{service.port_label}",
         "ServiceName": service.name,
         "Namespace": allocation.namespace,
         "NodeID": allocation.node_id,
-        "Datacenter": datacenter,
+        "Datacenter": node.datacenter,
         "JobID": allocation.job_id,
         "AllocID": allocation.id,
-        "Tags": service.tags or [],
+        "Tags": registered_tags(service, allocation),
         "Address": service.address or address,
         "Port": port,
         "CreateIndex": allocation.create_index,
@@ -75,10 +106,10 @@ def _registration(
     }
 
 
-def _address(allocation: Allocation, label: str) -> tuple[str, int]:
-    """Where the port with this label is reached; a number is a port itself."""
-    resources = allocation.allocated_resources
-    for port in (resources.shared.ports if resources else None) or ():
+def _address(allocation: Allocation, label: str, node: Node) -> tuple[str, int]:
+    """Where the port with this label is reached; a number is a port itself, of the node."""
+    for port in allocated_ports(allocation):
         if port.label == label:
             return port.host_ip, port.value
-    return "", int(label) if label.isdigit() else 0
+    own = node.attributes.get("unique.network.ip-address", "")
+    return own, int(label) if label.isdecimal() else 0

@@ -123,14 +123,12 @@ class Fixtures:
         registered = [each for each in evals if each["TriggeredBy"] == "job-register"]
         names["eval"] = registered[0]["ID"]
         names["eval1"] = blocked["EvalID"]
-        done = rig.wait_for(
-            f"/v1/evaluation/{blocked['EvalID']}", lambda found: found["Status"] == "complete"
-        )
-        names["blkeval"] = done["BlockedEval"]
 
     def _make_others(self) -> None:
         http, names = self.rig.http, self.names
-        http.put("/v1/namespace", json={"Name": names["ns"], "Description": "d"})
+        http.put(
+            "/v1/namespace", json={"Name": names["ns"], "Description": "d", "Meta": {"k": "v"}}
+        )
         http.put(f"/v1/var/{names['varp']}", json={"Items": {"k": "v"}})
         http.put("/v1/node/pools", json={"Name": names["pool"], "Meta": {"a": "b"}})
         volume = {"Name": "cf-vol", "NodeID": names["node"], "RequestedCapacityMinBytes": 1000}
@@ -139,6 +137,15 @@ class Fixtures:
         names["volid"] = made.json()["Volume"]["ID"]
         policies = http.get("/v1/scaling/policies", params={"job": names["job"]}).json()
         names["policy"] = policies[0]["ID"]
+
+    def blocked_evaluation(self) -> str:
+        """The one that is blocked now; an earlier one may have been looked at again."""
+        self.settle()
+        found = self.rig.wait_for(
+            f"/v1/job/{self.names['blkjob']}/evaluations",
+            lambda evals: any(each["Status"] == "blocked" for each in evals),
+        )
+        return str(next(each["ID"] for each in found if each["Status"] == "blocked"))
 
     def settle(self) -> None:
         """Every evaluation is decided: what the recorded answers show is no passing state."""

@@ -73,7 +73,7 @@ def test_keys_of_a_job_are_read_in_any_case(http: httpx.Client) -> None:
 def test_a_caller_cannot_say_where_a_job_came_from(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     rig.register(job(job_id, Origin={"Source": "demo", "CommitID": "f" * 40}))
-    assert http.get(f"/v1/job/{job_id}").json()["Origin"] is None
+    assert "Origin" not in http.get(f"/v1/job/{job_id}").json()
 
 
 def test_job_ids_may_hold_slashes(rig: ServerRig, http: httpx.Client) -> None:

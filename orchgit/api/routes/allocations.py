@@ -18,7 +18,7 @@ from orchgit.state.snapshot import Snapshot
 
 
 async def list_allocations(call: Call) -> Response:
-    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    page, prefix = PageRequest.of(call), call.id_prefix()
     states, resources = call.flag("task_states", True), call.flag("resources")
     looks_at_job = "Job." in call.query.get("filter", "")
 

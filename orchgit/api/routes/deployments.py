@@ -24,7 +24,7 @@ from orchgit.state.snapshot import Snapshot
 
 
 async def list_deployments(call: Call) -> Response:
-    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    page, prefix = PageRequest.of(call), call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = in_order_of_creation(snapshot.deployments(call.namespaces, prefix))

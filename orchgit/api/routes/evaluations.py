@@ -10,10 +10,12 @@ from starlette.responses import Response
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import Call
+from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub
-from orchgit.errors import RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.commands import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
@@ -39,7 +41,7 @@ def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
 
 def _chosen(call: Call, snapshot: Snapshot) -> list[Evaluation]:
     job, status = call.query.get("job"), call.query.get("status")
-    prefix = call.query.get("prefix", "").lower()
+    prefix = call.id_prefix()
     found = (
         snapshot.evaluations_by_job(call.namespaces, job)
         if job and call.namespaces
@@ -95,7 +97,7 @@ def _related_stub(each: Evaluation) -> dict[str, Any]:
         "DeploymentID": each.deployment_id,
         "Status": each.status,
         "StatusDescription": each.status_description,
-        "WaitUntil": None,
+        "WaitUntil": datetime_of_ns(each.wait_until) if each.wait_until else None,
         "NextEval": each.next_eval,
         "PreviousEval": each.previous_eval,
         "BlockedEval": each.blocked_eval,
@@ -153,15 +155,24 @@ async def delete(call: Call) -> Response:
 
 
 def _ids_to_delete(call: Call, data: bytes) -> list[str]:
-    from_body = nomad_json.decode_tree(data) if data.strip() else {}
-    if ids := nomad_json.get(from_body, "EvalIDs"):
-        return [str(each) for each in ids]
-    page = PageRequest.of(call)
-    if page.matches is None:
+    """The body names ids or a filter; the filter may stand in the query, too.
+
+    Like Nomad's command line, a filter goes over the evaluations of one namespace, or of all (`*`).
+    """
+    body = nomad_json.decode_tree(data) if data.strip() else {}
+    ids = nomad_json.get(body, "EvalIDs") or []
+    text = nomad_json.get(body, "Filter") or call.query.get("filter") or ""
+    if not isinstance(ids, list) or not isinstance(text, str):
+        raise InvalidInputError("cannot delete evaluations: EvalIDs is a list, Filter is a text")
+    if ids and text:
+        raise RefusedError("evals cannot be deleted by both ID and filter")
+    if not ids and not text:
         raise RefusedError("evals must be deleted by either ID or filter")
     with call.world.snapshot() as snapshot:
-        found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
-    return [each.id for each in found]
+        if ids:
+            return [each for each in map(str, ids) if snapshot.evaluation(each) is not None]
+        matches = parse_filter(text)
+        return [each.id for each in _chosen(call, snapshot) if matches(each)]
 
 
 ENDPOINTS = [

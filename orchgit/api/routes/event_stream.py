@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
@@ -11,8 +12,13 @@ from orchgit.api.call import Call
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
+from orchgit.api.stubs import allocation_alone, shown_node
 from orchgit.errors import InvalidInputError
+from orchgit.model.allocation import Allocation
+from orchgit.model.deployment import Deployment
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.event import Event
+from orchgit.model.node import Node
 
 HEARTBEAT_S = 30.0
 ALL = "*"
@@ -35,15 +41,41 @@ class TopicFilter:
         return ALL in keys or event.key in keys or not keys.isdisjoint(event.filter_keys)
 
 
+def told_event(event: Event) -> dict[str, Any]:
+    """In the form of Nomad's events; objects look as they do in answers."""
+    subject = event.payload.get(event.topic)
+    if isinstance(subject, Allocation):
+        subject = allocation_alone(subject)
+    elif isinstance(subject, Node):
+        subject = shown_node(subject)
+    return {
+        "Topic": event.topic,
+        "Type": event.type,
+        "Key": event.key,
+        "Namespace": event.namespace,
+        "FilterKeys": _filter_keys(event.payload.get(event.topic)),
+        "Index": event.index,
+        "Payload": {event.topic: subject},
+    }
+
+
+def _filter_keys(subject: object) -> list[str] | None:
+    """What Nomad's clients may name in a topic beside the key; more is understood."""
+    if isinstance(subject, Allocation | Evaluation):
+        return [subject.job_id, subject.deployment_id]
+    return [subject.job_id] if isinstance(subject, Deployment) else None
+
+
 async def stream(call: Call) -> Response:
+    """Events from `index` on; without one, or with one that is too old, from the oldest kept."""
     index_text = call.query.get("index") or "0"
     if not index_text.isdigit():
         raise InvalidInputError("Unable to parse index: it is not a number")
     wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
     buffer = call.context.events
-    start = int(index_text) or buffer.last_index + 1
+    start = int(index_text)
     return StreamingResponse(
-        lines(buffer, wanted, start - 1),
+        lines(buffer, wanted, max(0, start - 1)),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )
@@ -58,7 +90,8 @@ async def lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIt
             after = batch.index
             events = [event for event in batch.events if wanted.wants(event)]
             if events:
-                yield nomad_json.encode({"Index": batch.index, "Events": events}) + b"\n"
+                told = {"Index": batch.index, "Events": [told_event(event) for event in events]}
+                yield nomad_json.encode(told) + b"\n"
         if not buffer.after(after) and not await buffer.wait(HEARTBEAT_S):
             yield b"{}\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
@@ -9,7 +11,10 @@ from orchgit.api.call import Call
 from orchgit.api.job_body import job_of_body
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
+from orchgit.control.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
+from orchgit.model.base import datetime_of_ns
+from orchgit.model.job import Job
 from orchgit.services.admission import admit
 from orchgit.services.dry_run import JobPlan
 from orchgit.services.register_job import check_enforced_index, with_counts_of
@@ -26,7 +31,7 @@ async def plan(call: Call) -> Response:
         admitted = admit(job, snapshot, rules)
     job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
-        check_enforced_index(int(nomad_json.get(body, "JobModifyIndex", 0)), registered)
+        check_enforced_index(nomad_json.whole(body, "JobModifyIndex"), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
@@ -41,11 +46,18 @@ def _answer(call: Call, planned: JobPlan, warnings: str, with_diff: bool) -> Res
         "JobModifyIndex": planned.job_modify_index,
         "CreatedEvals": planned.created_evals or None,
         "Diff": planned.diff if with_diff else None,
-        "NextPeriodicLaunch": planned.next_periodic_launch,
+        "NextPeriodicLaunch": _next_launch(planned.job, call.world.now_ns()),
         "Warnings": warnings,
         "Index": planned.index,
     }
     return call.answer(value, index=planned.index)
+
+
+def _next_launch(job: Job, now_ns: int) -> datetime | None:
+    if job.periodic is None or not job.periodic.enabled or job.stop:
+        return None
+    launch_ns = next_launch_ns(job.periodic, now_ns)
+    return None if launch_ns is None else datetime_of_ns(launch_ns)
 
 
 async def validate(call: Call) -> Response:

@@ -14,22 +14,23 @@ from orchgit.api.routing import endpoint
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
+from orchgit.services.identifiers import scaling_policy_id
 from orchgit.services.scale_job import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
 
 
 async def scale(call: Call) -> Response:
     body = await call.json()
-    target = nomad_json.get(body, "Target", {})
-    count = nomad_json.get(body, "Count")
+    target = nomad_json.inner(body, "Target")
+    has_count = nomad_json.get(body, "Count") is not None
     request = ScaleRequest(
         group=nomad_json.get(target, "Group", ""),
-        count=None if count is None else int(count),
+        count=nomad_json.whole(body, "Count") if has_count else None,
         error=bool(nomad_json.get(body, "Error", False)),
         policy_override=bool(nomad_json.get(body, "PolicyOverride", False)),
     )
     done = await scale_job(call.world, call.namespace, call.path["job_id"], request)
-    return registered_answer(call, done)
+    return registered_answer(call, done, known_leader=True)
 
 
 async def status(call: Call) -> Response:
@@ -108,7 +109,7 @@ def policy_of_group(job: Job, place: int) -> ScalingPolicy:
     scaling = group.scaling or ScalingPolicy()
     target = {"Namespace": job.namespace, "Job": job.id, "Group": group.name}
     return ScalingPolicy(
-        id=scaling.id or nomad_json.stable_uuid("scaling", *target.values()),
+        id=scaling.id or scaling_policy_id(*target.values()),
         namespace=job.namespace,
         type=scaling.type,
         target=target,

@@ -13,8 +13,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import shown_job
-from orchgit.errors import RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
 from orchgit.services.job_stability import set_job_stability
@@ -33,7 +32,7 @@ async def versions(call: Call) -> Response:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
     value = {
-        "Versions": [shown_job(job) for job in found],
+        "Versions": found,
         "Diffs": _diffs(found) if call.flag("diffs") else None,
         "Index": index,
         "LastContact": 0,
@@ -49,6 +48,8 @@ def _diffs(versions: list[Job]) -> list[Any]:
 
 
 async def submission(call: Call) -> Response:
+    if not call.query.get("version", "").isdecimal():
+        raise InvalidInputError("Unable to parse job submission version parameter")
     version = call.number("version")
     return await answer_object(
         call,
@@ -65,7 +66,7 @@ async def revert(call: Call) -> Response:
         call.world,
         call.namespace,
         call.path["job_id"],
-        int(nomad_json.get(body, "JobVersion", 0)),
+        nomad_json.whole(body, "JobVersion"),
         None if enforce is None else int(enforce),
     )
     return registered_answer(call, done, read=True)
@@ -77,7 +78,7 @@ async def stable(call: Call) -> Response:
         call.world,
         call.namespace,
         call.path["job_id"],
-        int(nomad_json.get(body, "JobVersion", 0)),
+        nomad_json.whole(body, "JobVersion"),
         bool(nomad_json.get(body, "Stable", False)),
     )
     return call.answer({"Index": index}, index=index)

@@ -12,7 +12,7 @@ from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.evaluations import explained
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub, job_stub, shown_job, with_children
+from orchgit.api.stubs import alloc_stub, job_stub, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
 from orchgit.state.changes import job_key
@@ -57,7 +57,7 @@ async def read_job(call: Call) -> Response:
         return snapshot.job(call.namespace, job_id)
 
     key = job_key(call.namespace, job_id)
-    return await answer_object(call, ("jobs",), read, "job not found", shown_job, key=key)
+    return await answer_object(call, ("jobs",), read, "job not found", key=key)
 
 
 async def summary(call: Call) -> Response:

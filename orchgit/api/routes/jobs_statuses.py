@@ -34,7 +34,7 @@ async def chosen_statuses(call: Call) -> Response:
     """The jobs named in the body, in its order."""
     body = await call.json()
     keys = [
-        (nomad_json.get(each, "namespace", "default"), nomad_json.get(each, "id", ""))
+        (nomad_json.get(each, "namespace") or "default", nomad_json.get(each, "id", ""))
         for each in nomad_json.get(body, "jobs", [])
     ]
 
@@ -66,7 +66,7 @@ def _status(snapshot: Snapshot, job: Job) -> dict[str, Any]:
         "IsPack": "pack.name" in (job.meta or {}),
         "GroupCountSum": sum(group.count for group in job.task_groups),
         "ChildStatuses": [child.status for child in children] or None,
-        "Allocs": [_alloc(each) for each in allocations],
+        "Allocs": [_alloc(each) for each in allocations] or None,
         "LatestDeployment": _deployment(deployment) if deployment else None,
     }
 
@@ -97,7 +97,7 @@ def _deployment(each: Deployment) -> dict[str, Any]:
         "JobVersion": each.job_version,
         "Status": each.status,
         "StatusDescription": each.status_description,
-        "AllAutoPromote": all(state.auto_promote for state in waiting),
+        "AllAutoPromote": bool(waiting) and all(state.auto_promote for state in waiting),
         "RequiresPromotion": bool(waiting),
     }
 

@@ -36,9 +36,9 @@ async def register_named(call: Call) -> Response:
 async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
     enforce = bool(nomad_json.get(body, "EnforceIndex", False))
     options = RegisterOptions(
-        enforce_index=int(nomad_json.get(body, "JobModifyIndex", 0)) if enforce else None,
+        enforce_index=nomad_json.whole(body, "JobModifyIndex") if enforce else None,
         preserve_counts=bool(nomad_json.get(body, "PreserveCounts", False)),
-        eval_priority=int(nomad_json.get(body, "EvalPriority", 0)),
+        eval_priority=nomad_json.whole(body, "EvalPriority"),
         submission=submission_of_body(body, job),
     )
     done = await register_job(call.world, job, options)
@@ -46,7 +46,11 @@ async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
 
 
 def registered_answer(
-    call: Call, done: Registered, read: bool = False, more: dict[str, Any] | None = None
+    call: Call,
+    done: Registered,
+    more: dict[str, Any] | None = None,
+    known_leader: bool = False,
+    read: bool = False,
 ) -> Response:
     value = {
         **(more or {}),
@@ -56,7 +60,7 @@ def registered_answer(
         "Warnings": warnings_text(done.warnings),
         "Index": done.index,
         "LastContact": 0,
-        "KnownLeader": False,
+        "KnownLeader": known_leader,
         "NextToken": "",
     }
     return call.answer(value, index=done.index, read=read)
@@ -85,10 +89,10 @@ async def dispatch(call: Call) -> Response:
     body = await call.json()
     request = DispatchRequest(
         payload=nomad_json.get(body, "Payload", ""),
-        meta=nomad_json.get(body, "Meta", {}),
+        meta=nomad_json.inner(body, "Meta"),
         idempotency_token=call.query.get("idempotency_token", ""),
         id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
-        priority=int(nomad_json.get(body, "Priority", 0)),
+        priority=nomad_json.whole(body, "Priority"),
     )
     done = await dispatch_job(call.world, call.namespace, call.path["job_id"], request)
     value = {
@@ -104,7 +108,7 @@ async def dispatch(call: Call) -> Response:
 async def evaluate(call: Call) -> Response:
     data = await call.body()
     body = nomad_json.decode_tree(data) if data.strip() else {}
-    options = nomad_json.get(body, "EvalOptions", {})
+    options = nomad_json.inner(body, "EvalOptions")
     force = bool(nomad_json.get(options, "ForceReschedule", False))
     done = await evaluate_job(call.world, call.namespace, call.path["job_id"], force)
     return registered_answer(call, done)

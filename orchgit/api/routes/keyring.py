@@ -39,7 +39,7 @@ async def list_keys(call: Call) -> Response:
 
 async def rotate(call: Call) -> Response:
     key = await call.context.services.keyring.rotate(call.flag("full"))
-    return call.answer({"Key": _meta(key)}, index=key.modify_index)
+    return call.answer({"Key": _meta(key), "Index": key.modify_index}, index=key.modify_index)
 
 
 async def delete_key(call: Call) -> Response:

@@ -16,6 +16,10 @@ from orchgit.model.node import Namespace
 from orchgit.services.namespaces import delete_namespace, put_namespace
 from orchgit.state.snapshot import Snapshot
 
+_NO_CAPABILITIES = dict.fromkeys(
+    ("EnabledTaskDrivers", "DisabledTaskDrivers", "EnabledNetworkModes", "DisabledNetworkModes")
+)
+
 
 async def list_namespaces(call: Call) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
@@ -37,8 +41,10 @@ def shown(namespace: Namespace) -> Any:
         ConsulConfiguration=None,
         OptionalExtraClaims=None,
         RequiredExtraClaims=None,
-        Meta=namespace.meta or {},
+        Meta=namespace.meta or None,
     )
+    if value["Capabilities"] is not None:
+        value["Capabilities"] = {**_NO_CAPABILITIES, **value["Capabilities"]}
     return value
 
 

@@ -14,10 +14,14 @@ from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routes.nodes import list_nodes_of
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import job_stub
+from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
 from orchgit.services.node_pools import delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
+
+_IDENTITY_TTL_NS = 24 * 3600 * SECOND_NS
+"""What Nomad shows of a pool that sets none."""
 
 
 async def list_pools(call: Call) -> Response:
@@ -34,7 +38,7 @@ async def list_pools(call: Call) -> Response:
 def shown(pool: NodePool) -> Any:
     """With Nomad's content hash, which its Terraform provider compares."""
     value = nomad_json.tree(pool)
-    value["NodeIdentityTTL"] = pool.node_identity_ttl_ns
+    value["NodeIdentityTTL"] = pool.node_identity_ttl_ns or _IDENTITY_TTL_NS
     value["Hash"] = nomad_json.content_hash(pool.name, pool.description, pool.meta)
     value["Meta"] = pool.meta or {}
     return value

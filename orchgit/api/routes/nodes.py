@@ -29,7 +29,7 @@ async def list_nodes(call: Call) -> Response:
 
 
 async def list_nodes_of(call: Call, pool: str | None) -> Response:
-    page, prefix = PageRequest.of(call), call.query.get("prefix", "").lower()
+    page, prefix = PageRequest.of(call), call.id_prefix()
     resources, with_os = call.flag("resources"), call.flag("os")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -64,7 +64,7 @@ async def drain(call: Call) -> Response:
     strategy = None
     if isinstance(spec, dict):
         strategy = DrainStrategy(
-            deadline_ns=int(nomad_json.get(spec, "Deadline", 0)),
+            deadline_ns=nomad_json.whole(spec, "Deadline"),
             ignore_system_jobs=bool(nomad_json.get(spec, "IgnoreSystemJobs", False)),
         )
     eligible = bool(nomad_json.get(body, "MarkEligible", False))

@@ -48,7 +48,8 @@ async def fuzzy(call: Call) -> Response:
 
 
 def _namespace(call: Call, body: dict[str, Any]) -> str | None:
-    name = call.query.get("namespace") or nomad_json.get(body, "Namespace", "default")
+    """The query's namespace, else the body's; an empty one counts as not given."""
+    name = call.query.get("namespace") or nomad_json.get(body, "Namespace") or "default"
     return None if name == "*" else str(name)
 
 

@@ -47,10 +47,12 @@ async def list_volumes(call: Call) -> Response:
     kind = call.query.get("type")
     if kind is None:
         return call.answer([])
-    if kind != "host":
+    if kind not in ("host", "csi"):
+        return text_response("resource not found", 404)
+    if kind == "csi":
         return await answer_list(call, ("host_volumes",), lambda snapshot: [])
     page, node_id = PageRequest.of(call), call.query.get("node_id")
-    prefix = call.query.get("prefix", "")
+    prefix = call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
@@ -105,7 +107,7 @@ async def put(call: Call) -> Response:
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
     stored = await put_host_volume(call.world, volume)
     stored = await wait_for_volume(call.world, stored, MAKE_TIMEOUT_S)
-    value = {"Volume": stored, "Warnings": ""}
+    value = {"Volume": stored, "Warnings": "", "Index": stored.modify_index}
     return call.answer(value, index=stored.modify_index)
 
 
@@ -115,7 +117,7 @@ async def delete(call: Call) -> Response:
 
 
 async def claims(call: Call) -> Response:
-    page, wanted = PageRequest.of(call), call.query
+    page, wanted, prefix = PageRequest.of(call), call.query, call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
@@ -124,7 +126,7 @@ async def claims(call: Call) -> Response:
             if wanted.get("job_id", each.job_id) == each.job_id
             and wanted.get("task_group", each.task_group_name) == each.task_group_name
             and wanted.get("volume_name", each.volume_name) == each.volume_name
-            and each.id.startswith(wanted.get("prefix", ""))
+            and each.id.startswith(prefix)
         ]
         return page.apply(found, by_index)
 

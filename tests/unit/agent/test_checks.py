@@ -269,7 +269,7 @@ def test_check_restart_restarts_the_task_by_its_policy(tmp_path: Path) -> None:
         while "Restarting" not in rig.events(runner):
             await rig.clock.advance(0.5)
         assert 'healthcheck: check "alive" unhealthy' in [
-            event.message for event in rig.state(runner).events
+            event.display_message for event in rig.state(runner).events
         ]
         assert runner.tasks["web"].record.restart_count == 1
 

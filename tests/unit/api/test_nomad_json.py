@@ -9,6 +9,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
 from orchgit.model.source import Source
 from orchgit.model.volume import HostVolume
+from orchgit.services.identifiers import stable_uuid
 
 
 def test_keys_are_read_in_any_case_and_unknown_ones_ignored() -> None:
@@ -48,5 +49,5 @@ def test_a_value_of_the_wrong_type_names_its_place() -> None:
 
 
 def test_ids_of_nested_objects_follow_from_their_names() -> None:
-    assert nomad_json.stable_uuid("a", "b") == nomad_json.stable_uuid("a", "b")
-    assert nomad_json.stable_uuid("a", "b") != nomad_json.stable_uuid("ab")
+    assert stable_uuid("a", "b") == stable_uuid("a", "b")
+    assert stable_uuid("a", "b") != stable_uuid("ab")

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from orchgit.errors import InvalidInputError, NotFoundError, RefusedError, ValidationError
+from orchgit.errors import InvalidInputError, RefusedError, ValidationError
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import PeriodicConfig
 from orchgit.model.node import Namespace
@@ -204,7 +204,7 @@ def test_reverting_refuses_the_current_version_a_wrong_guess_and_an_unknown_one(
             await revert_job(world, "default", "web", 0)
         with pytest.raises(RefusedError, match="enforcing version 7"):
             await revert_job(world, "default", "web", 0, enforce_version=7)
-        with pytest.raises(NotFoundError, match="version 9 not found"):
+        with pytest.raises(RefusedError, match="version 9 not found"):
             await revert_job(world, "default", "web", 9)
 
     in_world(work)

@@ -47,7 +47,7 @@ def test_a_node_pool_with_nodes_cannot_be_deleted() -> None:
         await ready_node(world, node_pool="gpu")
         with pytest.raises(RefusedError, match="has nodes"):
             await delete_node_pool(world, "gpu")
-        with pytest.raises(RefusedError, match="not allowed"):
+        with pytest.raises(InvalidInputError, match="not allowed"):
             await put_node_pool(world, NodePool(name="all"))
 
     in_world(work)
