@@ -24,6 +24,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.base import NS_PER_S
 from orchgit.model.node import Node
 from orchgit.model.service import Service, ServiceCheck
+from orchgit.whole_number import whole_number
 
 _FIRST_RETRY_S = 0.05
 _MIN_INTERVAL_S = 0.1
@@ -158,7 +159,7 @@ class AllocServices:
         for port in allocated_ports(self.alloc):
             if port.label == port_label:
                 return address or port.host_ip or "127.0.0.1", port.value
-        number = int(port_label) if port_label.isdecimal() else 0
+        number = max(whole_number(port_label) or 0, 0)
         own = self._node().attributes.get("unique.network.ip-address", "127.0.0.1")
         return address or own, number
 

@@ -9,10 +9,20 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    OrchgitError,
+    TooLargeError,
+    UnavailableError,
+)
+from orchgit.whole_number import whole_number
 
 _STATUSES: tuple[tuple[type[OrchgitError], int], ...] = (
+    (NotAllowedError, 403),
     (NotFoundError, 404),
+    (TooLargeError, 413),
     (InvalidInputError, 400),
     (UnavailableError, 503),
     (OrchgitError, 500),
@@ -39,12 +49,12 @@ async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, obj
     async for chunk in request.stream():
         data += chunk
         if len(data) > limit_bytes:
-            raise InvalidInputError(f"cannot read the request: over {limit_bytes} bytes")
+            raise TooLargeError(f"cannot read the request: over {limit_bytes} bytes")
     if not data.strip():
         return {}
     try:
         value = msgspec.json.decode(data, type=dict[str, object])
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         raise InvalidInputError(f"cannot read the request: {problem}") from None
     return {key.lower(): item for key, item in value.items()}
 
@@ -54,9 +64,10 @@ def number(request: Request, name: str, default: int | None = None) -> int:
     text = request.query_params.get(name, "")
     if not text and default is not None:
         return default
-    if not text.isdecimal():
+    found = whole_number(text)
+    if found is None or found < 0:
         raise InvalidInputError(f'error parsing {name}: "{text}" is not a whole number')
-    return int(text)
+    return found
 
 
 def flag(request: Request, name: str) -> bool:

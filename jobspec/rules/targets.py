@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from jobspec.functions.regexes import PatternError, compile_re2
 from jobspec.rules.findings import Findings, quoted
 from orchgit.model.constraint import Affinity, Constraint, Spread
+from orchgit.whole_number import whole_number
 
 _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
@@ -109,15 +110,16 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
 def _distinct_property(findings: Findings, right: str) -> None:
     if not right:
         return
-    if not right.isdecimal():
+    count = whole_number(right)
+    if count is None:
         findings.add(
             f"Failed to convert RTarget {quoted(right)} to uint64: strconv.ParseUint: parsing "
             f"{quoted(right)}: invalid syntax",
             "RTarget",
         )
-    elif int(right) < 1:
+    elif count < 1:
         findings.add(
-            f"Distinct Property must have an allowed count of 1 or greater: {int(right)} < 1",
+            f"Distinct Property must have an allowed count of 1 or greater: {count} < 1",
             "RTarget",
         )
 

@@ -12,6 +12,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import Service
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 
 def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[dict[str, Any]]:
@@ -81,4 +82,4 @@ def _address(allocation: Allocation, label: str) -> tuple[str, int]:
     for port in (resources.shared.ports if resources else None) or ():
         if port.label == label:
             return port.host_ip, port.value
-    return "", int(label) if label.isdigit() else 0
+    return "", max(whole_number(label) or 0, 0)

@@ -13,6 +13,7 @@ from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 from orchgit.model.event import Event
+from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
@@ -36,12 +37,12 @@ class TopicFilter:
 
 
 async def stream(call: Call) -> Response:
-    index_text = call.query.get("index") or "0"
-    if not index_text.isdigit():
+    index = whole_number(call.query.get("index") or "0")
+    if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")
     wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
     buffer = call.context.events
-    start = int(index_text) or buffer.last_index + 1
+    start = index or buffer.last_index + 1
     return StreamingResponse(
         lines(buffer, wanted, start - 1),
         headers={**VARY, "Cache-Control": "no-cache"},

@@ -30,11 +30,11 @@ async def plan(call: Call) -> Response:
         admitted = admit(job, snapshot, rules)
     job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
-        check_enforced_index(int(nomad_json.get(body, "JobModifyIndex", 0)), registered)
+        check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
-    with_diff = bool(nomad_json.get(body, "Diff", False))
+    with_diff = nomad_json.get(body, "Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
 
 
@@ -84,7 +84,7 @@ async def parse(call: Call) -> Response:
     except JobFileError as error:
         problems = "\n".join(error.problems) or str(error)
         raise InvalidInputError(f"Failed to parse job: {problems}") from error
-    wants_defaults = bool(nomad_json.get(body, "Canonicalize", False))
+    wants_defaults = nomad_json.get(body, "Canonicalize", False)
     return call.answer(canonicalize(spec) if wants_defaults else spec)
 
 
