@@ -134,7 +134,7 @@ class Server:
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self._front, config.http_bind, config.http_tls)
+        self.http = HttpServer(self._front, config.http_bind, config.http_access)
         self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
         self._workers: WorkerPool | None = None
         self._leader_for_workers: NearestLeader
