@@ -77,7 +77,8 @@ def _name_of(host: str) -> str:
     """Without port, brackets and the dot of the root."""
     name = host.strip().lower()
     if name.startswith("["):
-        return name[1:].partition("]")[0]
+        address, _, rest = name[1:].partition("]")
+        return address if rest[:1] in ("", ":") else name
     if name.count(":") == 1:
         name = name.partition(":")[0]
     return name.removesuffix(".")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from orchgit.server.http_clients import HttpClients
@@ -57,11 +57,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._counted = counted
         self._is_too_large = False
         self._refused: tuple[int, bytes] | None = None
-        self._has_spoken = False
-        self._requests = 0
-        """Heads that were whole."""
         self._head_began_s: float | None = None
-        """When the head began that is not whole yet."""
+        """When the head began that is not whole yet. One that begins in the packet that ends
+        another request is left to the time-out of idle connections."""
         self._progressed = False
         """Whether the slice at hand brought the end of a head, a piece of a body, or its end."""
         self._without_progress = 0
@@ -99,7 +97,6 @@ class HttpProtocol(HttpToolsProtocol):
     def _take(self, data: bytes) -> None:
         if self._refused is not None:
             return
-        self._has_spoken = True
         self._progressed = False
         super().data_received(data)
         if self._progressed:
@@ -108,12 +105,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._without_progress += len(data)
         if self._without_progress > MAX_HEAD_BYTES:
             self._refuse(_TOO_LARGE)
+        elif self._head_began_s is None and not self._is_in_body():
+            self._head_began_s = self.loop.time()
 
     # -- called by the parser --------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._head_began_s = self.loop.time()
 
     def on_headers_complete(self) -> None:
         # A head that came in one slice cannot be too long.
@@ -124,7 +119,6 @@ class HttpProtocol(HttpToolsProtocol):
             raise TooLargeHeadError
         self._progressed = True
         self._head_began_s = None
-        self._requests += 1
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -164,13 +158,19 @@ class HttpProtocol(HttpToolsProtocol):
                 self._refuse(_TOO_SLOW)
             self._body_mark = now_s, self._body_bytes
 
+    @property
+    def _begun(self) -> RequestResponseCycle | None:
+        """The newest request whose head is whole."""
+        return cast("RequestResponseCycle | None", self.cycle)
+
+    def _is_in_body(self) -> bool:
+        cycle = self._begun
+        return cycle is not None and cycle.more_body and not cycle.response_complete
+
     def _awaits_body(self) -> bool:
-        cycle = self.cycle
         return (
-            self._requests > 0
-            and cycle.more_body
-            and not cycle.response_complete
-            and not cycle.waiting_for_100_continue
+            self._is_in_body()
+            and not self.cycle.waiting_for_100_continue
             and not self.flow.read_paused
         )
 
@@ -180,7 +180,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._may_answer():
             self.transport.close()
             return
-        if self._head_began_s is None:
+        if self._begun is not None and self._head_began_s is None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         status, text = refusal
@@ -195,11 +195,12 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _may_answer(self) -> bool:
         """A client that said nothing at all is not answered either."""
-        cycle = self.cycle
+        cycle = self._begun
+        if cycle is None:
+            return self._without_progress > 0 or self._refused is not _TOO_SLOW
         if self._head_began_s is not None:
-            is_free = self._requests == 0 or cycle.response_complete
-            return is_free and (self._has_spoken or self._refused is _TOO_MANY)
-        return self._requests > 0 and not cycle.response_started and not self.pipeline
+            return cycle.response_complete
+        return not cycle.response_started and not self.pipeline
 
     # -- counting --------------------------------------------------------------------------------
 

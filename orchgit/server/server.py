@@ -228,6 +228,7 @@ class Server:
             self.gitops.keeper,
             MembershipServicer(self.joining, self._take_in, self._take_out),
             config.region,
+            config.limits,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))

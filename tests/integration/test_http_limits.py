@@ -230,5 +230,7 @@ def test_limit_of_zero_connections_is_none() -> None:
             open_ones = [await connect(server) for _ in range(150)]
             await sent(open_ones[-1], SHORT)
             assert await status(open_ones[-1][0]) == 200
+            for _, writer in open_ones:
+                writer.close()
 
     on_uvloop(scenario)

@@ -21,7 +21,10 @@ from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.wire.https import HttpTls, asking_context
 from tests.support.certificates import LOOPBACK, Authority, make_tls_files
 
-REQUEST = b"POST /v1/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+REQUEST = (
+    b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s"
+)
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
