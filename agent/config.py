@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchgit.errors import InvalidInputError
 from orchgit.wire.https import HttpTls
+from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
 
 
@@ -66,6 +67,10 @@ class AgentConfig:
     tls: TlsFiles | None = None
     http_tls: HttpTls | None = None
     """None: what `http_addr` serves is plain HTTP."""
+    insecure_http: bool = False
+    """Whether HTTP may answer other machines that show no certificate."""
+    http_allowed_hosts: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         problems = [

@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.drivers.base import TaskDir
-from orchgit.errors import NotAllowedError, NotFoundError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
 
 SHARED = "alloc"
 LOGS = "logs"
@@ -71,6 +72,8 @@ def open_inside(root: Path, relative: str, flags: int = os.O_RDONLY) -> int:
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise NotAllowedError("Path escapes the alloc directory")
+    if "\0" in relative:
+        raise InvalidInputError("cannot open the file: no name of a file has a NUL in it")
     fd = _open(root, None, os.O_RDONLY | os.O_DIRECTORY, relative)
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
@@ -91,6 +94,8 @@ def _open(name: str | Path, at: int | None, flags: int, shown: str) -> int:
             raise _link_error(shown) from None
         raise NotFoundError(f"stat {shown}: no such file or directory") from None
     except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            raise NotFoundError(f"stat {shown}: file name too long") from None
         if at is not None and _is_link(name, at):
             raise _link_error(shown) from None
         raise NotAllowedError(f"cannot open {shown}: {problem.strerror}") from None

@@ -25,6 +25,7 @@ from orchgit.model.node import Node
 from orchgit.model.runtime_variables import allocated_ports
 from orchgit.model.service import Service, ServiceCheck
 from orchgit.model.service_names import interpolated_service, registered_tags
+from orchgit.whole_number import whole_number
 
 _log = structlog.get_logger(component="agent")
 
@@ -159,7 +160,7 @@ class AllocServices:
         for port in allocated_ports(self.alloc):
             if port.label == port_label:
                 return address or port.host_ip or "127.0.0.1", port.value
-        number = int(port_label) if port_label.isdecimal() else 0
+        number = max(whole_number(port_label) or 0, 0)
         own = self._node().attributes.get("unique.network.ip-address", "127.0.0.1")
         return address or own, number
 

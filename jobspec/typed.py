@@ -13,6 +13,7 @@ import msgspec
 from jobspec.api_shape import ApiShape, shape_of
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job
+from orchgit.whole_number import too_large_at
 
 Spec = dict[str, Any]
 
@@ -44,6 +45,8 @@ def typed_job(canonical: Spec) -> Job:
     if canonical["ParameterizedJob"] is not None:
         parameterized = canonical["ParameterizedJob"]
         parameterized["Payload"] = parameterized["Payload"] or "optional"
+    if (large := too_large_at(canonical)) is not None:
+        raise InvalidInputError(f"cannot read Job{large}: the number is beyond 64 bits")
     for group in canonical["TaskGroups"] or ():
         _group(group, canonical)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from orchgit.errors import DriverError
+from orchgit.whole_number import whole_number
 
 DEFAULT_KILL_SIGNAL = "SIGINT"
 
@@ -12,13 +13,13 @@ DEFAULT_KILL_SIGNAL = "SIGINT"
 def signal_number(name: str, default: str = DEFAULT_KILL_SIGNAL) -> int:
     """`SIGTERM`, `TERM` or `15` as 15; "" means `default`."""
     text = (name or default).upper()
-    if text.isdecimal():
-        text = _name_of(int(text))
+    if (number := whole_number(text)) is not None:
+        text = _name_of(number)
     text = text if text.startswith("SIG") else f"SIG{text}"
-    number = getattr(signal, text, None)
-    if not isinstance(number, signal.Signals):
+    found = getattr(signal, text, None)
+    if not isinstance(found, signal.Signals):
         raise DriverError(f'cannot use signal "{name}": it is not known on this system')
-    return int(number)
+    return int(found)
 
 
 def _name_of(number: int) -> str:

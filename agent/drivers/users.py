@@ -8,6 +8,7 @@ import pwd
 import msgspec
 
 from orchgit.errors import DriverError
+from orchgit.whole_number import whole_number
 
 
 class UserIds(msgspec.Struct, frozen=True):
@@ -18,6 +19,7 @@ class UserIds(msgspec.Struct, frozen=True):
 
 DEFAULT_CHROOT_USER = "nobody"
 """Who a task in a chroot runs as when it names no user."""
+_NO_CHANGE = 0xFFFFFFFF
 
 
 def resolve_user(user: str) -> UserIds | None:
@@ -26,20 +28,28 @@ def resolve_user(user: str) -> UserIds | None:
         return None
     name, _, group = user.partition(":")
     entry = _entry(name)
-    if entry is None and not name.isdecimal():
+    uid = entry.pw_uid if entry else _id(name)
+    if uid is None:
         raise DriverError(f'cannot run as user "{user}": this node has no such user')
-    uid = entry.pw_uid if entry else int(name)
     gid = entry.pw_gid if entry else uid
     if group:
-        if not group.isdecimal():
+        wanted = _id(group)
+        if wanted is None:
             raise DriverError(f'cannot run as user "{user}": the group must be a number')
-        gid = int(group)
+        gid = wanted
     groups = os.getgrouplist(entry.pw_name, gid) if entry else [gid]
     return UserIds(uid, gid, groups)
 
 
 def _entry(name: str) -> pwd.struct_passwd | None:
+    number = _id(name)
     try:
-        return pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
-    except KeyError:
+        return pwd.getpwnam(name) if number is None else pwd.getpwuid(number)
+    except (KeyError, ValueError):  # ValueError: a NUL in the name
         return None
+
+
+def _id(text: str) -> int | None:
+    """A user's or group's number; the largest of 32 bits means "no change" to the system."""
+    number = whole_number(text)
+    return number if number is not None and 0 <= number < _NO_CHANGE else None

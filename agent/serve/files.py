@@ -90,8 +90,8 @@ class _Files:
             raise InvalidInputError('cannot stream: origin must be "start" or "end"')
         follow = request.query_params.get("follow", "true") == "true"
         fd = self._open_file(request)
-        if origin == "end":
-            offset = max(0, os.fstat(fd).st_size - offset)
+        size = os.fstat(fd).st_size
+        offset = max(0, size - offset) if origin == "end" else min(offset, size)
         frames = Frames(path, plain=flag(request, "plain"))
         body = follow_file(fd, offset, frames, follow, self._agent.clock)
         return StreamingResponse(body, media_type=frames.media_type)
@@ -143,7 +143,7 @@ def _body(fd: int, offset: int, limit: int | None) -> Response:
     wanted = size if limit is None else min(size, limit)
     if wanted <= CHUNK_BYTES:
         try:
-            data = os.pread(fd, wanted, offset)
+            data = os.pread(fd, wanted, offset) if wanted else b""
         finally:
             os.close(fd)
         return PlainTextResponse(data, headers=_INERT)

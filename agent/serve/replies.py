@@ -9,17 +9,25 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    OrchgitError,
+    TooLargeError,
+    UnavailableError,
+)
+from orchgit.whole_number import whole_number
 
 _STATUSES: tuple[tuple[type[OrchgitError], int], ...] = (
+    (NotAllowedError, 403),
     (NotFoundError, 404),
+    (TooLargeError, 413),
     (InvalidInputError, 400),
     (UnavailableError, 503),
     (OrchgitError, 500),
 )
 
-_MAX_DIGITS = 18
-"""So that every number fits 64 bits."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -42,12 +50,12 @@ async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, obj
     async for chunk in request.stream():
         data += chunk
         if len(data) > limit_bytes:
-            raise InvalidInputError(f"cannot read the request: over {limit_bytes} bytes")
+            raise TooLargeError(f"cannot read the request: over {limit_bytes} bytes")
     if not data.strip():
         return {}
     try:
         value = msgspec.json.decode(data, type=dict[str, object])
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         raise InvalidInputError(f"cannot read the request: {problem}") from None
     return {key.lower(): item for key, item in value.items()}
 
@@ -57,12 +65,12 @@ def number(request: Request, name: str, default: int | None = None, least: int =
     text = request.query_params.get(name, "")
     if not text and default is not None:
         return default
-    digits = text.removeprefix("-")
-    if not digits.isdecimal() or len(digits) > _MAX_DIGITS or int(text) < least:
+    found = whole_number(text)
+    if found is None or found < least:
         raise InvalidInputError(
             f'error parsing {name}: "{text}" is not a whole number from {least} on'
         )
-    return int(text)
+    return found
 
 
 def flag(request: Request, name: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from orchgit.whole_number import whole_number
+
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _MACROS = ("@annually", "@yearly", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
@@ -45,7 +47,7 @@ def _valid(name: str, item: str, low: int, high: int, words: tuple[str, ...]) ->
         if special and _number(special[1], low, high, words) is not None:
             return True
     m = _RANGE.fullmatch(item)
-    if m is None or (m[3] is not None and int(m[3]) == 0):
+    if m is None or (m[3] is not None and not whole_number(m[3])):
         return False
     if m[1] in ("*", "?"):
         return m[2] is None
@@ -55,8 +57,7 @@ def _valid(name: str, item: str, low: int, high: int, words: tuple[str, ...]) ->
 
 
 def _number(text: str, low: int, high: int, words: tuple[str, ...]) -> int | None:
-    if text.isdecimal():
-        value = int(text)
+    if (value := whole_number(text)) is not None:
         return value if low <= value <= high else None
     lowered = text.lower()
     for index, word in enumerate(words):

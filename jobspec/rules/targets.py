@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from jobspec.rules.findings import Findings, quoted
 from orchgit.model.constraint import Affinity, Constraint, Spread
 from orchgit.regex import PatternError, compile_pattern
+from orchgit.whole_number import whole_number
 
 _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
 MAX_VERSION_CHARACTERS = 256
 """Of one clause, as the scheduler reads it."""
-_MOST_DIGITS = 20
 _RAW_VERSION = (
     r"v?[0-9]+(?:\.[0-9]+)*(?:-?[0-9A-Za-z-~]+(?:\.[0-9A-Za-z-~]+)*)?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -116,15 +116,16 @@ def _is_clause(form: re.Pattern[str], clause: str) -> bool:
 def _distinct_property(findings: Findings, right: str) -> None:
     if not right:
         return
-    if not right.isdecimal() or len(right) > _MOST_DIGITS:
+    count = whole_number(right)
+    if count is None:
         findings.add(
             f"Failed to convert RTarget {quoted(right)} to uint64: strconv.ParseUint: parsing "
             f"{quoted(right)}: invalid syntax",
             "RTarget",
         )
-    elif int(right) < 1:
+    elif count < 1:
         findings.add(
-            f"Distinct Property must have an allowed count of 1 or greater: {int(right)} < 1",
+            f"Distinct Property must have an allowed count of 1 or greater: {count} < 1",
             "RTarget",
         )
 

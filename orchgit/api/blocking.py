@@ -16,6 +16,7 @@ from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 T = TypeVar("T")
 DEFAULT_WAIT_S = 300.0
@@ -47,8 +48,8 @@ async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tup
 
 def wait_parameters(call: Call) -> tuple[int, float]:
     """(index to exceed, seconds to wait); index 0 means: answer at once."""
-    text = call.query.get("index") or "0"
-    if not text.isdigit():
+    min_index = whole_number(call.query.get("index") or "0")
+    if min_index is None or min_index < 0:
         raise InvalidInputError("Invalid index")
     wait_s = DEFAULT_WAIT_S
     if wait := call.query.get("wait"):
@@ -58,7 +59,7 @@ def wait_parameters(call: Call) -> tuple[int, float]:
             raise InvalidInputError("Invalid wait time") from error
     wait_s = min(wait_s, MAX_WAIT_S)
     jitter = random.uniform(0, wait_s / JITTER_SHARE)  # noqa: S311 - spreads load, guards nothing
-    return int(text), wait_s + jitter
+    return min_index, wait_s + jitter
 
 
 async def answer_list(

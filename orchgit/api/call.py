@@ -15,6 +15,7 @@ from orchgit.api.errors import VARY
 from orchgit.errors import InvalidInputError, TooLargeError
 from orchgit.services.identifiers import uuid_prefix
 from orchgit.services.world import World
+from orchgit.whole_number import whole_number
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
@@ -67,12 +68,10 @@ class Call:
         value = self.query.get(name)
         if value is None or value == "":
             return default
-        try:
-            return int(value)
-        except ValueError as error:
-            raise InvalidInputError(
-                f'Failed to parse value of "{name}" ({value}) as a number'
-            ) from error
+        number = whole_number(value)
+        if number is None:
+            raise InvalidInputError(f'Failed to parse value of "{name}" ({value}) as a number')
+        return number
 
     def id_prefix(self) -> str:
         """The parameter `prefix` of a list whose ids are UUIDs."""
@@ -81,7 +80,8 @@ class Call:
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """The request's body; raises TooLargeError before reading more than the limit."""
         announced = self.header(b"content-length") or "0"
-        if announced.isdigit() and int(announced) > limit_bytes:
+        size_bytes = whole_number(announced)
+        if size_bytes is None or size_bytes > limit_bytes:
             raise _too_large(limit_bytes)
         chunks, size, more = [], 0, True
         while more:

@@ -18,6 +18,7 @@ import msgspec
 
 from orchgit.errors import InvalidInputError
 from orchgit.regex import PatternError, compile_pattern
+from orchgit.whole_number import whole_number
 
 Predicate = Callable[[Any], bool]
 
@@ -226,8 +227,8 @@ def _resolve(item: Any, path: list[str]) -> Any:
 def _field(item: Any, name: str, path: list[str], depth: int) -> Any:
     if isinstance(item, dict):
         return item.get(name, _MISSING)
-    if isinstance(item, list) and name.isdigit():
-        return item[int(name)] if int(name) < len(item) else _MISSING
+    if isinstance(item, list) and (place := whole_number(name)) is not None:
+        return item[place] if 0 <= place < len(item) else _MISSING
     if isinstance(item, msgspec.Struct):
         attribute = field_names(type(item)).get(name)
         if attribute is not None:

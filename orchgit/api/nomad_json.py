@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import types
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ import msgspec
 from jobspec.durations import DurationError, parse_ns
 from orchgit.api.shown import shown
 from orchgit.errors import InvalidInputError
+from orchgit.whole_number import MOST, too_large_at
 
 T = TypeVar("T")
 
@@ -62,32 +64,56 @@ def convert(value: Any, kind: type[T]) -> T:
         raise InvalidInputError(f"cannot read the request body: {error}") from error
 
 
-def get(value: dict[str, Any], name: str, default: Any = None) -> Any:
-    """A key of a request body in any case; null counts as absent."""
+def get(value: Any, name: str, default: Any = None, kind: type | None = None) -> Any:
+    """A key of a request body in any case; null counts as absent.
+
+    Raises InvalidInputError if `value` is no object, and for what is not of the default's type (or
+    of `kind`, where there is no default).
+    """
+    found = _found(value, name)
+    if found is None:
+        return default
+    wanted = kind or type(default)
+    if wanted in _KINDS and not _is_of(found, wanted):
+        raise InvalidInputError(f"cannot read the request body: {name} must be {_KINDS[wanted]}")
+    return found
+
+
+def get_texts(value: Any, name: str) -> list[str]:
+    """A key whose value is a list of texts; empty where it is absent."""
+    found: list[Any] = get(value, name, [])
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidInputError(f"cannot read the request body: {name} must be a list of texts")
+    return found
+
+
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number of at most 64 bits",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def _is_of(found: Any, kind: type) -> bool:
+    if kind is int:
+        return type(found) is int and -MOST <= found <= MOST
+    return isinstance(found, kind)
+
+
+def _found(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise InvalidInputError(
+            f"cannot read the request body: {name} is expected in an object, which is not there"
+        )
     found = value.get(name)
     if found is not None:
         return found
     lower = name.lower()
-    for key, each in value.items():
-        if each is not None and key.lower() == lower:
-            return each
-    return default
-
-
-def whole(value: dict[str, Any], name: str, default: int = 0) -> int:
-    """A key of a request body that holds a whole number of 64 bits."""
-    found = get(value, name, default)
-    if isinstance(found, bool) or not isinstance(found, int) or abs(found) >= 1 << 63:
-        raise InvalidInputError(f"cannot read {name}: a whole number is expected")
-    return found
-
-
-def inner(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """A key of a request body that holds an object; {} where it is missing."""
-    found = get(value, name, {})
-    if not isinstance(found, dict):
-        raise InvalidInputError(f"cannot read {name}: an object is expected")
-    return found
+    return next(
+        (each for key, each in value.items() if each is not None and key.lower() == lower), None
+    )
 
 
 def fold_keys(value: Any, kind: Any) -> Any:
@@ -190,6 +216,14 @@ def _parsed(data: bytes) -> Any:
     if not data.strip():
         raise InvalidInputError("EOF: cannot read the request body: it is empty")
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error
+    if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
+        raise InvalidInputError(
+            f"cannot read the request body: the number at ${large} is beyond 64 bits"
+        )
+    return value
+
+
+_LONG_NUMBER = re.compile(rb"\d{19}")

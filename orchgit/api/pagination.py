@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from orchgit.api.call import Call
 from orchgit.api.filters import Predicate, parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.whole_number import whole_number
 
 T = TypeVar("T")
 
@@ -77,13 +78,14 @@ def in_order_of_creation(items: Iterable[T]) -> list[T]:
 
 def _sortable(token: str) -> tuple[int, str]:
     number, dot, rest = token.partition(".")
-    return (int(number), rest) if dot and number.isdigit() else (0, token)
+    index = whole_number(number) if dot else None
+    return (0, token) if index is None else (index, rest)
 
 
 def _per_page(text: str | None) -> int:
     if not text:
         return 0
-    try:
-        return max(0, int(text))
-    except ValueError as error:
-        raise InvalidInputError("Expect a number for `per_page` query string parameter") from error
+    number = whole_number(text)
+    if number is None:
+        raise InvalidInputError("Expect a number for `per_page` query string parameter")
+    return max(0, number)

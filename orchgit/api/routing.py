@@ -6,7 +6,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
@@ -18,7 +17,6 @@ from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_resp
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.errors import (
     InvalidInputError,
-    NotAllowedError,
     NotLeaderError,
     OrchgitError,
     RefusedError,
@@ -69,7 +67,6 @@ async def _answer(each: Endpoint, call: Call) -> Response:
         if handler is None:
             raise MethodNotAllowedError(", ".join(each.methods))
         _check_region(call)
-        _check_origin(call)
         return await handler(call)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
@@ -102,15 +99,6 @@ def _check_region(call: Call) -> None:
     region = call.query.get("region")
     if region and region != call.context.server.region:
         raise RefusedError("No path to region")
-
-
-def _check_origin(call: Call) -> None:
-    """A page of another site must not change anything with the help of somebody's browser."""
-    origin = call.header(b"origin")
-    if origin is None or call.request.method in ("GET", "HEAD"):
-        return
-    if urlsplit(origin).netloc != call.header(b"host"):
-        raise NotAllowedError(f"cannot change anything for a page of {origin}: it is another site")
 
 
 def _preflight(each: Endpoint) -> Response:

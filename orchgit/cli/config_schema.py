@@ -97,6 +97,13 @@ class TlsSection(Section):
     verify_server_hostname: bool = True
 
 
+class LimitsSection(Section):
+    http_max_conns_per_client: int = 100
+    https_handshake_timeout: str = "5s"
+    rpc_handshake_timeout: str = "5s"
+    rpc_max_conns_per_client: int = 100
+
+
 class CredentialSection(Section):
     origin: str
     username: str = ""
@@ -144,4 +151,7 @@ class FileConfig(Section):
     client: ClientSection = msgspec.field(default_factory=ClientSection)
     plugin: dict[str, PluginSection] = {}
     tls: TlsSection | None = None
+    limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    insecure_http: bool = False
+    http_allowed_hosts: list[str] = []
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

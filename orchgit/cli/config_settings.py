@@ -15,6 +15,7 @@ from orchgit.cli.config_schema import (
     ClientSection,
     FileConfig,
     JoinSection,
+    LimitsSection,
     ServerSection,
     SourceSection,
 )
@@ -24,7 +25,9 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.server.config import ServerConfig
+from orchgit.server.host_names import check_names
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
+from orchgit.wire.limits import Limits
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
-        **tls_settings(file.tls),
+        **http_settings(file),
         "gitops": GitopsConfig(
             credentials={
                 name: GitCredential(**msgspec.to_builtins(section))
@@ -59,6 +62,28 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
     if file.server.enabled_schedulers is not None:
         settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
     return settings
+
+
+def http_settings(file: FileConfig) -> dict[str, Any]:
+    """What servers and agents have in common: certificates, names, limits."""
+    check_names(file.http_allowed_hosts)
+    section = file.limits
+    limits = Limits(
+        http_max_conns_per_client=section.http_max_conns_per_client,
+        https_handshake_timeout_s=_seconds(section, "https_handshake_timeout"),
+        rpc_handshake_timeout_s=_seconds(section, "rpc_handshake_timeout"),
+        rpc_max_conns_per_client=section.rpc_max_conns_per_client,
+    )
+    return {
+        **tls_settings(file.tls),
+        "insecure_http": file.insecure_http,
+        "http_allowed_hosts": tuple(file.http_allowed_hosts),
+        "limits": limits,
+    }
+
+
+def _seconds(section: LimitsSection, name: str) -> float:
+    return _duration_ns(f"limits.{name}", getattr(section, name)) / 1e9
 
 
 def _join(server: ServerSection) -> JoinConfig:
@@ -135,7 +160,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        **tls_settings(file.tls),
+        **http_settings(file),
     }
 
 

@@ -18,6 +18,7 @@ from orchgit.collector import settle_collector
 from orchgit.errors import InvalidInputError
 from orchgit.server.addresses import advertised
 from orchgit.server.config import ServerConfig
+from orchgit.server.http_access import access_of
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.server import Server
 
@@ -103,7 +104,9 @@ async def run_until_stopped(
 def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:
     """The port is taken first: the node tells its address to the servers when it starts."""
     agent = Agent(config)
-    http = HttpServer(client_app(agent), bind, config.http_tls)
+    http = HttpServer(
+        client_app(agent), bind, access_of(config, (config.node_name, bind, advertise))
+    )
     http.bind()
     address = advertised("http", http.address, advertise)
     if config.http_tls is not None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from orchgit.clock import SECOND_NS
 from orchgit.model.job import Job, JobStatus
+from orchgit.whole_number import whole_number
 
 
 def dispatched_id(parent: Job, prefix: str, now_ns: int, unique: str) -> str:
@@ -20,7 +21,7 @@ def launched_id(parent: Job, launch_ns: int) -> str:
 def launched_ns(child_id: str) -> int:
     """When the child was due, as its id says; 0: it was not launched by a schedule."""
     _, is_launch, second = child_id.rpartition("/periodic-")
-    return int(second) * SECOND_NS if is_launch and second.isdecimal() else 0
+    return (whole_number(second) or 0) * SECOND_NS if is_launch else 0
 
 
 def child_of(parent: Job, child_id: str, now_ns: int) -> Job:

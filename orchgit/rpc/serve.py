@@ -14,6 +14,7 @@ from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.rpc.servers import LeaderQueues, WorkerServicer
 from orchgit.state.store import Store
+from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
 from orchgit.wire.tls import TlsFiles
 
@@ -43,9 +44,10 @@ class RpcServer:
         mirrors: MirrorPort | None = None,
         membership: MembershipServicer | None = None,
         region: str = "global",
+        limits: Limits | None = None,
     ) -> None:
         """`http` answers the requests that other servers hand on to the leader."""
-        self._server = GrpcServer(bind, tls, translate, region)
+        self._server = GrpcServer(bind, tls, translate, region, limits)
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources, NetworkResource, Port
+from orchgit.whole_number import whole_number
 
 DEFAULT_NETWORK = "default"
 _FIRST_DYNAMIC_PORT, _LAST_DYNAMIC_PORT = 20000, 32000
 _RANDOM_TRIES = 20
+_LAST_PORT = 65535
 
 
 class PortUnavailableError(Exception):
@@ -26,8 +28,9 @@ def parse_ports(text: str) -> set[int]:
     ports: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            ports.update(range(int(first), int(last or first) + 1))
+        low, high = whole_number(first), whole_number(last or first)
+        if low is not None and high is not None and low >= 0 and high <= _LAST_PORT:
+            ports.update(range(low, high + 1))
     return ports
 
 

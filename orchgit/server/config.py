@@ -13,9 +13,11 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.addresses import advertised
+from orchgit.server.http_access import HttpAccess, access_of
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
 from orchgit.services.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
+from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
 
 
@@ -60,6 +62,11 @@ class ServerConfig:
     http_tls: HttpTls | None = None
     """None: HTTP is served plain."""
     dev_mode: bool = False
+    insecure_http: bool = False
+    """Whether HTTP may answer other machines that show no certificate."""
+    http_allowed_hosts: tuple[str, ...] = ()
+    """Names under which HTTP answers besides those that the server has by itself."""
+    limits: Limits = field(default_factory=Limits)
     log_level: str = "INFO"
     log_json: bool = False
     stop_timeout_s: float = 4.0
@@ -90,6 +97,12 @@ class ServerConfig:
     def agents_tls(self) -> TlsFiles | None:
         """With what this server reaches agents that serve HTTPS."""
         return self.http_tls.files if self.http_tls else self.tls
+
+    @property
+    def http_access(self) -> HttpAccess:
+        """How HTTP is reached. Raises InvalidInputError for a certificate that cannot be read."""
+        advertised = (self.http_advertise, self.rpc_advertise, self.raft_advertise)
+        return access_of(self, (self.name, self.http_bind, *advertised))
 
     @property
     def server_dir(self) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import socket
+from functools import partial
+from typing import Any, cast
 
 import structlog
 import uvicorn
@@ -14,13 +15,17 @@ from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
 from orchgit.server.addresses import split_host_port
+from orchgit.server.browser_guard import BrowserGuard
+from orchgit.server.http_access import HttpAccess, check_exposure
+from orchgit.server.http_clients import HttpClients
+from orchgit.server.http_protocol import HttpProtocol, SocketProtocol
 from orchgit.server.https_door import HttpsDoor
-from orchgit.server.joined_writes import HttpProtocol
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
 
 _log = structlog.get_logger(component="server")
 
 _BACKLOG = 1024
+_SWEEP_S = 1.0
 
 
 class _NoBrokenAnswers(logging.Filter):
@@ -35,20 +40,24 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """`address` is known after `start`. With `tls` it is HTTPS that is served, and only that."""
+    """`address` is known after `bind`."""
 
-    def __init__(self, app: ASGIApp, bind: str, tls: HttpTls | None = None) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, bind: str, access: HttpAccess | None = None) -> None:
+        self._access = access or HttpAccess()
+        self._app = BrowserGuard(app, self._access.names)
         self._bind = bind
-        self._tls = tls
+        self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
         self._door: HttpsDoor | None = None
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
         self._loop: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self.address = bind
 
     def bind(self) -> None:
-        """Take the port; raises InvalidInputError if another program has it."""
+        """Take the port. Raises InvalidInputError if another program has it, and where it would let
+        everyone in who reaches it."""
+        check_exposure(self._bind, self._access)
         host, _, port = self._bind.rpartition(":")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
@@ -72,7 +81,9 @@ class HttpServer:
             self.bind()
         config = uvicorn.Config(
             self._app,
-            http=HttpProtocol,
+            interface="asgi3",
+            http=cast(Any, partial(HttpProtocol, clients=self._clients)),
+            ws=cast(Any, partial(SocketProtocol, clients=self._clients)),
             log_config=None,
             access_log=False,
             proxy_headers=False,
@@ -87,22 +98,37 @@ class HttpServer:
         await self._let_in(server)
         self._server = server
         self._loop = asyncio.create_task(server.main_loop(), name="http")
+        self._sweeping = asyncio.create_task(self._sweep(), name="http time-outs")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.end_overdue(asyncio.get_running_loop().time())
+
+    def end_overdue(self, now_s: float) -> None:
+        """End the connections whose clients have not sent in time what they began."""
+        assert self._server is not None
+        for connection in list(self._server.server_state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.end_if_overdue(now_s)
 
     async def _let_in(self, server: uvicorn.Server) -> None:
         """uvicorn accepts plain connections itself; to those of TLS it is introduced."""
         assert self._socket is not None
-        if self._tls is None:
+        if self._access.tls is None:
             await server.startup(sockets=[self._socket])
             return
-        context = serving_context(self._tls)
+        context = serving_context(self._access.tls)
         await server.startup(sockets=[])
-        make_protocol = functools.partial(
+        make_protocol = partial(
             HttpProtocol,
+            clients=self._clients,
             config=server.config,
             server_state=server.server_state,
             app_state=server.lifespan.state,
         )
-        self._door = HttpsDoor(self._socket, context, make_protocol)
+        handshake_s = self._access.limits.https_handshake_timeout_s
+        self._door = HttpsDoor(self._socket, context, make_protocol, self._clients, handshake_s)
         self._door.open()
 
     async def stop(self, deadline_s: float) -> None:
@@ -111,6 +137,8 @@ class HttpServer:
             return
         self._server.should_exit = True
         await self._loop
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         if self._door is not None:
             await self._door.close()
         sockets = [self._socket] if self._socket else []

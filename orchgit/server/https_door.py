@@ -11,14 +11,16 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
 
+from orchgit.server.http_clients import HttpClients
+
 _log = structlog.get_logger(component="server")
 _HANDSHAKE_RECORD = b"\x16"
-_HELLO_S = 10.0
-_HANDSHAKE_S = 10.0
+_WITHOUT_LIMIT_S = 86400.0
 _READ_OUT_S = 1.0
 _OUT_OF_FILES_S = 0.5
 
@@ -42,7 +44,8 @@ _WANTS_CERTIFICATE = _answer(
 
 
 class HttpsDoor:
-    """`make_protocol` gives the protocol of one connection, which it gets after the handshake.
+    """`make_protocol` gives the protocol of one connection, which it gets after the handshake; it
+    is told the client's address, which is counted, and has to count it off at the end.
 
     Where the context takes certificates, a client without one reaches a fixed answer and no
     protocol: had TLS itself refused it, uvloop would drop the alert that says why.
@@ -52,12 +55,20 @@ class HttpsDoor:
         self,
         listening: socket.socket,
         context: ssl.SSLContext,
-        make_protocol: Callable[[], asyncio.Protocol],
+        make_protocol: Callable[[str], asyncio.Protocol],
+        clients: HttpClients,
+        handshake_s: float,
     ) -> None:
+        """`clients` counts those that are entering too; they have `handshake_s` to come in (0: as
+        long as they like)."""
         self._listening = listening
         self._context = context
+        self._clients = clients
+        self._handshake_s = handshake_s or _WITHOUT_LIMIT_S
         asks = context.verify_mode != ssl.CERT_NONE
-        self._make_protocol = (lambda: _Doorkeeper(make_protocol)) if asks else make_protocol
+        self._make_protocol: Callable[[str], asyncio.Protocol] = make_protocol
+        if asks:
+            self._make_protocol = partial(_Doorkeeper, make_protocol, clients, self._handshake_s)
         self._accepting: asyncio.Task[None] | None = None
         self._entering: set[asyncio.Task[None]] = set()
 
@@ -75,23 +86,26 @@ class HttpsDoor:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listening)
+                connection, client = await loop.sock_accept(self._listening)
             except OSError as error:
                 _log.warning("cannot take a connection", error=str(error))
                 await asyncio.sleep(_OUT_OF_FILES_S)
                 continue
-            task = asyncio.create_task(self._let_in(connection), name="https connection")
+            if not self._clients.enter(client[0]):
+                connection.close()
+                continue
+            task = asyncio.create_task(self._let_in(connection, client[0]), name="https connection")
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
 
-    async def _let_in(self, connection: socket.socket) -> None:
+    async def _let_in(self, connection: socket.socket, address: str) -> None:
         """What goes wrong here the client is told by TLS itself."""
         entered = False
         try:
-            async with asyncio.timeout(_HELLO_S):
+            async with asyncio.timeout(self._handshake_s):
                 first = await _first_byte(connection)
             if first == _HANDSHAKE_RECORD:
-                await self._shake_hands(connection)
+                await self._shake_hands(connection, address)
                 entered = True
             elif first:
                 await _explain(connection)
@@ -99,35 +113,45 @@ class HttpsDoor:
             _log.debug("no TLS connection", error=str(error) or "no hello came")
         finally:
             if not entered:
+                self._clients.leave(address)
                 connection.close()
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
+    async def _shake_hands(self, connection: socket.socket, address: str) -> None:
         # asyncio sends small answers at once by itself only on connections that it accepted.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().connect_accepted_socket(
-            self._make_protocol,
+            lambda: self._make_protocol(address),
             connection,
             ssl=self._context,
-            ssl_handshake_timeout=_HANDSHAKE_S,
+            ssl_handshake_timeout=self._handshake_s,
         )
 
 
 class _Doorkeeper(asyncio.Protocol):
     """Hands the connection of a client with a certificate on; others get the answer to anything."""
 
-    def __init__(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self,
+        make_protocol: Callable[[str], asyncio.Protocol],
+        clients: HttpClients,
+        patience_s: float,
+        address: str,
+    ) -> None:
         self._make_protocol = make_protocol
+        self._clients = clients
+        self._patience_s = patience_s
+        self._address = address
         self._transport: Any
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:  # uvloop's is of no class of asyncio
         if transport.get_extra_info("ssl_object").getpeercert(binary_form=True):
-            protocol = self._make_protocol()
+            protocol = self._make_protocol(self._address)
             transport.set_protocol(protocol)
             protocol.connection_made(transport)
             return
         self._transport = transport
-        self._patience = asyncio.get_running_loop().call_later(_HELLO_S, transport.abort)
+        self._patience = asyncio.get_running_loop().call_later(self._patience_s, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if not self._transport.is_closing():
@@ -135,6 +159,7 @@ class _Doorkeeper(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._clients.leave(self._address)
         if self._patience is not None:
             self._patience.cancel()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, cast
-
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from typing import Any
 
 _AT_ONCE_BYTES = 1 << 16
 """From here on nothing is gained by waiting, and the transport has to see what it is asked."""
@@ -89,10 +87,3 @@ class JoinedWrites(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._transport.set_write_buffer_limits(high, low)
-
-
-class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's, over joined writes."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(JoinedWrites(cast(asyncio.Transport, transport)))

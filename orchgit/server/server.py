@@ -139,7 +139,7 @@ class Server:
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self._front, config.http_bind, config.http_tls)
+        self.http = HttpServer(self._front, config.http_bind, config.http_access)
         self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
         self._workers: WorkerPool | None = None
         self._leader_for_workers: NearestLeader
@@ -234,6 +234,7 @@ class Server:
             self.gitops.keeper,
             MembershipServicer(self.joining, self._take_in, self._take_out),
             config.region,
+            config.limits,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))

@@ -23,6 +23,7 @@ from orchgit.model.service import Service
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.model.task import Task
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 
 def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[dict[str, Any]]:
@@ -112,4 +113,4 @@ def _address(allocation: Allocation, label: str, node: Node) -> tuple[str, int]:
         if port.label == label:
             return port.host_ip, port.value
     own = node.attributes.get("unique.network.ip-address", "")
-    return own, int(label) if label.isdecimal() else 0
+    return own, max(whole_number(label) or 0, 0)

@@ -16,7 +16,9 @@ import structlog
 from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
 from orchgit.wire import codec, failures
 from orchgit.wire.error_detail import pack
+from orchgit.wire.limits import Limits
 from orchgit.wire.methods import Stream, Unary
+from orchgit.wire.peers import PeerLimit
 from orchgit.wire.tls import TlsFiles, check_plain, names_server, server_credentials
 
 _log = structlog.get_logger(component="rpc")
@@ -44,6 +46,8 @@ _SERVER_OPTIONS = [
 ]
 
 
+_WITHOUT_LIMIT_S = 86400.0
+
 Translate = Callable[[Exception], Exception]
 
 
@@ -61,12 +65,13 @@ Admit = Callable[[Unary[Any, Any] | Stream[Any, Any], grpc.aio.ServicerContext],
 
 
 def _unary(
-    method: Unary[Any, Any], impl: UnaryImpl, admit: Admit, translate: Translate
+    method: Unary[Any, Any], impl: UnaryImpl, admit: Admit, peers: PeerLimit, translate: Translate
 ) -> grpc.RpcMethodHandler:
     async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
             admit(method, context)
-            return codec.encode(await impl(codec.decode(method.request, data)))
+            with peers.call(context.peer()):
+                return codec.encode(await impl(codec.decode(method.request, data)))
         except Exception as exc:  # mapped to a status, and logged where it is a bug
             await _fail(context, exc, method.path, translate)
             raise AssertionError("abort raises") from exc
@@ -75,7 +80,7 @@ def _unary(
 
 
 def _stream(
-    method: Stream[Any, Any], impl: StreamImpl, admit: Admit, translate: Translate
+    method: Stream[Any, Any], impl: StreamImpl, admit: Admit, peers: PeerLimit, translate: Translate
 ) -> grpc.RpcMethodHandler:
     async def handle(
         frames: AsyncIterator[bytes], context: grpc.aio.ServicerContext
@@ -86,8 +91,9 @@ def _stream(
 
         try:
             admit(method, context)
-            async for frame in impl(decoded()):
-                yield codec.encode(frame)
+            with peers.call(context.peer()):
+                async for frame in impl(decoded()):
+                    yield codec.encode(frame)
         except Exception as exc:  # noqa: BLE001 - mapped to a status, logged where it is a bug
             await _fail(context, exc, method.path, translate)
 
@@ -107,9 +113,13 @@ class GrpcServer:
         tls: TlsFiles | None = None,
         translate: Translate = lambda error: error,
         region: str = "global",
+        limits: Limits | None = None,
     ) -> None:
         if tls is None:
             check_plain(bind)
+        limits = limits or Limits()
+        self._peers = PeerLimit(limits.rpc_max_conns_per_client)
+        self._handshake_s = limits.rpc_handshake_timeout_s or _WITHOUT_LIMIT_S
         self._translate = translate
         self._bind = bind
         self._tls = tls
@@ -122,7 +132,7 @@ class GrpcServer:
         self, method: Unary[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _unary(
-            method, impl, self._admit, self._translate
+            method, impl, self._admit, self._peers, self._translate
         )
 
     def add_stream(
@@ -131,7 +141,7 @@ class GrpcServer:
         impl: Callable[[AsyncIterator[Request]], AsyncIterator[Reply]],
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _stream(
-            method, impl, self._admit, self._translate
+            method, impl, self._admit, self._peers, self._translate
         )
 
     def _admit(
@@ -148,7 +158,8 @@ class GrpcServer:
             )
 
     async def start(self) -> None:
-        server = grpc.aio.server(options=_SERVER_OPTIONS)
+        handshake = ("grpc.server_handshake_timeout_ms", int(self._handshake_s * 1000))
+        server = grpc.aio.server(options=[*_SERVER_OPTIONS, handshake])
         for service, handlers in self._handlers.items():
             generic = grpc.method_handlers_generic_handler(service, handlers)
             server.add_generic_rpc_handlers((generic,))

@@ -49,16 +49,20 @@ def names_server(names: Iterable[str], region: str) -> bool:
     return any(name.startswith(f"server.{region}.") for name in names)
 
 
-def check_plain(address: str) -> None:
-    """Raises InvalidInputError unless `address` (host:port) is loopback."""
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches `address` (host:port)."""
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost":
-        return
+        return True
     try:
-        loopback = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        loopback = False
-    if not loopback:
+        return False
+
+
+def check_plain(address: str) -> None:
+    """Raises InvalidInputError unless `address` (host:port) is loopback."""
+    if not is_loopback(address):
         raise InvalidInputError(
             f"cannot serve RPC on {address} without TLS: set tls files or bind to 127.0.0.1"
         )

@@ -16,11 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from orchgit.cli.main import cli
 from orchgit.errors import InvalidInputError
+from orchgit.server.http_access import HttpAccess
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.wire.https import HttpTls, asking_context
 from tests.support.certificates import LOOPBACK, Authority, make_tls_files
 
-REQUEST = b"POST /v1/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+REQUEST = (
+    b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s"
+)
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,7 +40,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def served(tls: HttpTls | None) -> AsyncIterator[HttpServer]:
-    server = HttpServer(echo, f"{LOOPBACK}:0", tls)
+    server = HttpServer(echo, f"{LOOPBACK}:0", HttpAccess(tls))
     await server.start()
     try:
         yield server

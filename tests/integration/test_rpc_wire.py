@@ -12,6 +12,7 @@ import pytest
 from orchgit import errors
 from orchgit.wire import codec, methods
 from orchgit.wire.channel import Channel, LeaderChannel
+from orchgit.wire.limits import Limits
 from orchgit.wire.messages import (
     AgentFrame,
     AgentHeartbeat,
@@ -44,8 +45,10 @@ def raising(error: Exception) -> Impl:
     return impl
 
 
-async def serve(impl: Impl, tls: TlsFiles | None = None) -> GrpcServer:
-    server = GrpcServer("127.0.0.1:0", tls)
+async def serve(
+    impl: Impl, tls: TlsFiles | None = None, limits: Limits | None = None
+) -> GrpcServer:
+    server = GrpcServer("127.0.0.1:0", tls, limits=limits)
     server.add_unary(methods.DEQUEUE, impl)
     server.add_stream(methods.CONNECT_NODE, echo)
     await server.start()
@@ -241,3 +244,43 @@ def test_an_agent_s_certificate_calls_what_agents_call_and_no_more(tmp_path: Pat
 def test_without_tls_only_loopback_is_served() -> None:
     with pytest.raises(errors.InvalidInputError, match="TLS"):
         GrpcServer("0.0.0.0:0")
+
+
+def test_one_address_has_calls_on_so_many_connections_and_no_more() -> None:
+    async def run() -> None:
+        waiting, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: DequeueRequest) -> DequeueReply:
+            waiting.set()
+            await go_on.wait()
+            return await answer(request)
+
+        server = await serve(slow, limits=Limits(rpc_max_conns_per_client=1))
+        first, second = Channel(server.address), Channel(server.address)
+        began = asyncio.create_task(first.call(methods.DEQUEUE, DequeueRequest(), 20.0))
+        await waiting.wait()
+        same = asyncio.create_task(first.call(methods.DEQUEUE, DequeueRequest(), 20.0))
+        with pytest.raises(errors.UnavailableError, match="rpc_max_conns_per_client"):
+            await second.call(methods.DEQUEUE, DequeueRequest(), 20.0)
+        go_on.set()
+        await asyncio.gather(began, same)
+        await second.call(methods.DEQUEUE, DequeueRequest(), 20.0)
+        for channel in (first, second):
+            await channel.close()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_connection_that_makes_no_handshake_in_time_is_closed() -> None:
+    async def run() -> None:
+        server = await serve(answer, limits=Limits(rpc_handshake_timeout_s=0.2))
+        host, _, port = server.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(20):
+            while await reader.read(1024):
+                pass
+        writer.close()
+        await server.stop()
+
+    asyncio.run(run())

@@ -260,6 +260,7 @@ class RealCluster:
             "name": name,
             "data_dir": str(directory / "data"),
             "bind_addr": self.place.address(name),
+            "insecure_http": True,
         }
         if tls is not None:
             files = {"ca_file": tls.ca, "cert_file": tls.cert, "key_file": tls.key}

@@ -23,6 +23,9 @@ _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P
 _HOP_HEADERS = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length")
 )
+_OF_A_PAGE = frozenset(("origin", "referer", "cookie", "sec-fetch-site"))
+"""Checked where the request came in; an agent, at its own address, would take them for another
+site's."""
 _CONNECT_TIMEOUT_S = 5.0
 _HEAR_OF_IT_S = 2.0
 
@@ -111,7 +114,11 @@ class ClientRoutes:
             request.method,
             f"{base}{request.url.path}",
             params=httpx.QueryParams(request.url.query),
-            headers=_end_to_end(request.headers.items()),
+            headers={
+                name: value
+                for name, value in _end_to_end(request.headers.items()).items()
+                if name.lower() not in _OF_A_PAGE
+            },
             content=request.stream(),
         )
         try:

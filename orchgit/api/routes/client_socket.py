@@ -37,6 +37,8 @@ _READ_BYTES = 1 << 16
 _RELAYED = b"x-orchgit-relayed"
 _OWN = (b"host", b"connection", b"upgrade", _RELAYED)
 """Headers of one connection; so is what begins with `sec-websocket-`."""
+_OF_A_PAGE = (b"origin", b"referer", b"cookie", b"sec-fetch-site")
+"""Checked where the websocket came in; the agent would take them for another site's."""
 
 
 async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
@@ -164,5 +166,5 @@ def _passed_on(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     return [
         (name, value)
         for name, value in headers
-        if name not in _OWN and not name.startswith(b"sec-websocket-")
+        if name not in (*_OWN, *_OF_A_PAGE) and not name.startswith(b"sec-websocket-")
     ]

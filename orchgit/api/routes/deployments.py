@@ -87,14 +87,14 @@ async def allocations(call: Call) -> Response:
 
 async def promote(call: Call) -> Response:
     body = await _optional_json(call)
-    everything = bool(nomad_json.get(body, "All", False))
-    groups = [] if everything else list(nomad_json.get(body, "Groups", []))
+    everything = nomad_json.get(body, "All", False)
+    groups = [] if everything else nomad_json.get_texts(body, "Groups")
     return _changed(call, await promote_deployment(call.world, call.path["id"], groups))
 
 
 async def pause(call: Call) -> Response:
     body = await _optional_json(call)
-    paused = bool(nomad_json.get(body, "Pause", False))
+    paused = nomad_json.get(body, "Pause", False)
     return _changed(call, await pause_deployment(call.world, call.path["id"], paused))
 
 
@@ -107,8 +107,8 @@ async def health(call: Call) -> Response:
     done = await set_deployment_health(
         call.world,
         call.path["id"],
-        nomad_json.get(body, "HealthyAllocationIDs", []),
-        nomad_json.get(body, "UnhealthyAllocationIDs", []),
+        nomad_json.get_texts(body, "HealthyAllocationIDs"),
+        nomad_json.get_texts(body, "UnhealthyAllocationIDs"),
     )
     return _changed(call, done)
 

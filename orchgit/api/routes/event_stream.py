@@ -19,6 +19,7 @@ from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.event import Event
 from orchgit.model.node import Node
+from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
@@ -68,12 +69,12 @@ def _filter_keys(subject: object) -> list[str] | None:
 
 async def stream(call: Call) -> Response:
     """Events from `index` on; without one, or with one that is too old, from the oldest kept."""
-    index_text = call.query.get("index") or "0"
-    if not index_text.isdigit():
+    index = whole_number(call.query.get("index") or "0")
+    if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")
     wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
     buffer = call.context.events
-    start = int(index_text)
+    start = index
     return StreamingResponse(
         lines(buffer, wanted, max(0, start - 1)),
         headers={**VARY, "Cache-Control": "no-cache"},

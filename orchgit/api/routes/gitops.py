@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 from msgspec.structs import replace
@@ -99,7 +98,7 @@ async def sync(call: Call) -> Response:
 async def plan(call: Call) -> Response:
     """What a commit with these files would do; `BaseFiles` instead of what is registered now."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
-    base = nomad_json.get(body, "BaseFiles")
+    base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
@@ -117,10 +116,13 @@ def _gitops(call: Call) -> GitopsPort:
 def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
     try:
         return [
-            (nomad_json.get(each, "Path"), base64.b64decode(nomad_json.get(each, "Content", "")))
+            (
+                nomad_json.get(each, "Path", ""),
+                base64.b64decode(nomad_json.get(each, "Content", "")),
+            )
             for each in entries
         ]
-    except binascii.Error as error:
+    except ValueError as error:
         raise InvalidInputError(f"cannot read the files: not base64 ({error})") from error
 
 

@@ -31,11 +31,11 @@ async def plan(call: Call) -> Response:
         admitted = admit(job, snapshot, rules)
     job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
-        check_enforced_index(nomad_json.whole(body, "JobModifyIndex"), registered)
+        check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
-    with_diff = bool(nomad_json.get(body, "Diff", False))
+    with_diff = nomad_json.get(body, "Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
 
 

@@ -21,13 +21,13 @@ from orchgit.state.snapshot import Snapshot
 
 async def scale(call: Call) -> Response:
     body = await call.json()
-    target = nomad_json.inner(body, "Target")
-    has_count = nomad_json.get(body, "Count") is not None
+    target = nomad_json.get(body, "Target", {})
+    count = nomad_json.get(body, "Count", kind=int)
     request = ScaleRequest(
         group=nomad_json.get(target, "Group", ""),
-        count=nomad_json.whole(body, "Count") if has_count else None,
-        error=bool(nomad_json.get(body, "Error", False)),
-        policy_override=bool(nomad_json.get(body, "PolicyOverride", False)),
+        count=count,
+        error=nomad_json.get(body, "Error", False),
+        policy_override=nomad_json.get(body, "PolicyOverride", False),
     )
     done = await scale_job(call.world, call.namespace, call.path["job_id"], request)
     return registered_answer(call, done, known_leader=True)

@@ -61,13 +61,13 @@ async def submission(call: Call) -> Response:
 
 async def revert(call: Call) -> Response:
     body = await call.json()
-    enforce = nomad_json.get(body, "EnforcePriorVersion")
+    enforce = nomad_json.get(body, "EnforcePriorVersion", kind=int)
     done = await revert_job(
         call.world,
         call.namespace,
         call.path["job_id"],
-        nomad_json.whole(body, "JobVersion"),
-        None if enforce is None else int(enforce),
+        nomad_json.get(body, "JobVersion", 0),
+        enforce,
     )
     return registered_answer(call, done, read=True)
 
@@ -78,8 +78,8 @@ async def stable(call: Call) -> Response:
         call.world,
         call.namespace,
         call.path["job_id"],
-        nomad_json.whole(body, "JobVersion"),
-        bool(nomad_json.get(body, "Stable", False)),
+        nomad_json.get(body, "JobVersion", 0),
+        nomad_json.get(body, "Stable", False),
     )
     return call.answer({"Index": index}, index=index)
 

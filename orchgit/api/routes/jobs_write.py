@@ -34,11 +34,11 @@ async def register_named(call: Call) -> Response:
 
 
 async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
-    enforce = bool(nomad_json.get(body, "EnforceIndex", False))
+    enforce = nomad_json.get(body, "EnforceIndex", False)
     options = RegisterOptions(
-        enforce_index=nomad_json.whole(body, "JobModifyIndex") if enforce else None,
-        preserve_counts=bool(nomad_json.get(body, "PreserveCounts", False)),
-        eval_priority=nomad_json.whole(body, "EvalPriority"),
+        enforce_index=nomad_json.get(body, "JobModifyIndex", 0) if enforce else None,
+        preserve_counts=nomad_json.get(body, "PreserveCounts", False),
+        eval_priority=nomad_json.get(body, "EvalPriority", 0),
         submission=submission_of_body(body, job),
     )
     done = await register_job(call.world, job, options)
@@ -89,10 +89,10 @@ async def dispatch(call: Call) -> Response:
     body = await call.json()
     request = DispatchRequest(
         payload=nomad_json.get(body, "Payload", ""),
-        meta=nomad_json.inner(body, "Meta"),
+        meta=nomad_json.get(body, "Meta", {}),
         idempotency_token=call.query.get("idempotency_token", ""),
         id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
-        priority=nomad_json.whole(body, "Priority"),
+        priority=nomad_json.get(body, "Priority", 0),
     )
     done = await dispatch_job(call.world, call.namespace, call.path["job_id"], request)
     value = {
@@ -108,8 +108,8 @@ async def dispatch(call: Call) -> Response:
 async def evaluate(call: Call) -> Response:
     data = await call.body()
     body = nomad_json.decode_tree(data) if data.strip() else {}
-    options = nomad_json.inner(body, "EvalOptions")
-    force = bool(nomad_json.get(options, "ForceReschedule", False))
+    options = nomad_json.get(body, "EvalOptions", {})
+    force = nomad_json.get(options, "ForceReschedule", False)
     done = await evaluate_job(call.world, call.namespace, call.path["job_id"], force)
     return registered_answer(call, done)
 

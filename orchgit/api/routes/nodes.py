@@ -60,14 +60,14 @@ async def allocations(call: Call) -> Response:
 
 async def drain(call: Call) -> Response:
     body = await call.json()
-    spec = nomad_json.get(body, "DrainSpec")
+    spec = nomad_json.get(body, "DrainSpec", kind=dict)
     strategy = None
-    if isinstance(spec, dict):
+    if spec is not None:
         strategy = DrainStrategy(
-            deadline_ns=nomad_json.whole(spec, "Deadline"),
-            ignore_system_jobs=bool(nomad_json.get(spec, "IgnoreSystemJobs", False)),
+            deadline_ns=nomad_json.get(spec, "Deadline", 0),
+            ignore_system_jobs=nomad_json.get(spec, "IgnoreSystemJobs", False),
         )
-    eligible = bool(nomad_json.get(body, "MarkEligible", False))
+    eligible = nomad_json.get(body, "MarkEligible", False)
     meta = nomad_json.get(body, "Meta")
     change = await drain_node(
         call.world,
@@ -81,7 +81,7 @@ async def drain(call: Call) -> Response:
 
 async def eligibility(call: Call) -> Response:
     body = await call.json()
-    wanted = str(nomad_json.get(body, "Eligibility", ""))
+    wanted = nomad_json.get(body, "Eligibility", "")
     return _changed(call, await set_node_eligibility(call.world, call.path["node_id"], wanted))
 
 

@@ -15,6 +15,7 @@ from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.services.service_catalog import all_services
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 _TABLES = ("allocations",)
 
@@ -74,9 +75,10 @@ def rendezvous(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
 
 def _choice(text: str) -> tuple[int, str]:
     number, _, key = text.partition("|")
-    if not number.isdigit() or not key:
+    count = whole_number(number)
+    if count is None or count < 0 or not key:
         raise InvalidInputError("cannot choose: the form is choose=<number>|<key>")
-    return int(number), key
+    return count, key
 
 
 async def delete(call: Call) -> Response:

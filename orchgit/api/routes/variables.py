@@ -32,6 +32,7 @@ from orchgit.services.variables import (
 )
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 MAX_BODY_BYTES = 1 << 20
 """Above what the largest variable needs, however its characters are escaped."""
@@ -164,9 +165,10 @@ def _expected_index(call: Call) -> int | None:
     text = call.query.get("cas")
     if text is None:
         return None
-    if not text.isdecimal():
+    index = whole_number(text)
+    if index is None or index < 0:
         raise InvalidInputError(f"cannot parse cas: {text!r} is not a modify index")
-    return int(text)
+    return index
 
 
 def _lock_operation(call: Call) -> str | None:

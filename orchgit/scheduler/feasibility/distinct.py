@@ -12,6 +12,7 @@ from orchgit.scheduler.feasibility.checks import group_constraints, values_of
 from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY, TRUE_WORDS
 from orchgit.scheduler.ports import NodeColumns
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.whole_number import whole_number
 
 
 class RowCheck(Protocol):
@@ -63,8 +64,9 @@ class DistinctProperty:
         self._problem = ""
         self._limit = 1
         if constraint.r_target:
-            if constraint.r_target.isdigit():
-                self._limit = int(constraint.r_target)
+            limit = whole_number(constraint.r_target)
+            if limit is not None and limit >= 0:
+                self._limit = limit
             else:
                 self._problem = (
                     f'failed to convert RTarget "{constraint.r_target}" to uint64: '

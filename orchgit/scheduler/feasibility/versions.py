@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from orchgit.whole_number import whole_number
+
 _VERSION = re.compile(
     r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z~.-]+)|(-?[A-Za-z~][0-9A-Za-z~.-]*))?(?:\+[0-9A-Za-z~.+-]+)?"
 )
@@ -37,7 +39,10 @@ def parse_version(text: str, strict: bool = False) -> Version | None:
     found = (_SEMVER if strict else _VERSION).fullmatch(text)
     if found is None:
         return None
-    numbers = tuple(int(part) for part in found.group(1).split("."))
+    parts = [whole_number(part) for part in found.group(1).split(".")]
+    numbers = tuple(part for part in parts if part is not None)
+    if len(numbers) < len(parts):
+        return None
     prerelease = next((part for part in found.groups()[1:] if part), "")
     return Version(
         segments=numbers + (0,) * (3 - len(numbers)),
@@ -47,7 +52,8 @@ def parse_version(text: str, strict: bool = False) -> Version | None:
 
 
 def _identifier(part: str) -> tuple[int, int, str]:
-    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+    number = whole_number(part)
+    return (1, 0, part) if number is None else (0, number, "")
 
 
 @lru_cache(maxsize=1024)
