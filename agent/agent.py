@@ -209,7 +209,12 @@ class Agent:
             drivers=self.drivers,
             node=self.node,
             region=self.config.region,
-            host_env=task_env.host_env(os.environ) if environ is None else dict(environ),
+            host_env=(
+                task_env.host_env(os.environ, self.config.task_env_allow)
+                if environ is None
+                else dict(environ)
+            ),
+            fetch_limits=self.config.artifact,
             alloc_root=self.config.alloc_root,
             services=self.services,
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),

@@ -16,6 +16,7 @@ from orchgit.errors import NotAllowedError, NotFoundError
 
 SHARED = "alloc"
 LOGS = "logs"
+PRIVATE = "private"
 
 
 @dataclass(frozen=True, slots=True)

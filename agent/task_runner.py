@@ -433,5 +433,6 @@ class TaskRunner:
             isolation=self._driver().isolation,
             clock=self._node.clock,
             emit=self._emit,
+            fetch_limits=self._node.fetch_limits,
             done=self._setup.done if self._setup else set(),
         )

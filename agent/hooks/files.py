@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from agent.hooks.base import SetupError
+from agent.paths import PRIVATE, SHARED, TaskPaths
 
 
 def relative_parts(relative: str) -> list[str]:
@@ -17,6 +18,25 @@ def relative_parts(relative: str) -> list[str]:
             f'cannot write "{relative}": it must name a file inside the task directory'
         )
     return parts
+
+
+def destination_parts(paths: TaskPaths, path: str) -> tuple[Path, list[str]]:
+    """(directory, parts below it) that an artifact's destination names: the task's directory, or
+    what the allocation's tasks share, as the host or as the task sees it, or as `../alloc`."""
+    roots = {
+        str(paths.task_dir): paths.task_dir,
+        str(paths.alloc_dir): paths.alloc_dir,
+        f"/{SHARED}": paths.alloc_dir,
+        f"../{SHARED}": paths.alloc_dir,
+    }
+    prefix = next((one for one in roots if path == one or path.startswith(f"{one}/")), "")
+    root, relative = roots.get(prefix, paths.task_dir), path.removeprefix(prefix)
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in relative:
+        raise SetupError(f'cannot write to "{path}": it leads out of the task directory')
+    if root == paths.task_dir and parts[:1] == [PRIVATE]:
+        raise SetupError(f'cannot write to "{path}": the directory "{PRIVATE}" is the agent\'s')
+    return root, parts
 
 
 def write_inside(

@@ -29,7 +29,7 @@ async def _beside(server: Server, directory: str) -> Agent:
         data_dir=Path(directory),
         servers=(server.rpc_address,),
         http_addr=server.http_address,
-        drivers={"raw_exec": {"enabled": True}},
+        drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent))

@@ -307,5 +307,5 @@ def test_artifacts_that_are_refused(tmp_path: Path, web: tuple[str, Path]) -> No
         fetch(tmp_path / "c", getter_source=f"{address}/none?token=secret")
     assert missing.value.recoverable
     assert "secret" not in str(missing.value)
-    with pytest.raises(SetupError, match="must name a file inside"):
+    with pytest.raises(SetupError, match="leads out of the task directory"):
         fetch(tmp_path / "d", getter_source=f"{address}/tool", relative_dest="../../x")
