@@ -25,9 +25,9 @@ from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
 from agent.artifacts.source import read_source
 from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
-from agent.hooks.files import destination_parts, open_directory
+from agent.hooks.files import destination_parts
 from agent.interpolate import Interpolator
-from agent.paths import PRIVATE, TaskPaths
+from agent.paths import PRIVATE, TaskPaths, open_directory
 from agent.task_state import Happened
 from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import DriverError

@@ -125,6 +125,12 @@ def test_writing_follows_no_link(tmp_path: Path) -> None:
     assert mode(root / "file") == 0o600
 
 
+def test_pipe_where_the_agent_writes_holds_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".file.orchgit")
+    write_inside(tmp_path, "file", b"written", 0o600)
+    assert (tmp_path / "file").read_bytes() == b"written"
+
+
 # -- payload, templates, volumes ---------------------------------------------------------------
 
 
