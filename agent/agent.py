@@ -31,6 +31,7 @@ from agent.offline import OfflineStopper
 from agent.services import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock, SystemClock
+from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.cluster import ClusterName
@@ -77,6 +78,7 @@ class Agent:
         self.node_id = ""
         self._secret_id = ""
         self._servers: list[str] = []
+        self._lock_fd = -1
         self._cluster = ClusterName()
         """As it was known when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
@@ -84,7 +86,7 @@ class Agent:
 
     async def start(self) -> None:
         config = self.config
-        config.client_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock_fd = lock_directory(config.client_dir, config.data_dir)
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
@@ -118,6 +120,7 @@ class Agent:
             await driver.close()
         await self._supervisor.close()
         self.local.close()
+        os.close(self._lock_fd)
 
     @property
     def connected(self) -> asyncio.Event:

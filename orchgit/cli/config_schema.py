@@ -146,6 +146,8 @@ class FileConfig(Section):
     data_dir: str = ""
     bind_addr: str = "127.0.0.1"
     log_level: str = "INFO"
+    log_json: bool = False
+    log_file: str = ""
     leave_on_interrupt: bool = False
     leave_on_terminate: bool = False
     ports: Ports = msgspec.field(default_factory=Ports)

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
 from orchgit.control.linked_leader import LinkedLeader
@@ -74,6 +75,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="orchgit.control.worker", description=__doc__)
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
     parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
+    parser.add_argument("--log", nargs=3, help="as `orchgit.logs.arguments` gives them")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
     return parser.parse_args(arguments)
 
@@ -122,12 +124,13 @@ async def _obey(loop: WorkerLoop) -> None:
 
 
 def main() -> None:
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    options = parse_arguments(sys.argv[1:])
+    if options.log:
+        logs.configure_from(options.log)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal tells all of its processes
     gc.collect()
     settle_collector()
-    asyncio.run(run(parse_arguments(sys.argv[1:])))
+    asyncio.run(run(options))
 
 
 if __name__ == "__main__":

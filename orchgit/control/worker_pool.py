@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from orchgit import logs
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
 from orchgit.control.eval_broker import Holder
@@ -220,6 +221,7 @@ class WorkerPool:
     def _command(self, link: int) -> list[str]:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
+        command += ["--log", *logs.arguments()]
         return [*command, "--link", str(link), "--types", ",".join(config.types)]
 
     async def _keep_alive(self, slot: _Slot) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 import socket
+from dataclasses import replace
 
 import structlog
 import uvicorn
@@ -17,6 +18,7 @@ from orchgit.server.addresses import split_host_port
 from orchgit.server.https_door import HttpsDoor
 from orchgit.server.joined_writes import HttpProtocol
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
+from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger("orchgit.server")
 
@@ -94,7 +96,8 @@ class HttpServer:
         if self._tls is None:
             await server.startup(sockets=[self._socket])
             return
-        context = serving_context(self._tls)
+        tls = self._tls
+        context = PerVersion(tls.files, lambda files: serving_context(replace(tls, files=files)))
         await server.startup(sockets=[])
         make_protocol = functools.partial(
             HttpProtocol,
@@ -102,7 +105,7 @@ class HttpServer:
             server_state=server.server_state,
             app_state=server.lifespan.state,
         )
-        self._door = HttpsDoor(self._socket, context, make_protocol)
+        self._door = HttpsDoor(self._socket, context.get, make_protocol)
         self._door.open()
 
     async def stop(self, deadline_s: float) -> None:

@@ -43,6 +43,7 @@ _WANTS_CERTIFICATE = _answer(
 
 class HttpsDoor:
     """`make_protocol` gives the protocol of one connection, which it gets after the handshake.
+    `context` is asked for at each handshake.
 
     Where the context takes certificates, a client without one reaches a fixed answer and no
     protocol: had TLS itself refused it, uvloop would drop the alert that says why.
@@ -51,12 +52,12 @@ class HttpsDoor:
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         make_protocol: Callable[[], asyncio.Protocol],
     ) -> None:
         self._listening = listening
         self._context = context
-        asks = context.verify_mode != ssl.CERT_NONE
+        asks = context().verify_mode != ssl.CERT_NONE
         self._make_protocol = (lambda: _Doorkeeper(make_protocol)) if asks else make_protocol
         self._accepting: asyncio.Task[None] | None = None
         self._entering: set[asyncio.Task[None]] = set()
@@ -107,7 +108,7 @@ class HttpsDoor:
         await asyncio.get_running_loop().connect_accepted_socket(
             self._make_protocol,
             connection,
-            ssl=self._context,
+            ssl=self._context(),
             ssl_handshake_timeout=_HANDSHAKE_S,
         )
 

@@ -235,8 +235,8 @@ class Server:
     async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
         return await take_in(self.services.world, server, blank)
 
-    async def _take_out(self, address: str) -> None:
-        await take_out(self.services.world, address)
+    async def _take_out(self, address: str, if_gone: bool) -> None:
+        await take_out(self.services.world, address, if_gone)
 
     async def leave(self) -> None:
         """Leave the cluster for good, before `stop`: the others do not count on this server."""

@@ -16,7 +16,7 @@ from typing import Any
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
-from orchgit.cli.running import configure_logging
+from orchgit import logs
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.reign import ControlConfig
 from orchgit.errors import OrchgitError
@@ -70,7 +70,7 @@ async def main(arguments: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    configure_logging("WARNING")
+    logs.configure(logs.LogSettings("WARNING"))
     with contextlib.suppress(KeyboardInterrupt):
         try:
             asyncio.run(main(json.loads(sys.argv[1])))

@@ -29,7 +29,8 @@ from orchgit.cli.options import option
 @option("node-class", help="Class of the node.")
 @option("dc", help="Datacenter.")
 @option("region", help="Region.")
-@option("log-level", help="DEBUG, INFO, WARNING or ERROR.")
+@option("log-level", help="DEBUG, INFO, WARN or ERROR.")
+@option("log-json", is_flag=True, help="Log lines as JSON.")
 def agent(
     config: str | None,
     dev: bool,
@@ -50,6 +51,7 @@ def agent(
     dc: str | None,
     region: str | None,
     log_level: str | None,
+    log_json: bool,
 ) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
@@ -61,13 +63,14 @@ def agent(
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
+    from orchgit import logs
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
     from orchgit.cli.config_file import Listen, ReadConfig, read_config
     from orchgit.cli.config_schema import FileConfig
     from orchgit.cli.config_settings import known_servers, with_join_options
+    from orchgit.cli.reloading import Reloader, log_settings
     from orchgit.cli.running import (
         Running,
-        configure_logging,
         node_ready,
         run_event_loop,
         run_until_stopped,
@@ -115,7 +118,8 @@ def agent(
             node_name=node_name or file.name,
             **settings,
         )
-    configure_logging(log_level or file.log_level)
+    logs.configure(log_settings(file, log_level, log_json))
+    reloader = Reloader(Path(config) if config else None, file, log_level, log_json)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -128,7 +132,9 @@ def agent(
             click.echo(f"==> Node ready: {running.agent.node_id}")
 
     run_event_loop(
-        run_until_stopped(server_config, agent_config, listen.http, started, file.advertise.http)
+        run_until_stopped(
+            server_config, agent_config, listen.http, started, reloader, file.advertise.http
+        )
     )
     click.echo("==> Stopped.")
 

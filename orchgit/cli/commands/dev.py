@@ -34,7 +34,7 @@ DEV_DRIVERS = {"raw_exec": {"enabled": True}}
 @option("rpc-port", type=int, default=0, help="Port for agents; 0: any free one.")
 @option("node-name", default="", help="Name of the node; the machine's name if not given.")
 @option("config", help="An agent configuration file, read before these options.")
-@option("log-level", default="WARNING", help="DEBUG, INFO, WARNING or ERROR.")
+@option("log-level", help="DEBUG, INFO, WARN or ERROR; WARN if neither this nor a file says it.")
 @option("no-demo", is_flag=True, help="Without the demo repository.")
 @option("cleanup", is_flag=True, help="Stop all tasks of the data directory, and leave.")
 def dev(
@@ -44,7 +44,7 @@ def dev(
     rpc_port: int,
     node_name: str,
     config: str | None,
-    log_level: str,
+    log_level: str | None,
     no_demo: bool,
     cleanup: bool,
 ) -> None:
@@ -59,18 +59,22 @@ def dev(
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
+    from orchgit import logs
     from orchgit.cli.config_file import read_config
+    from orchgit.cli.config_schema import FileConfig
+    from orchgit.cli.reloading import Reloader, log_settings
     from orchgit.cli.running import (
         Running,
-        configure_logging,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
     from orchgit.server.config import ServerConfig
 
-    configure_logging(log_level)
     given = read_config(Path(config)) if config else None
+    level = log_level or (given.file.log_level if given else "WARNING")
+    logs.configure(log_settings(given.file if given else FileConfig(), level))
+    reloader = Reloader(Path(config) if config else None, given.file if given else None, log_level)
 
     async def started(running: Running) -> None:
         assert running.server is not None
@@ -99,7 +103,7 @@ def dev(
         node_name=node_name,
         **agent_settings,
     )
-    run_event_loop(run_until_stopped(server_config, agent_config, "", started))
+    run_event_loop(run_until_stopped(server_config, agent_config, "", started, reloader))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
 
 
@@ -135,11 +139,14 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
 async def end_tasks(directory: Path) -> None:
     """Stop every task under the supervisor of a data directory, and the supervisor itself."""
     from agent.supervisor.client import SupervisorClient
+    from orchgit.directory_lock import lock_directory
 
     supervisor = SupervisorClient(directory / "client" / "supervisor")
     if not (directory / "client" / "supervisor").is_dir():
         click.echo("==> No tasks.")
         return
+    # Held to the end: an agent that starts meanwhile would start the tasks again.
+    lock_fd = lock_directory(directory / "client", directory)
     reports = [each for each in await supervisor.list() if not each.ended]
     for report in reports:
         await supervisor.stop(report.key, signal.SIGTERM, 2.0)
@@ -148,4 +155,5 @@ async def end_tasks(directory: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, signal.SIGTERM)
     await supervisor.close()
+    os.close(lock_fd)
     click.echo(f"==> {len(reports)} tasks stopped.")

@@ -1,0 +1,152 @@
+"""The one configuration of logging: every line of every process has a time, a level, a component.
+
+Modules have `_log = structlog.get_logger("orchgit.COMPONENT")` and give values by name, so that
+lines can be searched by them. Lines go to standard error, and to a file where one is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+from orchgit.errors import InvalidInputError
+
+_LEVELS = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "WARNING": logging.WARNING,
+    "ERR": logging.ERROR,
+    "ERROR": logging.ERROR,
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_FIRST = ["timestamp", "level", "component", "event"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """`file` "": standard error only."""
+
+    level: str = "INFO"
+    json: bool = False
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if self.level.upper() not in _LEVELS:
+            raise InvalidInputError(
+                f'cannot use log_level "{self.level}": write TRACE, DEBUG, INFO, WARN or ERROR'
+            )
+
+
+class _Lines:
+    """Where lines go. One write per line, as several processes write to the same places."""
+
+    def __init__(self) -> None:
+        self.settings = LogSettings()
+        self._file: TextIO | None = None
+
+    def open(self, path: str) -> None:
+        """Anew, as the file may have been moved away. Raises InvalidInputError."""
+        try:
+            opened = Path(path).open("a", encoding="utf-8") if path else None  # noqa: SIM115
+        except OSError as error:
+            raise InvalidInputError(f"cannot use log_file {path}: {error.strerror}") from None
+        if self._file is not None:
+            self._file.close()
+        self._file = opened
+
+    def write(self, line: str) -> None:
+        """A line that nobody can take is lost: logging must never end what is logged."""
+        for out in (sys.stderr, self._file):
+            if out is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    out.write(line + "\n")
+                    out.flush()
+
+
+_LINES = _Lines()
+
+
+class _Logger:
+    """The last link of the chain: a rendered line is written. Each level is a method for
+    structlog."""
+
+    def __init__(self, component: str = "") -> None:
+        self.component = component
+
+    def msg(self, line: str) -> None:
+        _LINES.write(line)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
+def configure(settings: LogSettings) -> None:
+    """From now on everything in this process is logged so; may be called again."""
+    level = _LEVELS[settings.level.upper()]
+    _LINES.open(settings.file)
+    _LINES.settings = settings
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            _add_component,
+            structlog.processors.format_exc_info,
+            _escape,
+            structlog.processors.JSONRenderer()
+            if settings.json
+            else structlog.processors.LogfmtRenderer(key_order=_FIRST, bool_as_flag=False),
+        ],
+        logger_factory=_Logger,
+    )
+    # Libraries speak through logging: what they warn of is ours to show. Below that some of them
+    # write addresses with what people put into them.
+    logging.basicConfig(handlers=[_FromLibraries()], level=logging.WARNING, force=True)
+
+
+def current() -> LogSettings:
+    return _LINES.settings
+
+
+def arguments() -> list[str]:
+    """For a process that is started: `from_arguments` of them configures it like this one."""
+    settings = _LINES.settings
+    return [settings.level, str(int(settings.json)), settings.file]
+
+
+def configure_from(given: list[str]) -> None:
+    level, json, file = given
+    configure(LogSettings(level, json == "1", file))
+
+
+class _FromLibraries(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        log.log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
+
+
+def _add_component(
+    logger: _Logger, _: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    event["component"] = logger.component.removeprefix("orchgit.") or "orchgit"
+    return event
+
+
+def _escape(_: _Logger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Nothing from outside moves the cursor of who reads, or begins a line of its own."""
+    for name, value in event.items():
+        if not isinstance(value, bool | int | float) and value is not None:
+            text = value if isinstance(value, str) else str(value)
+            event[name] = _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return event
