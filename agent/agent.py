@@ -32,6 +32,7 @@ from agent.services import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.template_renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
+from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.cluster import ClusterName
@@ -79,6 +80,7 @@ class Agent:
         self.node_id = ""
         self._secret_id = ""
         self._servers: list[str] = []
+        self._lock_fd = -1
         self._cluster = ClusterName()
         """As it was known when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
@@ -86,7 +88,7 @@ class Agent:
 
     async def start(self) -> None:
         config = self.config
-        config.client_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock_fd = lock_directory(config.client_dir, config.data_dir)
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
@@ -121,6 +123,7 @@ class Agent:
             await driver.close()
         await self._supervisor.close()
         self.local.close()
+        os.close(self._lock_fd)
 
     @property
     def connected(self) -> asyncio.Event:
@@ -212,7 +215,12 @@ class Agent:
             drivers=self.drivers,
             node=self.node,
             region=self.config.region,
-            host_env=task_env.host_env(os.environ) if environ is None else dict(environ),
+            host_env=(
+                task_env.host_env(os.environ, self.config.task_env_allow)
+                if environ is None
+                else dict(environ)
+            ),
+            fetch_limits=self.config.artifact,
             alloc_root=self.config.alloc_root,
             services=self.services,
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),

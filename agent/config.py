@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.artifacts.plan import FetchLimits
+from agent.task_env import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
@@ -60,7 +62,11 @@ class AgentConfig:
     drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options by driver: `{"raw_exec": {"enabled": True}}`."""
     host_env: Mapping[str, str] | None = None
-    """Given to tasks that see the host's files; None: the agent's own, without secrets."""
+    """Given to tasks that see the host's files; None: what `task_env_allow` names of the agent's
+    own."""
+    task_env_allow: tuple[str, ...] = DEFAULT_ALLOWED
+    """Names of variables, or patterns with `*`."""
+    artifact: FetchLimits = field(default_factory=FetchLimits)
     garbage: GarbageConfig = field(default_factory=GarbageConfig)
     max_kill_timeout_s: float = 30.0
     """However long a job wants its tasks to be waited for when they are stopped."""

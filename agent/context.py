@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver
 from agent.hooks.base import VolumeSource
 from agent.local_state import LocalState
@@ -37,6 +38,7 @@ class NodeServices:
     templates: TemplateRenderer = field(default_factory=TemplateRenderer)
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
+    fetch_limits: FetchLimits = field(default_factory=FetchLimits)
 
     def driver(self, name: str) -> Driver:
         found = self.drivers.get(name)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
 
 SHARED = "alloc"
 LOGS = "logs"
+PRIVATE = "private"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,21 @@ def open_inside(root: Path, relative: str, flags: int = os.O_RDONLY) -> int:
         step = flags if last else os.O_RDONLY | os.O_DIRECTORY
         try:
             inner = _open(part, fd, step | os.O_NOFOLLOW, relative)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def open_directory(root: Path, parts: list[str]) -> int:
+    """A descriptor of the directory, made where missing; OSError when a part is a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = os.open(root, flags)
+    for part in parts:
+        try:
+            with contextlib.suppress(FileExistsError):  # made by an earlier attempt, or by the task
+                os.mkdir(part, 0o755, dir_fd=fd)
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=fd)
         finally:
             os.close(fd)
         fd = inner

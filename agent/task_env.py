@@ -7,8 +7,9 @@ host's files), the built-in ones, templates' variables, the task's `env`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
@@ -19,6 +20,8 @@ from orchgit.model.resources import AllocatedTask
 from orchgit.model.runtime_variables import identity_variables, meta_variables, port_variables
 from orchgit.model.task import Task
 
+DEFAULT_ALLOWED = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR")
+"""What of the agent's environment tasks see where its configuration names nothing else."""
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE|^(NOMAD|ORCHGIT|VAULT|CONSUL|AWS|GOOGLE)_",
     re.IGNORECASE,
@@ -70,9 +73,20 @@ def build(source: EnvInput) -> TaskEnv:
     return TaskEnv(env, Interpolator(names, env))
 
 
-def host_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """The agent's own variables without those that may be, or lead to, a secret."""
-    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
+def host_env(
+    environ: Mapping[str, str], allowed: Sequence[str] = DEFAULT_ALLOWED
+) -> dict[str, str]:
+    """The agent's own variables that a name or pattern of `allowed` names.
+
+    A pattern never passes on what may be, or lead to, a secret; its full name does.
+    """
+    patterns = [one for one in allowed if "*" in one]
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in allowed
+        or (not _SECRET_NAME.search(name) and any(fnmatchcase(name, one) for one in patterns))
+    }
 
 
 def _directories(source: EnvInput) -> dict[str, str]:

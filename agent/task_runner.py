@@ -444,5 +444,6 @@ class TaskRunner:
             clock=self._node.clock,
             emit=self._emit,
             templates=self._node.templates,
+            fetch_limits=self._node.fetch_limits,
             done=self._setup.done if self._setup else set(),
         )

@@ -1,14 +1,19 @@
-"""The one log of a process: each record is a line with its time, level and component.
+"""The one configuration of logging: every line of every process has a time, a level, a component.
 
 A module writes `_log = structlog.get_logger(component="raft")` and `_log.info("what happened",
-peer=...)`: the event is a fixed text, what varies is in its fields. What libraries log by way of
-Python's `logging` comes out as the same lines. Secrets never belong in a field.
+peer=...)`: the event is a fixed text, what varies is in its fields, so that lines can be searched.
+Lines go to standard error, and to a file where one is named. What libraries log by way of Python's
+`logging` comes out as the same lines. Secrets never belong in a field.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
@@ -16,69 +21,126 @@ import structlog
 from orchgit.errors import InvalidInputError
 from orchgit.printable import printable
 
-LEVELS = {
+_LEVELS = {
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
     "WARN": logging.WARNING,
     "WARNING": logging.WARNING,
+    "ERR": logging.ERROR,
     "ERROR": logging.ERROR,
 }
-"""Nomad's names are known as well."""
-_KEYS = ["timestamp", "level", "component", "event"]
-_Event = MutableMapping[str, Any]
+_FIRST = ["timestamp", "level", "component", "event"]
 
 
-def configure_logs(level: str, as_json: bool, stream: TextIO) -> None:
-    """From now on records of `level` and above are written to `stream`, as logfmt or as JSON.
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """`file` "": standard error only."""
 
-    Raises InvalidInputError for an unknown level.
-    """
-    renderer: Any = structlog.processors.JSONRenderer()
-    if not as_json:
-        renderer = structlog.processors.LogfmtRenderer(
-            key_order=_KEYS, drop_missing=True, bool_as_flag=False
-        )
+    level: str = "INFO"
+    json: bool = False
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if self.level.upper() not in _LEVELS:
+            raise InvalidInputError(
+                f'cannot use log_level "{self.level}": write TRACE, DEBUG, INFO, WARN or ERROR'
+            )
+
+
+class _Lines:
+    """Where lines go. One write per line, as several processes write to the same places."""
+
+    def __init__(self) -> None:
+        self.settings = LogSettings()
+        self._file: TextIO | None = None
+
+    def open(self, path: str) -> None:
+        """Anew, as the file may have been moved away. Raises InvalidInputError."""
+        try:
+            opened = Path(path).open("a", encoding="utf-8") if path else None  # noqa: SIM115
+        except OSError as error:
+            raise InvalidInputError(f"cannot use log_file {path}: {error.strerror}") from None
+        if self._file is not None:
+            self._file.close()
+        self._file = opened
+
+    def write(self, line: str) -> None:
+        """A line that nobody can take is lost: logging must never end what is logged."""
+        for out in (sys.stderr, self._file):
+            if out is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    out.write(line + "\n")
+                    out.flush()
+
+
+_LINES = _Lines()
+
+
+class _Logger:
+    """The last link of the chain: a rendered line is written. Each level is a method for
+    structlog."""
+
+    def msg(self, line: str) -> None:
+        _LINES.write(line)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
+def configure(settings: LogSettings) -> None:
+    """From now on everything in this process is logged so; may be called again."""
+    level = _LEVELS[settings.level.upper()]
+    _LINES.open(settings.file)
+    _LINES.settings = settings
     structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             _printable_values,
-            renderer,
+            structlog.processors.JSONRenderer()
+            if settings.json
+            else structlog.processors.LogfmtRenderer(
+                key_order=_FIRST, drop_missing=True, bool_as_flag=False
+            ),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=_Logger,
     )
-    logging.basicConfig(handlers=[_ToStructlog()], force=True)
-    # uvicorn tells of its own start and stop; the server does so itself.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    set_level(level)
+    # Libraries speak through logging: what they warn of is ours to show. Below that some of them
+    # write addresses with what people put into them.
+    logging.basicConfig(handlers=[_FromLibraries()], level=logging.WARNING, force=True)
 
 
-def set_level(level: str) -> None:
-    """Change the level of a running process. Raises InvalidInputError for an unknown one."""
-    number = LEVELS.get(level.upper())
-    if number is None:
-        raise InvalidInputError(
-            f"cannot log at level {level!r}: it is one of {', '.join(sorted(set(LEVELS)))}"
-        )
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
-    logging.getLogger().setLevel(max(number, logging.INFO))
+def current() -> LogSettings:
+    return _LINES.settings
 
 
-def _printable_values(_logger: object, _method: str, event: _Event) -> _Event:
-    """Names and subjects from outside do not steer the terminal that shows the log."""
-    event.setdefault("component", "orchgit")
-    for key, value in event.items():
-        if isinstance(value, str):
-            event[key] = printable(value)
-    return event
+def arguments() -> list[str]:
+    """For a process that is started: `from_arguments` of them configures it like this one."""
+    settings = _LINES.settings
+    return [settings.level, str(int(settings.json)), settings.file]
 
 
-class _ToStructlog(logging.Handler):
-    """Hands what libraries log to the one log, under the library's name."""
+def configure_from(given: list[str]) -> None:
+    level, json, file = given
+    configure(LogSettings(level, json == "1", file))
 
+
+class _FromLibraries(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger(component=record.name.partition(".")[0])
         log.log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
+
+
+def _printable_values(
+    _logger: _Logger, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Names and subjects from outside do not steer the terminal that shows the log."""
+    event.setdefault("component", "orchgit")
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value)
+    return event

@@ -6,6 +6,7 @@ agent's config enables it (`enabled = true`): whoever may register jobs then own
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -19,6 +20,7 @@ from agent.drivers.sessions import Command, StreamSession, open_session, run_com
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import resolve_user
+from agent.paths import open_directory
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
@@ -114,14 +116,21 @@ def _link_volume(task: TaskConfig, mount: Mount) -> None:
             f"cannot mount {mount.task_path} read-only for task {task.task_name}: raw_exec has no "
             "isolation; use exec or docker"
         )
-    relative = Path(mount.task_path.lstrip("/"))
-    if ".." in relative.parts:
+    *above, name = [part for part in mount.task_path.split("/") if part not in ("", ".")] or [""]
+    if ".." in (*above, name) or not name:
         raise DriverError(f'cannot mount "{mount.task_path}": it leads out of the task directory')
-    link = Path(task.task_dir.task_dir, relative)
-    if link.is_symlink():
-        return
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(mount.host_path, target_is_directory=True)
+    try:
+        directory_fd = open_directory(Path(task.task_dir.task_dir), above)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(name, dir_fd=directory_fd) == mount.host_path:
+                    return
+                os.unlink(name, dir_fd=directory_fd)
+            os.symlink(mount.host_path, name, dir_fd=directory_fd)
+        finally:
+            os.close(directory_fd)
+    except OSError as problem:
+        raise DriverError(f'cannot mount "{mount.task_path}": {problem.strerror}') from None
 
 
 def _find_command(command: str, task: TaskConfig) -> str:

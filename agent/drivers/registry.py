@@ -51,8 +51,13 @@ Factory = Callable[[DriverContext], Driver]
 def load_drivers(context: DriverContext) -> dict[str, Driver]:
     """Every driver by name. None is started or probed: that is what `fingerprint` is for."""
     factories: dict[str, Factory] = {**_BUILT_IN, **_installed()}
+    for name in sorted(set(context.options) - set(factories)):
+        _log.warning("the configuration has a plugin block of no driver", driver=name)
     drivers = {}
     for name, factory in factories.items():
+        enabled = context.option(name, "enabled", name not in _OFF_BY_DEFAULT)
+        if enabled is False and name not in _SAY_WHY_THEY_ARE_OFF:
+            continue
         try:
             drivers[name] = factory(context)
         except Exception as problem:  # noqa: BLE001 -- one bad plugin must not stop the node
@@ -82,7 +87,7 @@ def _exec(context: DriverContext) -> Driver:
 
 def _docker(context: DriverContext) -> Driver:
     given = dict(context.options.get("docker", {}))
-    given.pop("enabled", None)
+    given.pop("enabled", None)  # read by load_drivers
     options = msgspec.convert(given, DockerOptions)
     return DockerDriver(context.data_dir, options, context.clock)
 
@@ -90,6 +95,10 @@ def _docker(context: DriverContext) -> Driver:
 def _mock(context: DriverContext) -> Driver:
     return MockDriver(context.clock)
 
+
+_OFF_BY_DEFAULT = ("mock_driver",)
+"""For tests: a job that names it by mistake would be told that it runs."""
+_SAY_WHY_THEY_ARE_OFF = ("raw_exec", "exec")
 
 _BUILT_IN: dict[str, Factory] = {
     "raw_exec": _raw_exec,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from agent import task_state
 from agent.hooks.base import TaskSetup
 from agent.task_state import Happened
@@ -14,7 +12,7 @@ _STEP = "artifacts"
 async def prepare(setup: TaskSetup) -> None:
     if not setup.task.artifacts or _STEP in setup.done:
         return
-    from agent.hooks.fetching import fetch  # HTTP and archives: 5 MB that few tasks need
+    from agent.hooks.fetching import fetch  # few tasks need it
 
     setup.emit(
         task_state.event(
@@ -23,5 +21,6 @@ async def prepare(setup: TaskSetup) -> None:
     )
     interpolate = setup.environment().interpolate
     for artifact in setup.task.artifacts:
-        await asyncio.to_thread(fetch, artifact, interpolate, setup.paths.task_dir)
+        user = setup.user() if artifact.chown and setup.isolation != "image" else None
+        await fetch(artifact, interpolate, setup.paths, setup.fetch_limits, user)
     setup.done.add(_STEP)

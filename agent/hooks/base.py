@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent import task_env
+from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
+from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.paths import TaskPaths
 from agent.task_env import EnvInput, TaskEnv
 from agent.task_state import Happened
@@ -59,9 +61,15 @@ class TaskSetup:
     clock: Clock
     emit: Callable[[TaskEvent], None]
     templates: TemplateRenderer
+    fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
+
+    def user(self) -> UserIds | None:
+        """Who the task runs as; None: as the agent, or as the user of its image."""
+        name = self.environment().interpolate.text(self.task.user)
+        return resolve_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 
     def environment(self) -> TaskEnv:
         """The environment with what the hooks have added so far."""

@@ -18,4 +18,4 @@ async def prepare(setup: TaskSetup) -> None:
         data = base64.b64decode(setup.job.payload, validate=True)
     except binascii.Error as problem:
         raise SetupError(f"cannot read the dispatch payload: {problem}") from None
-    write_inside(setup.paths.local, os.path.normpath(wanted.file), data, 0o644)
+    write_inside(setup.paths.task_dir, f"local/{os.path.normpath(wanted.file)}", data, 0o644)

@@ -1,102 +1,201 @@
-"""Fetching one artifact over http(s) into a task's directory, and unpacking it.
+"""Fetching one artifact: its block is read, a confined process fetches, the result is moved in.
 
-Archives are unpacked only when the job says so by the file's name (`.tar.gz`, `.tgz`, `.zip`, ...);
-members that would leave the destination are refused. `checksum` is `sha256:HEX` (or md5, sha1,
-sha512).
+Downloading and unpacking happen in a directory of the agent's beside the task's files, on the same
+disk, so that moving costs nothing and a task never sees half of an artifact.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import contextlib
+import os
+import pwd
 import shutil
-import tarfile
-import urllib.error
-import urllib.parse
-import urllib.request
-import zipfile
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import msgspec
+
+from agent.artifacts.child import ChildInput
+from agent.artifacts.install import Owner, install_file, install_tree
+from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
+from agent.artifacts.source import read_source
+from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
-from agent.hooks.files import relative_parts
+from agent.hooks.files import destination_parts
+from agent.paths import PRIVATE, TaskPaths, open_directory
 from agent.task_state import Happened
+from orchgit.child import PIPE, Child, start_child
+from orchgit.errors import DriverError
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.task import TaskArtifact
 
-_MAX_BYTES = 10 << 30
-_TIMEOUT_S = 60.0
-_CHUNK = 1 << 20
-_TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_START_TIMEOUT_S = 60.0
+_REPLY_BYTES = 1 << 16
+_CHILD_USER = "nobody"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def fetch(artifact: TaskArtifact, interpolate: Interpolator, task_dir: Path) -> None:
-    """Blocks; SetupError, recoverable where a later attempt may have more luck."""
+async def fetch(
+    artifact: TaskArtifact,
+    interpolate: Interpolator,
+    paths: TaskPaths,
+    limits: FetchLimits,
+    user: UserIds | None,
+) -> None:
+    """SetupError, recoverable where a later attempt may have more luck. `user` is the task's, who
+    gets the files where the job says `chown`."""
     source = interpolate.text(artifact.getter_source)
-    destination = task_dir.joinpath(*relative_parts(interpolate.text(artifact.relative_dest)))
-    if not destination.resolve().is_relative_to(task_dir.resolve()):
-        raise _failed(source, "its destination leads out of the task directory", recoverable=False)
-    options = {
-        key: interpolate.text(value) for key, value in (artifact.getter_options or {}).items()
-    }
-    headers = {
-        key: interpolate.text(value) for key, value in (artifact.getter_headers or {}).items()
-    }
-    name = Path(urllib.parse.urlparse(source).path).name or "artifact"
-    partial = task_dir / "private" / f".{name}.part"
+    destination = interpolate.text(artifact.relative_dest)
     try:
-        _download(source, headers, partial)
-        _verify(partial, options.get("checksum", ""))
-        _place(partial, name, destination, artifact.getter_mode, options.get("archive", ""))
-    except (OSError, urllib.error.URLError, tarfile.TarError, zipfile.BadZipFile) as problem:
+        plan = read_source(
+            source,
+            _interpolated(artifact.getter_options, interpolate),
+            _interpolated(artifact.getter_headers, interpolate),
+            artifact.getter_mode,
+            artifact.getter_insecure,
+            limits,
+        )
+        root, parts = destination_parts(paths, destination)
+        with _staging(paths) as staging:
+            reply = await _run(plan, staging)
+            await asyncio.to_thread(_install, reply, staging, root, parts, _owner(artifact, user))
+    except FetchError as problem:
+        raise _failed(source, str(problem), problem.recoverable) from None
+    except SetupError as problem:
+        raise SetupError(str(problem), problem.recoverable, Happened.ARTIFACT_FAILED) from None
+    except (OSError, DriverError) as problem:
         raise _failed(source, str(problem), recoverable=True) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _failed(source: str, why: str, recoverable: bool) -> SetupError:
-    shown = urllib.parse.urlparse(source)._replace(query="", fragment="").geturl()
+    try:
+        shown = urlsplit(source)._replace(query="", fragment="").geturl()
+    except ValueError:
+        shown = source.partition("?")[0]
     message = f'cannot fetch artifact "{shown.split("@")[-1]}": {why}'
     return SetupError(message, recoverable, Happened.ARTIFACT_FAILED)
 
 
-def _download(source: str, headers: dict[str, str], target: Path) -> None:
-    if not source.startswith(("http://", "https://")):
-        raise _failed(source, "only http:// and https:// are supported", recoverable=False)
-    request = urllib.request.Request(source, headers=headers)  # noqa: S310 - checked just above
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-        with target.open("wb") as file:
-            size = 0
-            while chunk := answer.read(_CHUNK):
-                size += len(chunk)
-                if size > _MAX_BYTES:
-                    raise _failed(source, f"it is larger than {_MAX_BYTES} bytes", False)
-                file.write(chunk)
+def _interpolated(texts: Mapping[str, str] | None, interpolate: Interpolator) -> dict[str, str]:
+    return {key: interpolate.text(value) for key, value in (texts or {}).items()}
 
 
-def _verify(file: Path, checksum: str) -> None:
-    if not checksum:
-        return
-    kind, _, wanted = checksum.partition(":")
-    if kind not in ("md5", "sha1", "sha256", "sha512"):
-        raise _failed(file.name, f'checksum type "{kind}" is not known', recoverable=False)
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, kind).hexdigest()
-    if found != wanted.strip().lower():
-        raise _failed(file.name, f"its {kind} is {found}, not {wanted}", recoverable=False)
+def _owner(artifact: TaskArtifact, user: UserIds | None) -> Owner:
+    if os.geteuid() != 0:
+        return Owner(None)
+    if artifact.chown and user is not None:
+        return Owner((user.uid, user.gid))
+    return Owner((0, os.getegid()))
 
 
-def _place(file: Path, name: str, destination: Path, mode: str, archive: str) -> None:
-    if mode == "file":
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(file, destination)
-        return
-    destination.mkdir(parents=True, exist_ok=True)
-    if archive != "false" and name.endswith(_TAR_ENDINGS):
-        with tarfile.open(file) as tar:
-            tar.extractall(destination, filter="data")
-    elif archive != "false" and name.endswith(".zip"):
-        with zipfile.ZipFile(file) as packed:
-            packed.extractall(destination)  # noqa: S202 - zipfile keeps members inside
-    else:
-        target = destination / name
-        shutil.move(file, target)
-        target.chmod(0o755)
+def _child_user() -> tuple[int, int] | None:
+    if os.geteuid() != 0:
+        return None
+    try:
+        entry = pwd.getpwnam(_CHILD_USER)
+    except KeyError:
+        raise DriverError(
+            f'cannot fetch artifacts as root: this node has no user "{_CHILD_USER}"'
+        ) from None
+    return entry.pw_uid, entry.pw_gid
+
+
+@contextlib.contextmanager
+def _staging(paths: TaskPaths) -> Iterator[Path]:
+    """A new directory that the fetching process may write to, and no task can reach."""
+    parent = paths.task_dir / PRIVATE
+    parent.mkdir(mode=0o700, exist_ok=True)
+    path = Path(tempfile.mkdtemp(prefix="fetch-", dir=parent))
+    try:
+        if (user := _child_user()) is not None:
+            os.chown(path, *user)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
+    """The child's answer; FetchError where it has none."""
+    child = await start_child(
+        *(sys.executable, "-I", "-m", "agent.artifacts.child"),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=staging,
+        env=_environment(plan.limits),
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    try:
+        async with asyncio.timeout(plan.limits.read_timeout_s + _START_TIMEOUT_S):
+            child.stdin.write(msgspec.json.encode(ChildInput(plan, _child_user())))
+            child.stdin.close()
+            answer = await child.stdout.read(_REPLY_BYTES)
+            said = await child.stderr.read(_REPLY_BYTES)
+            status = await child.wait()
+    except TimeoutError:
+        raise FetchError(f"it took longer than {plan.limits.read_timeout_s:g} s", True) from None
+    finally:
+        await _end(child)
+    try:
+        reply = msgspec.json.decode(answer, type=FetchReply)
+    except msgspec.MsgspecError:
+        last = said.decode("utf-8", "replace").strip().rpartition("\n")[2][:300]
+        raise FetchError(f"the fetching process ended with {status}: {last}", True) from None
+    if reply.error:
+        raise FetchError(reply.error, reply.recoverable)
+    return reply
+
+
+async def _end(child: Child) -> None:
+    child.kill()
+    child.close()
+    await child.wait()
+
+
+def _environment(limits: FetchLimits) -> dict[str, str]:
+    """Nothing of the agent's but where certificates lie and what its configuration names."""
+    names = (*_CERTIFICATE_VARIABLES, *limits.environment)
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _install(reply: FetchReply, staging: Path, root: Path, parts: list[str], owner: Owner) -> None:
+    with contextlib.ExitStack() as stack:
+
+        def opened(fd: int) -> int:
+            stack.callback(os.close, fd)
+            return fd
+
+        staging_fd = opened(os.open(staging, _DIRECTORY))
+        if reply.tree:
+            source_fd = opened(_walk(staging_fd, reply.tree))
+            install_tree(source_fd, opened(open_directory(root, parts)), owner)
+            return
+        if not parts:
+            raise FetchError('mode = "file" needs the name of a file in destination')
+        above, _, name = reply.file.rpartition("/")
+        source_fd = opened(_walk(staging_fd, above))
+        destination_fd = opened(open_directory(root, parts[:-1]))
+        install_file(source_fd, name, destination_fd, parts[-1], owner)
+
+
+def _walk(fd: int, path: str) -> int:
+    """The directory below, and none behind a link: the answer is the fetching process's."""
+    fd = os.dup(fd)
+    for part in path.split("/") if path else ():
+        if part == "..":
+            os.close(fd)
+            raise FetchError("the fetching process answered a path outside its directory")
+        try:
+            inner = os.open(part, _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd

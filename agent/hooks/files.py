@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from agent.hooks.base import SetupError
+from agent.paths import PRIVATE, SHARED, TaskPaths, open_directory
 
 
 def relative_parts(relative: str) -> list[str]:
@@ -17,6 +18,25 @@ def relative_parts(relative: str) -> list[str]:
             f'cannot write "{relative}": it must name a file inside the task directory'
         )
     return parts
+
+
+def destination_parts(paths: TaskPaths, path: str) -> tuple[Path, list[str]]:
+    """(directory, parts below it) that an artifact's destination names: the task's directory, or
+    what the allocation's tasks share, as the host or as the task sees it, or as `../alloc`."""
+    roots = {
+        str(paths.task_dir): paths.task_dir,
+        str(paths.alloc_dir): paths.alloc_dir,
+        f"/{SHARED}": paths.alloc_dir,
+        f"../{SHARED}": paths.alloc_dir,
+    }
+    prefix = next((one for one in roots if path == one or path.startswith(f"{one}/")), "")
+    root, relative = roots.get(prefix, paths.task_dir), path.removeprefix(prefix)
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in relative:
+        raise SetupError(f'cannot write to "{path}": it leads out of the task directory')
+    if root == paths.task_dir and parts[:1] == [PRIVATE]:
+        raise SetupError(f'cannot write to "{path}": the directory "{PRIVATE}" is the agent\'s')
+    return root, parts
 
 
 def write_inside(
@@ -39,26 +59,13 @@ def write_inside(
         raise SetupError(f'cannot write "{relative}": {problem.strerror}') from None
 
 
-def open_directory(root: Path, parts: list[str]) -> int:
-    """A descriptor of the directory, made where missing; OSError when a part is a link."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    fd = os.open(root, flags)
-    for part in parts:
-        try:
-            with contextlib.suppress(FileExistsError):  # made by an earlier attempt, or by the task
-                os.mkdir(part, 0o755, dir_fd=fd)
-            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
-
-
 def _replace(
     directory_fd: int, name: str, data: bytes, mode: int, owner: tuple[int | None, int | None]
 ) -> None:
     temporary = f".{name}.orchgit"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):  # a pipe there would hold the agent
+        os.unlink(temporary, dir_fd=directory_fd)
     fd = os.open(temporary, flags, 0o600, dir_fd=directory_fd)
     try:
         with os.fdopen(fd, "wb") as file:

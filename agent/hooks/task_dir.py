@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 
-from agent.drivers.users import DEFAULT_CHROOT_USER, resolve_user
 from agent.hooks.base import SetupError, TaskSetup
 
 _BASE_MODES = {"none": 0o755, "chroot": 0o711, "image": 0o700}
@@ -43,7 +42,6 @@ def _make(path: str, mode: int) -> None:
 
 
 def _give_to_user(setup: TaskSetup) -> None:
-    name = setup.environment().interpolate.text(setup.task.user)
-    user = resolve_user(name or (DEFAULT_CHROOT_USER if setup.isolation == "chroot" else ""))
+    user = setup.user()
     if user is not None:
         os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)

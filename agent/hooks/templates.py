@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
-from agent.paths import open_inside
+from agent.paths import PRIVATE, open_inside
 from agent.template_renderer import Rendered, RenderRequest
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError, OrchgitError
@@ -83,8 +83,9 @@ def _inside(setup: TaskSetup, path: str) -> tuple[Path, str]:
     }
     prefix = next((start for start in roots if path.startswith(f"{start}/")), "")
     root, relative = roots.get(prefix, paths.task_dir), path.removeprefix(prefix).lstrip("/")
-    if ".." in relative.split("/"):
-        raise SetupError(f'cannot use template path "{path}": it leads out of the task directory')
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if ".." in parts or (root == paths.task_dir and parts[:1] == [PRIVATE]):
+        raise SetupError(f'cannot use template path "{path}": it leads out of the task\'s files')
     return root, os.path.normpath(relative)
 
 

@@ -31,12 +31,16 @@ class RotatingFiles:
 
     def open(self) -> None:
         """Create or continue the newest file; a reader then finds it before the first output."""
-        path = os.path.join(self._directory, f"{self._prefix}.{self._index}")
-        fd = os.open(path, _OPEN_FLAGS, 0o644)
+        name = f"{self._prefix}.{self._index}"
+        directory_fd = self._open_directory()
+        try:
+            fd = os.open(name, _OPEN_FLAGS, 0o644, dir_fd=directory_fd)
+        finally:
+            os.close(directory_fd)
         status = os.fstat(fd)
-        if not S_ISREG(status.st_mode):
+        if not S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(fd)
-            raise OSError(f"{path} is not a regular file")
+            raise OSError(f"{name} in {self._directory} is not a regular file of its own")
         self._fd, self._size = fd, status.st_size
 
     def write(self, data: bytes) -> None:
@@ -100,16 +104,31 @@ class RotatingFiles:
 
     def _delete(self, index: int) -> None:
         try:
-            os.unlink(os.path.join(self._directory, f"{self._prefix}.{index}"))
+            directory_fd = self._open_directory()
+        except OSError:
+            return
+        try:
+            os.unlink(f"{self._prefix}.{index}", dir_fd=directory_fd)
         except OSError:
             return  # a person deleted it first
+        finally:
+            os.close(directory_fd)
+
+    def _open_directory(self) -> int:
+        """Each time anew, as the directory may be replaced: by another one, but not by a link. A
+        container whose user is root may do either, since it sees the directory above."""
+        return os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def _indexes(self) -> list[int]:
         """The indexes of the files there now, oldest first."""
         start = self._prefix + "."
         try:
-            names = os.listdir(self._directory)
+            directory_fd = self._open_directory()
         except OSError:
             return []
+        try:
+            names = os.listdir(directory_fd)
+        finally:
+            os.close(directory_fd)
         tails = [name[len(start) :] for name in names if name.startswith(start)]
         return sorted(int(tail) for tail in tails if tail.isdecimal())

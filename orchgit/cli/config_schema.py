@@ -69,6 +69,17 @@ class ServerSection(ControlSection):
     cluster_key_file: str = ""
 
 
+class ArtifactSection(Section):
+    """How much an artifact may cost; sizes are "100GB" or "512MiB"."""
+
+    http_read_timeout: str = "30m"
+    http_max_size: str = "100GB"
+    decompression_size_limit: str = "100GB"
+    decompression_file_count_limit: int = 4096
+    decompression_ratio_limit: int = 200
+    set_environment_variables: str = ""
+
+
 class ClientSection(Section):
     enabled: bool = False
     servers: list[str] = []
@@ -83,6 +94,8 @@ class ClientSection(Section):
     gc_disk_usage_threshold: float = 80.0
     gc_interval: str = "1m"
     max_kill_timeout: str = "30s"
+    task_env_allow: list[str] | None = None
+    artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
 
 
 class TlsSection(Section):
@@ -142,6 +155,7 @@ class FileConfig(Section):
     bind_addr: str = "127.0.0.1"
     log_level: str = "INFO"
     log_json: bool = False
+    log_file: str = ""
     leave_on_interrupt: bool = False
     leave_on_terminate: bool = False
     ports: Ports = msgspec.field(default_factory=Ports)

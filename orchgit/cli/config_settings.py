@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
 from jobspec.durations import DurationError, parse_ns
 from orchgit.cli.config_control import control_config, scheduler_config
 from orchgit.cli.config_schema import (
+    ArtifactSection,
     ClientSection,
     FileConfig,
     JoinSection,
@@ -28,6 +31,14 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.host_names import check_names
 from orchgit.server.joining_rules import JoinConfig, rpc_address_of
 from orchgit.wire.limits import Limits
+
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(|B|[KMGT]I?B)$", re.IGNORECASE)
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
@@ -160,8 +171,43 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
+        **_given_allow_list(client),
+        "artifact": _artifact(client.artifact),
         **http_settings(file),
     }
+
+
+def _given_allow_list(client: ClientSection) -> dict[str, Any]:
+    allowed = client.task_env_allow
+    return {} if allowed is None else {"task_env_allow": tuple(allowed)}
+
+
+def _artifact(section: ArtifactSection) -> FetchLimits:
+    for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
+        if getattr(section, name) < 0:
+            raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
+    names = [one.strip() for one in section.set_environment_variables.split(",")]
+    return FetchLimits(
+        read_timeout_s=(
+            _duration_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
+        ),
+        max_download_bytes=_bytes("client.artifact.http_max_size", section.http_max_size),
+        max_unpacked_bytes=_bytes(
+            "client.artifact.decompression_size_limit", section.decompression_size_limit
+        ),
+        max_files=section.decompression_file_count_limit,
+        max_ratio=section.decompression_ratio_limit,
+        environment=tuple(one for one in names if one),
+    )
+
+
+def _bytes(name: str, text: str) -> int:
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise InvalidInputError(
+            f'cannot use {name}: "{text}" is no size; write a number and a unit, as "512MiB"'
+        )
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _source(name: str, section: SourceSection) -> Source:

@@ -50,6 +50,6 @@ def _files(section: TlsSection) -> TlsFiles:
             "cannot use the tls section: of ca_file, cert_file and key_file it lacks "
             f"{', '.join(missing)}; `orchgit tls ca create` and `orchgit tls cert create` make them"
         )
-    files = TlsFiles(*(Path(path) for path in named.values()))
+    files = TlsFiles(Path(section.ca_file), Path(section.cert_file), Path(section.key_file))
     check_files(files)
     return files

@@ -14,6 +14,7 @@ import uvloop
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from orchgit.cli.reloading import Reloader
 from orchgit.collector import settle_collector
 from orchgit.errors import InvalidInputError
 from orchgit.server.addresses import advertised
@@ -21,6 +22,7 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.http_access import access_of
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.server.server import Server
+from orchgit.wire.tls import TlsFiles
 
 READY_POLL_S = 5.0
 HTTP_STOP_S = 1.0
@@ -49,9 +51,11 @@ async def run_until_stopped(
     agent_config: AgentConfig | None,
     client_http_bind: str,
     on_started: Callable[[Running], Coroutine[Any, Any, None]],
+    reloader: Reloader,
     client_http_advertise: str = "",
 ) -> None:
-    """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on.
+    """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on. SIGHUP
+    is for the reloader.
 
     An agent beside a server talks to that server, and the server serves its client routes; one
     alone serves them itself at `client_http_bind`, and tells `client_http_advertise` of itself.
@@ -70,6 +74,8 @@ async def run_until_stopped(
         (signal.SIGTERM, bool(server_config and server_config.leave_on_terminate)),
     ):
         loop.add_signal_handler(number, stop, leaves)
+    reloader.certificates = _certificates(server_config, agent_config)
+    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
     for config in (server_config, agent_config):
         if config:
             make_usable(config.data_dir)
@@ -99,6 +105,12 @@ async def run_until_stopped(
             await server.leave()
         if server:
             await server.stop()
+
+
+def _certificates(*configs: ServerConfig | AgentConfig | None) -> list[TlsFiles]:
+    given = [config for config in configs if config is not None]
+    http = [config.http_tls.files for config in given if config.http_tls is not None]
+    return [*(config.tls for config in given if config.tls is not None), *http]
 
 
 def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
 from orchgit.control.linked_leader import LinkedLeader
@@ -25,7 +26,6 @@ from orchgit.control.worker_loop import Schedule, WorkerLoop
 from orchgit.control.worker_status import WORKLOAD
 from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
-from orchgit.logs import configure_logs
 from orchgit.model.evaluation import Evaluation
 from orchgit.scheduler.outcome import Outcome
 from orchgit.scheduler.ports import ClusterView
@@ -75,9 +75,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
     parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
     parser.add_argument("--deadline-s", type=float, default=30.0, help="of one evaluation")
+    parser.add_argument("--log", nargs=3, help="as `orchgit.logs.arguments` gives them")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
-    parser.add_argument("--log-level", default="INFO")
-    parser.add_argument("--log-json", action="store_true")
     return parser.parse_args(arguments)
 
 
@@ -142,7 +141,9 @@ async def _obey(loop: WorkerLoop) -> None:
 
 def main() -> None:
     options = parse_arguments(sys.argv[1:])
-    configure_logs(options.log_level, options.log_json, sys.stderr)
+    if options.log:
+        logs.configure_from(options.log)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal tells all of its processes
     gc.collect()
     settle_collector()
     asyncio.run(run(options))

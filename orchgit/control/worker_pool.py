@@ -21,6 +21,7 @@ from typing import Protocol
 
 import structlog
 
+from orchgit import logs
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
 from orchgit.control.eval_broker import Holder
@@ -48,8 +49,6 @@ class PoolConfig:
     count: int = 1
     types: tuple[str, ...] = SCHEDULER_TYPES
     stop_grace_s: float = 2.0
-    log_level: str = "INFO"
-    log_json: bool = False
     deadline_s: float = 30.0
 
     def validate(self) -> None:
@@ -223,8 +222,8 @@ class WorkerPool:
         config = self._config
         command = [sys.executable, "-m", "orchgit.control.worker", "--store", str(config.store)]
         command += ["--link", str(link), "--types", ",".join(config.types)]
-        command += ["--deadline-s", str(config.deadline_s), "--log-level", config.log_level]
-        return [*command, "--log-json"] if config.log_json else command
+        command += ["--deadline-s", str(config.deadline_s)]
+        return [*command, "--log", *logs.arguments()]
 
     async def _keep_alive(self, slot: _Slot) -> None:
         """Start the process again whenever it ends, at most once a second when it ends at once."""

@@ -32,6 +32,7 @@ _META, _STATE, _SUMS = "meta.json", "state.bin", "SHA256SUMS"
 _MEMBERS = frozenset((_META, _STATE, _SUMS))
 _COPY_BYTES = 1 << 20
 _SQLITE = b"SQLite format 3\0"
+_HEADER_LIMIT_BYTES = 1 << 20
 _META_LIMIT_BYTES = 1 << 20
 _PACK = re.compile(r"git/([a-z0-9-]{1,64})\.pack")
 _USTAR_LIMIT_BYTES = 8 << 30
@@ -140,6 +141,21 @@ def _translated() -> Iterator[None]:
         raise _damaged(f"its {_META} cannot be read") from error
 
 
+class _Metered(io.RawIOBase):
+    """Reads on while something is left: `tarfile` takes headers of any size into memory."""
+
+    def __init__(self, inner: gzip.GzipFile) -> None:
+        self._inner = inner
+        self.left = _HEADER_LIMIT_BYTES
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._inner.read(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise _damaged("its headers are too large")
+        return data
+
+
 def _unpacked(file: IO[bytes], state: Path, packs: Path | None) -> ArchiveMeta:
     found: dict[str, bytes] = {}
     sums: dict[str, str] = {}
@@ -147,8 +163,10 @@ def _unpacked(file: IO[bytes], state: Path, packs: Path | None) -> ArchiveMeta:
     if packs is not None:
         packs.mkdir()
     with gzip.GzipFile(fileobj=file, mode="rb") as packed:
-        with tarfile.open(fileobj=packed, mode="r|") as tar:
+        stream = _Metered(packed)
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
+                stream.left = member.size + _HEADER_LIMIT_BYTES
                 pack = _PACK.fullmatch(member.name)
                 known = member.name in _MEMBERS or pack is not None
                 if not member.isreg() or member.name in sums or not known:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 import structlog
 
 from orchgit.clock import Clock
+from orchgit.directory_lock import lock_directory
 from orchgit.errors import (
     InvariantError,
     OrchgitError,
@@ -18,7 +19,7 @@ from orchgit.errors import (
 from orchgit.ids import IdSource
 from orchgit.replication.applier import Applier, Installed, Outcome
 from orchgit.replication.commands import SetClusterId
-from orchgit.replication.data_directory import lock, room_to_start
+from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.disk_space import DiskSpace
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.journal import Journal
@@ -89,7 +90,7 @@ class ReplicatedState(Writing):
     def _open(self, opened: contextlib.ExitStack) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
         config = self._config
-        self._lock_fd = lock(config.data_dir)
+        self._lock_fd = lock_directory(config.data_dir, config.data_dir)
         opened.callback(os.close, self._lock_fd)
         self._journal = Journal(config.data_dir / "raft", config.segment_bytes, config.disk)
         opened.callback(self._journal.close)

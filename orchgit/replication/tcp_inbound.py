@@ -23,6 +23,7 @@ from orchgit.replication.raft_tls import is_loopback, names_host, server_of, spl
 from orchgit.replication.tcp_frames import MAX_MESSAGE_BYTES, FrameParser
 from orchgit.replication.tcp_link import NOT_NOW, SILENCE_S, Greeting, shut, without_delay
 from orchgit.replication.transport import Receive
+from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger(component="raft")
 PROTOCOL = 2
@@ -77,7 +78,9 @@ class Speaker:
 class Inbound:
     """`name` is this member's address; it listens at `bind`, which is the same if not given."""
 
-    def __init__(self, name: str, cluster: str, tls: ssl.SSLContext | None, bind: str) -> None:
+    def __init__(
+        self, name: str, cluster: str, tls: PerVersion[ssl.SSLContext] | None, bind: str
+    ) -> None:
         self._name = name
         self._cluster = cluster
         self._tls = tls
@@ -154,7 +157,7 @@ class Inbound:
         try:
             connection.settimeout(_GREETING_S)
             if self._tls is not None:
-                channel = secured = self._secured(self._tls, connection)
+                channel = secured = self._secured(self._tls.get(), connection)
                 secured.do_handshake()
             speaker = self._greeted(channel)
             without_delay(channel)

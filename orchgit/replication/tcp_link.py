@@ -21,6 +21,7 @@ from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.raft_messages import Message
 from orchgit.replication.raft_tls import split_address
 from orchgit.replication.tcp_frames import LAST_PART, PART, PART_BYTES, STILL_HERE, frame
+from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger(component="raft")
 _MAX_QUEUED = 4096
@@ -46,7 +47,11 @@ class TcpLink:
     """`is_member`: kept open until `close`."""
 
     def __init__(
-        self, greeting: Greeting, tls: ssl.SSLContext | None, is_member: bool, loop: PollLoop
+        self,
+        greeting: Greeting,
+        tls: PerVersion[ssl.SSLContext] | None,
+        is_member: bool,
+        loop: PollLoop,
     ) -> None:
         self._greeting = greeting
         self._tls = tls
@@ -167,7 +172,7 @@ class TcpLink:
             channel = socket.create_connection((host, port), _CONNECT_S)
             try:
                 if self._tls is not None:
-                    channel = self._tls.wrap_socket(channel, server_hostname=host)
+                    channel = self._tls.get().wrap_socket(channel, server_hostname=host)
                 without_delay(channel)
                 channel.sendall(frame(msgspec.msgpack.encode(self._greeting)))
                 channel.setblocking(False)

@@ -17,7 +17,7 @@ from orchgit.replication.raft_tls import client_context, server_context
 from orchgit.replication.tcp_inbound import PROTOCOL, Inbound
 from orchgit.replication.tcp_link import Greeting, TcpLink
 from orchgit.replication.transport import Receive
-from orchgit.wire.tls import TlsFiles
+from orchgit.wire.tls import PerVersion, TlsFiles
 
 _MAX_LINKS = 64
 
@@ -30,10 +30,11 @@ class TcpTransport:
     ) -> None:
         self._name = name
         self._cluster = cluster
-        self._tls = client_context(tls) if tls else None
+        self._tls = PerVersion(tls, client_context) if tls else None
         self._links: dict[str, TcpLink] = {}
         self._to_flush: set[TcpLink] = set()
-        self._inbound = Inbound(name, cluster, server_context(tls) if tls else None, bind)
+        accepting = PerVersion(tls, server_context) if tls else None
+        self._inbound = Inbound(name, cluster, accepting, bind)
 
     def start(self, receive: Receive, loop: PollLoop) -> None:
         self._loop = loop

@@ -29,13 +29,14 @@ class Meeting(Protocol):
 
 class MembershipServicer:
     """`take_in` and `take_out` raise NotLeaderError where this server does not lead. `take_in`:
-    (server, whether it is blank) -> the term and index that it is admitted with."""
+    (server, whether it is blank) -> the term and index that it is admitted with. `take_out`:
+    (raft address, whether only if it is gone)."""
 
     def __init__(
         self,
         meeting: Meeting,
         take_in: Callable[[ServerRecord, bool], Awaitable[tuple[int, int]]],
-        take_out: Callable[[str], Awaitable[None]],
+        take_out: Callable[[str, bool], Awaitable[None]],
     ) -> None:
         self._meeting = meeting
         self._take_in = take_in
@@ -54,5 +55,5 @@ class MembershipServicer:
         return JoinReply(term=term, index=index)
 
     async def leave(self, request: LeaveRequest) -> Empty:
-        await self._take_out(request.address)
+        await self._take_out(request.address, request.if_gone)
         return Empty()

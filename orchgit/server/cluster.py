@@ -21,14 +21,23 @@ class Cluster:
         return await self._joining.join(addresses)
 
     async def force_leave(self, name: str) -> None:
-        for server in self._directory.servers():
-            if name in (server.name, f"{server.name}.{server.region}"):
-                await self._joining.force_leave(server.address)
-                return
-        raise RefusedError(
-            f"cannot take out server {name!r}: no server has that name; `orchgit server members` "
-            "shows them"
-        )
+        named = [
+            one
+            for one in self._directory.servers()
+            if name in (one.name, f"{one.name}.{one.region}")
+        ]
+        if not named:
+            raise RefusedError(
+                f"cannot take out server {name!r}: no server has that name; `orchgit server "
+                "members` shows them"
+            )
+        if len(named) > 1:
+            raise RefusedError(
+                f"cannot take out server {name!r}: {len(named)} servers have that name "
+                f"({', '.join(one.address for one in named)}); `orchgit operator raft remove-peer "
+                "-peer-address ADDRESS` takes out one of them"
+            )
+        await self._joining.force_leave(named[0].address)
 
     def autopilot_health(self) -> ClusterHealth:
         return self._control.autopilot_health()

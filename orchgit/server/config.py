@@ -67,8 +67,6 @@ class ServerConfig:
     http_allowed_hosts: tuple[str, ...] = ()
     """Names under which HTTP answers besides those that the server has by itself."""
     limits: Limits = field(default_factory=Limits)
-    log_level: str = "INFO"
-    log_json: bool = False
     stop_timeout_s: float = 4.0
 
     def __post_init__(self) -> None:

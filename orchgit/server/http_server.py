@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from orchgit.server.http_clients import HttpClients
 from orchgit.server.http_protocol import HttpProtocol, SocketProtocol
 from orchgit.server.https_door import HttpsDoor
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
+from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger(component="server")
 
@@ -118,7 +120,8 @@ class HttpServer:
         if self._access.tls is None:
             await server.startup(sockets=[self._socket])
             return
-        context = serving_context(self._access.tls)
+        tls = self._access.tls
+        context = PerVersion(tls.files, lambda files: serving_context(replace(tls, files=files)))
         await server.startup(sockets=[])
         make_protocol = partial(
             HttpProtocol,
@@ -128,7 +131,7 @@ class HttpServer:
             app_state=server.lifespan.state,
         )
         handshake_s = self._access.limits.https_handshake_timeout_s
-        self._door = HttpsDoor(self._socket, context, make_protocol, self._clients, handshake_s)
+        self._door = HttpsDoor(self._socket, context.get, make_protocol, self._clients, handshake_s)
         self._door.open()
 
     async def stop(self, deadline_s: float) -> None:

@@ -45,7 +45,8 @@ _WANTS_CERTIFICATE = _answer(
 
 class HttpsDoor:
     """`make_protocol` gives the protocol of one connection, which it gets after the handshake; it
-    is told the client's address, which is counted, and has to count it off at the end.
+    is told the client's address, which is counted, and has to count it off at the end. `context`
+    is asked for at each handshake.
 
     Where the context takes certificates, a client without one reaches a fixed answer and no
     protocol: had TLS itself refused it, uvloop would drop the alert that says why.
@@ -54,7 +55,7 @@ class HttpsDoor:
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         make_protocol: Callable[[str], asyncio.Protocol],
         clients: HttpClients,
         handshake_s: float,
@@ -65,7 +66,7 @@ class HttpsDoor:
         self._context = context
         self._clients = clients
         self._handshake_s = handshake_s or _WITHOUT_LIMIT_S
-        asks = context.verify_mode != ssl.CERT_NONE
+        asks = context().verify_mode != ssl.CERT_NONE
         self._make_protocol: Callable[[str], asyncio.Protocol] = make_protocol
         if asks:
             self._make_protocol = partial(_Doorkeeper, make_protocol, clients, self._handshake_s)
@@ -122,7 +123,7 @@ class HttpsDoor:
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: self._make_protocol(address),
             connection,
-            ssl=self._context,
+            ssl=self._context(),
             ssl_handshake_timeout=self._handshake_s,
         )
 

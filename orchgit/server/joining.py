@@ -153,8 +153,10 @@ class Joining:
         return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
 
     async def force_leave(self, address: str) -> None:
-        """Have the leader take out the member of that raft address."""
-        request = LeaveRequest(address=address)
+        """Have the leader take out the member of that raft address, unless it is alive."""
+        await self._take_out(LeaveRequest(address=address, if_gone=True))
+
+    async def _take_out(self, request: LeaveRequest) -> None:
         await self._by_leader(
             self._leader_first(), lambda leader: leader.call(methods.LEAVE, request, _TAKE_IN_S)
         )
@@ -166,7 +168,7 @@ class Joining:
         if self._state.is_leader:
             await self._state.remove_member(self._state.address)
             return
-        await self.force_leave(self._state.address)
+        await self._take_out(LeaveRequest(address=self._state.address))
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))

@@ -129,6 +129,13 @@ def decide(own: ServerStatus, others: Iterable[ServerStatus], may_bootstrap: boo
             f"cannot form a cluster: bootstrap_expect is {own.bootstrap_expect} here, but {told}; "
             "make them equal"
         )
+    same = [one for one in others if one.bootstrap_expect and one.name == own.name]
+    if same:
+        return Wait(
+            f"cannot form a cluster: the servers at {own.rpc_address} and {same[0].rpc_address} "
+            f"have the same name, {own.name}; give each its own: `name` in the configuration file, "
+            "or -node-name"
+        )
     return _form(own, [one for one in others if one.bootstrap_expect])
 
 

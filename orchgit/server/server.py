@@ -242,8 +242,8 @@ class Server:
     async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
         return await take_in(self.services.world, server, blank)
 
-    async def _take_out(self, address: str) -> None:
-        await take_out(self.services.world, address)
+    async def _take_out(self, address: str, if_gone: bool) -> None:
+        await take_out(self.services.world, address, if_gone)
 
     async def leave(self) -> None:
         """Leave the cluster for good, before `stop`: the others do not count on this server."""
@@ -262,8 +262,6 @@ class Server:
             store=self.state.store.path,
             count=config.num_schedulers,
             types=config.enabled_schedulers,
-            log_level=config.log_level,
-            log_json=config.log_json,
         )
         channel = LeaderChannel([self.rpc_address], config.tls)
         self._leader_for_workers = NearestLeader(self.control, channel)

@@ -47,7 +47,8 @@ async def take_in(world: World, server: ServerRecord, blank: bool = False) -> tu
     with world.snapshot() as snapshot:
         servers = snapshot.servers()
     _check_version(server, [one.address for one in state.members], servers)
-    _check_name(server, servers)
+    _check_id(server, servers)
+    await _check_name(world, server, servers)
     if blank and any(one.address == server.address for one in state.members):
         check_is_gone(server, state)
         await _one_at_a_time(world, server.address)
@@ -90,8 +91,36 @@ def _check_version(
         )
 
 
-def _check_name(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
-    """Members are told apart by their addresses; a copied data directory has a known id."""
+async def _check_name(world: World, server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
+    """Two living members of one name could not be told apart by it. That of a member which is gone
+    may be taken: a machine that was set up again has the name of the old one."""
+    members = {one.address for one in world.state.members} - {server.address}
+    for known in servers:
+        same = (known.name, known.region) == (server.name, server.region)
+        if same and known.address in members and not await _is_gone(world, known.address):
+            raise RefusedError(
+                f"cannot take in server {server.name} ({server.address}): the living member at "
+                f"{known.address} has that name. Give each server its own: `name` in the "
+                "configuration file, or -node-name"
+            )
+
+
+async def _is_gone(world: World, address: str) -> bool:
+    """Whether the member is not heard for GONE_S; waits for one that may just have been stopped."""
+    state = world.state
+    deadline_s = world.clock.monotonic_s() + 2 * GONE_S
+    while address != state.address:
+        silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
+        if silent_s.get(address, GONE_S) >= GONE_S:
+            return True
+        if world.clock.monotonic_s() >= deadline_s:
+            return False
+        await world.clock.sleep(_RETRY_S)
+    return False
+
+
+def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
+    """A copied data directory has a known id."""
     for known in servers:
         if known.id == server.id and known.address != server.address:
             raise RefusedError(
@@ -102,8 +131,18 @@ def _check_name(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
             )
 
 
-async def take_out(world: World, address: str) -> None:
-    """The member of this raft address; it may be this server, which then hands over."""
+async def take_out(world: World, address: str, if_gone: bool = False) -> None:
+    """The member of this raft address; it may be this server, which then hands over. RefusedError
+    for one that is alive if it is to be taken out only `if_gone`."""
+    if not world.state.is_leader:
+        raise NotLeaderError(
+            "cannot take a server out here: ask the leader", world.state.leader_address
+        )
+    if if_gone and not await _is_gone(world, address):
+        raise RefusedError(
+            f"cannot take out the server at {address}: it is alive, and would join again; stop it "
+            "first. `orchgit operator raft remove-peer` takes out a living one"
+        )
     await _one_at_a_time(world, address)
     if world.state.is_leader:
         await world.propose(DeleteServer(address=address))

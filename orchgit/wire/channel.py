@@ -35,6 +35,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+_RETIRING_S = 3600.0
+"""A stream of a node lasts for days, and is not cut at once for a new certificate."""
 _WATCHFUL_OPTIONS = [
     *(one for one in _CHANNEL_OPTIONS if "keepalive_ti" not in one[0] and "ping" not in one[0]),
     # A peer that is silent for three seconds while it is asked something is given up.
@@ -51,12 +53,30 @@ class Channel:
     def __init__(self, address: str, tls: TlsFiles | None = None, watchful: bool = False) -> None:
         """`watchful`: a silent peer is noticed in seconds; for few connections with much to do."""
         self.address = address
-        options = _WATCHFUL_OPTIONS if watchful else _CHANNEL_OPTIONS
+        self._options = _WATCHFUL_OPTIONS if watchful else _CHANNEL_OPTIONS
+        self._tls = tls
+        self._retiring: set[asyncio.Task[None]] = set()
         if tls is None:
-            self._channel = grpc.aio.insecure_channel(address, options=options)
+            self._current = grpc.aio.insecure_channel(address, options=self._options)
         else:
-            credentials = channel_credentials(tls)
-            self._channel = grpc.aio.secure_channel(address, credentials, options=options)
+            self._version = tls.version.number
+            self._current = self._secure(tls)
+
+    def _secure(self, tls: TlsFiles) -> grpc.aio.Channel:
+        credentials = channel_credentials(tls)
+        return grpc.aio.secure_channel(self.address, credentials, options=self._options)
+
+    @property
+    def _channel(self) -> grpc.aio.Channel:
+        """Made anew for new certificates; calls under way end on the old one."""
+        tls = self._tls
+        if tls is not None and tls.version.number != self._version:
+            self._version = tls.version.number
+            retiring = asyncio.create_task(self._current.close(_RETIRING_S), name="old channel")
+            self._retiring.add(retiring)
+            retiring.add_done_callback(self._retiring.discard)
+            self._current = self._secure(tls)
+        return self._current
 
     async def is_ready(self, timeout_s: float) -> bool:
         """Whether there is a connection, made if need be: where there is none, nothing of a call
@@ -100,7 +120,10 @@ class Channel:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def close(self) -> None:
-        await self._channel.close()
+        for retiring in self._retiring:
+            retiring.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await self._current.close()
 
 
 async def _send_all(call: Any, frames: AsyncIterator[Any]) -> None:

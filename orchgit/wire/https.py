@@ -75,6 +75,15 @@ def option_for(host: str) -> str:
     return f"-additional-ipaddress {host}"
 
 
+def reload_files(files: TlsFiles) -> None:
+    """Have every listener and every new connection take the files as they are now.
+
+    Raises InvalidInputError, and changes nothing, for files that could not be used.
+    """
+    why_not_for(files, "localhost")
+    files.version.number += 1
+
+
 def check_files(files: TlsFiles) -> None:
     """Raises InvalidInputError, naming the file, unless the three can be read and fit together."""
     _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)

@@ -319,6 +319,7 @@ class JoinReply(Model):
 
 
 class LeaveRequest(Model):
-    """Take the member of this raft address out."""
+    """Take the member of this raft address out; with `if_gone` only if it is not alive."""
 
     address: str = ""
+    if_gone: bool = False

@@ -6,14 +6,25 @@ port is never an accident.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import grpc
 
 from orchgit.errors import InvalidInputError
+
+T = TypeVar("T")
+
+
+class FilesVersion:
+    """Counts how often the files were replaced by others, for those who have read them."""
+
+    def __init__(self) -> None:
+        self.number = 0
 
 
 @dataclass(frozen=True)
@@ -23,14 +34,41 @@ class TlsFiles:
     ca: Path
     cert: Path
     key: Path
+    version: FilesVersion = field(default_factory=FilesVersion, compare=False, repr=False)
+
+
+class PerVersion(Generic[T]):
+    """What is made of certificate files, made anew for each version of them."""
+
+    def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], T]) -> None:
+        self._files = files
+        self._make = make
+        self._number = files.version.number
+        self._made = make(files)
+
+    def get(self) -> T:
+        """The earlier one for as long as the new files cannot be used. May be called by any
+        thread."""
+        number = self._files.version.number
+        if number != self._number:
+            with contextlib.suppress(OSError, InvalidInputError):
+                self._made = self._make(self._files)
+            self._number = number
+        return self._made
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Clients without a certificate of the authority are refused."""
-    pair = (files.key.read_bytes(), files.cert.read_bytes())
-    return grpc.ssl_server_credentials(
-        [pair], root_certificates=files.ca.read_bytes(), require_client_auth=True
+    """Clients without a certificate of the authority are refused. Each handshake takes the files
+    of the newest version."""
+    configuration = PerVersion(files, _server_configuration)
+    return grpc.dynamic_ssl_server_credentials(
+        configuration.get(), configuration.get, require_client_authentication=True
     )
+
+
+def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
+    pair = (files.key.read_bytes(), files.cert.read_bytes())
+    return grpc.ssl_server_certificate_configuration([pair], files.ca.read_bytes())
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:

@@ -41,7 +41,13 @@ def test_a_port_or_directory_in_use_is_named(shared_dev: DevServer, tmp_path: Pa
     assert "choose another port" in taken.err
     again = shared_dev.cli("dev", "-no-demo", "-port", "0", "-data-dir", str(shared_dev.data_dir))
     assert again.code == 1
-    assert "another server is running in it" in again.err
+    assert "is running in it" in again.err
+
+
+def test_cleanup_of_a_directory_in_use_is_refused(shared_dev: DevServer) -> None:
+    done = shared_dev.cli("dev", "-cleanup", "-data-dir", str(shared_dev.data_dir))
+    assert done.code == 1
+    assert f"process {shared_dev.pid} is running in it" in done.err
 
 
 def configured(directory: Path, papers: Papers) -> tuple[str, ...]:

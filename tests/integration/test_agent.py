@@ -36,7 +36,7 @@ def new_agent(server: StubServer, path: Path, **fields: Any) -> Agent:
     config = AgentConfig(
         data_dir=path,
         servers=(server.address,),
-        drivers={"raw_exec": {"enabled": True}},
+        drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
         **fields,
     )
     return Agent(config)

@@ -141,6 +141,26 @@ def test_a_fourth_server_joins_and_a_dead_one_gives_way_to_it(
     assert "s4" not in leader.cli("server", "members")
 
 
+def test_living_server_is_not_forced_to_leave_and_its_name_is_not_given_away(
+    servers: list[JoiningServer], tmp_path: Path
+) -> None:
+    leader = leader_of(servers)
+    for living in ("s1", "s2", "s3"):
+        answer = leader.http.put(f"/v1/agent/force-leave?node={living}")
+        assert "it is alive" in answer.text, answer.text
+    key = Path(servers[0].server["cluster_key_file"])
+    second = JoiningServer("s2", tmp_path, key)
+    second.server["server_join"] = {"retry_join": [leader.rpc]}
+    second.start()
+    try:
+        second.wait_for_log("has that name")
+        assert second.process is not None
+        assert second.process.wait(30) != 0
+    finally:
+        second.end(signal.SIGKILL)
+    leader.wait_for_peers(**VOTERS)
+
+
 def test_a_server_that_was_taken_out_while_it_was_away_comes_back(
     servers: list[JoiningServer],
 ) -> None:
@@ -282,6 +302,7 @@ def test_another_cluster_s_server_and_another_key_are_refused(
         write_key(tmp_path / "other.key")
         stranger.server["cluster_key_file"] = str(tmp_path / "other.key")
         stranger.settings["data_dir"] = str(tmp_path / "fresh")
+        stranger.settings["name"] = "stranger"
         stranger.start("-retry-join", leader.rpc)
         stranger.wait_for_log("its cluster key is another than the cluster")
         assert stranger.process is not None

@@ -44,7 +44,7 @@ def test_kill_9_leaves_a_directory_that_two_servers_cannot_share(tmp_path: Path)
 
     async def scenario() -> None:
         async with running_state(tmp_path):
-            with pytest.raises(RefusedError, match="another server is running"):
+            with pytest.raises(RefusedError, match="is running in it"):
                 async with running_state(tmp_path):
                     pass
 

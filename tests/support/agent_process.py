@@ -13,7 +13,7 @@ async def main(data_dir: str, server: str) -> None:
     config = AgentConfig(
         data_dir=Path(data_dir),
         servers=tuple(server.split(",")),
-        drivers={"raw_exec": {"enabled": True}},
+        drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
     await agent.start()

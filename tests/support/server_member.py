@@ -16,10 +16,10 @@ from typing import Any
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from orchgit import logs
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.reign import ControlConfig
 from orchgit.errors import OrchgitError
-from orchgit.logs import configure_logs
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 
@@ -29,7 +29,7 @@ async def _beside(server: Server, directory: str) -> Agent:
         data_dir=Path(directory),
         servers=(server.rpc_address,),
         http_addr=server.http_address,
-        drivers={"raw_exec": {"enabled": True}},
+        drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent))
@@ -70,7 +70,7 @@ async def main(arguments: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    configure_logs("WARNING", False, sys.stderr)
+    logs.configure(logs.LogSettings("WARNING"))
     with contextlib.suppress(KeyboardInterrupt):
         try:
             asyncio.run(main(json.loads(sys.argv[1])))

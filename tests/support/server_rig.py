@@ -58,7 +58,7 @@ class ServerRig:
                 servers=(self.server.rpc_address,),
                 node_name="rig",
                 http_addr=self.server.http_address,
-                drivers={"raw_exec": {"enabled": True}},
+                drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
             )
         )
         await self.agent.start()

@@ -18,6 +18,7 @@ from orchgit.api.routes.client_socket import refuse, relay
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
+from orchgit.wire.tls import PerVersion
 
 _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
 _HOP_HEADERS = frozenset(
@@ -36,7 +37,9 @@ class ClientRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._http: httpx.AsyncClient | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._http_tls: ssl.SSLContext | None = None
+        self._tls: PerVersion[ssl.SSLContext] | None = None
+        self._plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -139,7 +142,8 @@ class ClientRoutes:
 
     def _client(self, node: Node) -> httpx.AsyncClient:
         tls = self._context_for(node)
-        if self._http is None:
+        if self._http is None or tls is not self._http_tls:
+            self._http_tls = tls  # the client of earlier certificates goes with its last answer
             timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
             self._http = httpx.AsyncClient(verify=tls, timeout=timeout, trust_env=False)
         return self._http
@@ -152,10 +156,11 @@ class ClientRoutes:
                 f"cannot reach the agent of node {node.id} at {node.http_addr}: it serves HTTPS, "
                 "and this server has no certificates to check it with; give it a tls section"
             )
+        if files is None:
+            return self._plain
         if self._tls is None:
-            plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._tls = asking_context(files) if files else plain
-        return self._tls
+            self._tls = PerVersion(files, asking_context)
+        return self._tls.get()
 
 
 def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from orchgit.cli.options import option
-from orchgit.cli.terminal import raw_stream
 
 
 @click.command("agent")
@@ -65,17 +63,18 @@ def agent(
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
+    from orchgit import logs
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
     from orchgit.cli.config_file import Listen, ReadConfig, read_config
     from orchgit.cli.config_schema import FileConfig
     from orchgit.cli.config_settings import known_servers, with_join_options
+    from orchgit.cli.reloading import Reloader, log_settings
     from orchgit.cli.running import (
         Running,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.logs import configure_logs
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})
@@ -87,8 +86,6 @@ def agent(
             "cannot start an agent that is neither server nor client: give -dev, -server or "
             "-client, or enable one in the configuration file"
         )
-    level, as_json = log_level or file.log_level, log_json or file.log_json
-    configure_logs(level, as_json, raw_stream(sys.stderr))
     directory = Path(data_dir or file.data_dir or ("./orchgit-data" if dev else "")).absolute()
     if not (data_dir or file.data_dir or dev):
         raise click.UsageError("cannot start without a data directory: give -data-dir")
@@ -102,8 +99,6 @@ def agent(
             rpc_bind=listen.rpc,
             raft_bind=listen.serf,
             dev_mode=dev,
-            log_level=level,
-            log_json=as_json,
             **{**given.server, **places, **_given(name=node_name or None)},
         )
         server_config = with_join_options(server_config, bootstrap_expect, retry_join, join)
@@ -123,6 +118,8 @@ def agent(
             node_name=node_name or file.name,
             **settings,
         )
+    logs.configure(log_settings(file, log_level, log_json))
+    reloader = Reloader(Path(config) if config else None, file, log_level, log_json)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -135,7 +132,9 @@ def agent(
             click.echo(f"==> Node ready: {running.agent.node_id}")
 
     run_event_loop(
-        run_until_stopped(server_config, agent_config, listen.http, started, file.advertise.http)
+        run_until_stopped(
+            server_config, agent_config, listen.http, started, reloader, file.advertise.http
+        )
     )
     click.echo("==> Stopped.")
 

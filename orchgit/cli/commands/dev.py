@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.options import option
-from orchgit.cli.terminal import raw_stream
 from orchgit.cli.tls_client import TlsClient
 
 if TYPE_CHECKING:
@@ -62,20 +61,25 @@ def dev(
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
     from agent.config import AgentConfig
+    from orchgit import logs
     from orchgit.cli.config_file import read_config
+    from orchgit.cli.config_schema import FileConfig
+    from orchgit.cli.reloading import Reloader, log_settings
     from orchgit.cli.running import (
         Running,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.logs import configure_logs
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else None
     level = log_level or (given.file.log_level if given else "WARN")
-    as_json = log_json or bool(given and given.file.log_json)
-    configure_logs(level, as_json, raw_stream(sys.stderr))
+    file = given.file if given else FileConfig()
+    logs.configure(log_settings(file, level, log_json))
+    reloader = Reloader(
+        Path(config) if config else None, given.file if given else None, log_level, log_json
+    )
 
     async def started(running: Running) -> None:
         assert running.server is not None
@@ -92,8 +96,6 @@ def dev(
         http_bind=f"{bind}:{port}",
         rpc_bind=f"{bind}:{rpc_port}",
         dev_mode=True,
-        log_level=level,
-        log_json=as_json,
         **(given.server if given else {}),
     )
     agent_settings = dict(given.agent) if given else {}
@@ -106,7 +108,7 @@ def dev(
         node_name=node_name,
         **agent_settings,
     )
-    run_event_loop(run_until_stopped(server_config, agent_config, "", started))
+    run_event_loop(run_until_stopped(server_config, agent_config, "", started, reloader))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
 
 
@@ -142,11 +144,14 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
 async def end_tasks(directory: Path) -> None:
     """Stop every task under the supervisor of a data directory, and the supervisor itself."""
     from agent.supervisor.client import SupervisorClient
+    from orchgit.directory_lock import lock_directory
 
     supervisor = SupervisorClient(directory / "client" / "supervisor")
     if not (directory / "client" / "supervisor").is_dir():
         click.echo("==> No tasks.")
         return
+    # Held to the end: an agent that starts meanwhile would start the tasks again.
+    lock_fd = lock_directory(directory / "client", directory)
     reports = [each for each in await supervisor.list() if not each.ended]
     for report in reports:
         await supervisor.stop(report.key, signal.SIGTERM, 2.0)
@@ -155,4 +160,5 @@ async def end_tasks(directory: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, signal.SIGTERM)
     await supervisor.close()
+    os.close(lock_fd)
     click.echo(f"==> {len(reports)} tasks stopped.")

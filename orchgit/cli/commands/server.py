@@ -109,7 +109,8 @@ def join(client: ApiClient, addresses: tuple[str, ...]) -> None:
 def force_leave(client: ApiClient, name: str, prune: bool) -> None:
     """Take the server NAME (of `server members`) out of the cluster.
 
-    For one that is dead for good. The others go on without it; if it still runs, stop it.
+    For one that is dead for good. The others go on without it. One that is alive is refused: stop
+    it first, or use `operator raft remove-peer`.
     """
     client.put("/v1/agent/force-leave", None, node=name)
-    click.echo(f"Server {name} is no member any more.")
+    click.echo(f"Server {name} was removed from the cluster.")

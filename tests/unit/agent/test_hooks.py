@@ -137,6 +137,12 @@ def test_writing_follows_no_link(tmp_path: Path) -> None:
     assert mode(root / "file") == 0o600
 
 
+def test_pipe_where_the_agent_writes_holds_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".file.orchgit")
+    write_inside(tmp_path, "file", b"written", 0o600)
+    assert (tmp_path / "file").read_bytes() == b"written"
+
+
 # -- payload, templates, volumes ---------------------------------------------------------------
 
 
@@ -319,5 +325,5 @@ def test_artifacts_that_are_refused(tmp_path: Path, web: tuple[str, Path]) -> No
         fetch(tmp_path / "c", getter_source=f"{address}/none?token=secret")
     assert missing.value.recoverable
     assert "secret" not in str(missing.value)
-    with pytest.raises(SetupError, match="must name a file inside"):
+    with pytest.raises(SetupError, match="leads out of the task directory"):
         fetch(tmp_path / "d", getter_source=f"{address}/tool", relative_dest="../../x")

@@ -114,10 +114,29 @@ def test_interpolation() -> None:
     assert found.interpolate.tree(tree) == {"args": ["shop", 5], "r1": True}
 
 
-def test_the_hosts_secrets_are_not_passed_on() -> None:
+def test_task_gets_what_the_allow_list_names() -> None:
     environ = {
         "PATH": "/bin",
         "LANG": "C",
+        "LC_ALL": "C",
+        "DATABASE_URL": "postgres://user:password@host/db",
+        "MYSQL_PWD": "x",
+        "STRIPE_KEY": "x",
+        "NOMAD_TOKEN": "x",
+    }
+    plain = {"PATH": "/bin", "LANG": "C", "LC_ALL": "C"}
+    assert task_env.host_env(environ) == plain
+    assert task_env.host_env(environ, ("PATH", "STRIPE_KEY")) == {
+        "PATH": "/bin",
+        "STRIPE_KEY": "x",
+    }
+    assert task_env.host_env(environ, ()) == {}
+
+
+def test_pattern_passes_on_no_secret_and_a_full_name_does() -> None:
+    environ = {
+        "PATH": "/bin",
+        "EDITOR": "vi",
         "NOMAD_TOKEN": "x",
         "GITHUB_TOKEN": "x",
         "DB_PASSWORD": "x",
@@ -125,4 +144,5 @@ def test_the_hosts_secrets_are_not_passed_on() -> None:
         "ORCHGIT_DATA": "x",
         "my_secret": "x",
     }
-    assert task_env.host_env(environ) == {"PATH": "/bin", "LANG": "C"}
+    assert task_env.host_env(environ, ("*",)) == {"PATH": "/bin", "EDITOR": "vi"}
+    assert task_env.host_env(environ, ("AWS_REGION",)) == {"AWS_REGION": "x"}

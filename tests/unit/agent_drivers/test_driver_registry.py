@@ -25,7 +25,7 @@ def context(directory: Path, **options: dict[str, object]) -> DriverContext:
 
 def test_the_built_in_drivers_are_named_as_in_nomad(tmp_path: Path) -> None:
     async def body() -> None:
-        drivers = load_drivers(context(tmp_path))
+        drivers = load_drivers(context(tmp_path, mock_driver={"enabled": True}))
         assert {"raw_exec", "exec", "docker", "mock_driver"} <= set(drivers)
         assert all(driver.name == name for name, driver in drivers.items())
 
@@ -38,6 +38,15 @@ def test_raw_exec_is_off_until_the_agents_config_says_otherwise(tmp_path: Path) 
         on = load_drivers(context(tmp_path, raw_exec={"enabled": True}))["raw_exec"]
         assert not (await off.fingerprint()).detected
         assert (await on.fingerprint()).attributes == {"driver.raw_exec": "1"}
+
+    asyncio.run(body())
+
+
+def test_driver_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
+    async def body() -> None:
+        assert "mock_driver" not in load_drivers(context(tmp_path))
+        drivers = load_drivers(context(tmp_path, docker={"enabled": False}))
+        assert "docker" not in drivers
 
     asyncio.run(body())
 
@@ -78,7 +87,7 @@ def test_installed_packages_add_drivers_and_bad_ones_are_left_out(tmp_path: Path
         text=True,
         env={"PYTHONPATH": f"{site}:{Path.cwd()}"},
     )
-    assert "['docker', 'exec', 'extra', 'mock_driver', 'raw_exec']" in done.stdout, done.stderr
+    assert "['docker', 'exec', 'extra', 'raw_exec']" in done.stdout, done.stderr
     assert "broken" in done.stdout + done.stderr
 
 

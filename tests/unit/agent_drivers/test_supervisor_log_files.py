@@ -97,6 +97,24 @@ def test_a_task_cannot_make_the_writer_follow_it_elsewhere(tmp_path: Path, plant
     assert planted.read_text() == "six\n"
 
 
+def test_log_directory_that_became_a_link_is_not_written_to(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log = RotatingFiles(str(logs), "web.stdout", 5, 4)
+    log.open()
+    log.write(b"one\n")
+    logs.rename(tmp_path / "moved")
+    logs.symlink_to(elsewhere)
+    log.write(b"two\n")
+    log.close()
+    with pytest.raises(OSError, match="directory"):
+        RotatingFiles(str(logs), "web.stdout", 5, 4).open()
+    assert not list(elsewhere.iterdir())
+    assert log.dropped_bytes == 4
+
+
 def test_a_full_disk_drops_output_and_counts_it(tmp_path: Path) -> None:
     log = RotatingFiles(str(tmp_path), "web.stdout", 1, 1000)
     log._fd = os.open("/dev/full", os.O_WRONLY)  # as if the disk had filled up since the opening

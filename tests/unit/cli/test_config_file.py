@@ -168,6 +168,26 @@ def test_without_keys_the_limits_are_the_defaults(tmp_path: Path) -> None:
     assert settings["scheduler_config"] is None
 
 
+def test_what_tasks_and_artifacts_may_have(tmp_path: Path) -> None:
+    text = (
+        'client {\n  task_env_allow = ["PATH", "MY_*"]\n  artifact {\n'
+        '    http_max_size = "512MiB"\n    http_read_timeout = "1m"\n'
+        "    decompression_file_count_limit = 7\n"
+        '    set_environment_variables = "HTTPS_PROXY, NO_PROXY"\n  }\n}\n'
+    )
+    settings = read_config(written(tmp_path, text)).agent
+    assert settings["task_env_allow"] == ("PATH", "MY_*")
+    limits = settings["artifact"]
+    assert (limits.max_download_bytes, limits.read_timeout_s) == (512 << 20, 60)
+    assert (limits.max_files, limits.max_unpacked_bytes) == (7, 100 * 10**9)
+    assert limits.environment == ("HTTPS_PROXY", "NO_PROXY")
+    assert "task_env_allow" not in read_config(written(tmp_path, "")).agent
+    with pytest.raises(InvalidInputError, match="is no size"):
+        read_config(
+            written(tmp_path, 'client {\n  artifact {\n    http_max_size = "big"\n  }\n}\n')
+        )
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot read the configuration .*nowhere"):
         read_config(tmp_path / "nowhere")

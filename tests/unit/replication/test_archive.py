@@ -236,3 +236,11 @@ def test_only_the_packs_that_are_named_are_taken(
     parts = {**members(with_packs), **changes}
     del parts["SHA256SUMS"]
     assert told in refusal(packed({n: data for n, data in parts.items() if data is not None}))
+
+
+def test_archive_with_a_header_of_gigabytes_is_refused(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 8 << 30
+    data = gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + bytes(64 << 20), 1)
+    with pytest.raises(InvalidInputError, match="headers are too large"):
+        read_archive(io.BytesIO(data), tmp_path / "out.db")

@@ -15,6 +15,7 @@ from orchgit.server.joining_rules import (
     Bootstrap,
     Join,
     Wait,
+    decide,
     rpc_address_of,
 )
 from orchgit.wire.messages import ServerStatus
@@ -191,3 +192,12 @@ def test_addresses_to_join(text: str, address: str) -> None:
 def test_what_is_no_address_is_told(text: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot join"):
         rpc_address_of(text)
+
+
+def test_servers_of_one_name_form_no_cluster() -> None:
+    own = status("a", 2, name="vm")
+    other = status("b", 2, name="vm")
+    own.sees = other.sees = ["a", "b"]
+    decision = decide(own, [other], may_bootstrap=True)
+    assert isinstance(decision, Wait)
+    assert "have the same name, vm; give each its own" in decision.reason

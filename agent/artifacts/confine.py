@@ -1,0 +1,111 @@
+"""Confining the fetching process: another user, no new privileges, limits, and Landlock.
+
+Each step that the kernel or the agent's own privileges do not allow is left out: an agent that is
+not root cannot change its user, and a kernel before 5.13 has no Landlock. The others still hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import ssl
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_PR_SET_NO_NEW_PRIVS = 38
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_RULESET_VERSION = 1
+_PATH_BENEATH = 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
+_READ_ONLY = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/run/systemd/resolve",
+)
+_READ_ONLY_FILES = ("/dev/null", "/dev/urandom")
+_MAX_MEMORY_BYTES = 1 << 30
+_MAX_OPEN_FILES = 128
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [("handled_access_fs", ctypes.c_uint64)]
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
+
+
+def confine(directory_fd: int, user: tuple[int, int] | None, max_file_bytes: int) -> None:
+    """After this the process writes below `directory_fd` only, starts no program, and has the
+    rights of `user` (uid, gid), or of whoever it was."""
+    for which, value in (
+        (resource.RLIMIT_FSIZE, max_file_bytes),
+        (resource.RLIMIT_AS, _MAX_MEMORY_BYTES),
+        (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(which)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _landlock(libc, directory_fd)
+    if user is not None:
+        uid, gid = user
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+
+
+def _landlock(libc: ctypes.CDLL, directory_fd: int) -> None:
+    version = libc.syscall(_CREATE_RULESET, None, 0, _RULESET_VERSION)
+    if version < 1:
+        return
+    rights = max(bits for since, bits in _RIGHTS_BY_VERSION.items() if since <= version)
+    ruleset = _Ruleset(rights)
+    ruleset_fd = libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.sizeof(ruleset), 0)
+    if ruleset_fd < 0:
+        return
+    try:
+        _allow(libc, ruleset_fd, directory_fd, rights & ~_EXECUTE)
+        for path in _readable():
+            with contextlib.suppress(OSError):
+                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                reading = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
+                _allow(libc, ruleset_fd, fd, reading)
+                os.close(fd)
+        libc.syscall(_RESTRICT_SELF, ruleset_fd, 0)
+    finally:
+        os.close(ruleset_fd)
+
+
+def _readable() -> Iterable[str]:
+    """Libraries, certificates, and what host names are looked up in."""
+    certificates = ssl.get_default_verify_paths()
+    named = (certificates.cafile, certificates.capath)
+    package = str(Path(__file__).resolve().parents[2])
+    return (
+        *_READ_ONLY,
+        *_READ_ONLY_FILES,
+        *(sys.prefix, sys.base_prefix, package),
+        *(path for path in named if path),
+    )
+
+
+def _allow(libc: ctypes.CDLL, ruleset_fd: int, path_fd: int, access: int) -> None:
+    rule = _PathBeneath(access, path_fd)
+    if libc.syscall(_ADD_RULE, ruleset_fd, _PATH_BENEATH, ctypes.byref(rule), 0) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

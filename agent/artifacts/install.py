@@ -1,0 +1,102 @@
+"""Moving what was fetched into a task's directory, which the task may change meanwhile.
+
+Both sides are walked by descriptors and without following links, and everything that the fetching
+process left is looked at before anything is moved: it is not trusted more than the archive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+
+from agent.artifacts.plan import FetchError
+from agent.artifacts.unpack import link_stays_inside
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MODE_BITS = 0o1777
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """To whom the files are given. None: they stay whose they are, as only root gives away."""
+
+    ids: tuple[int, int] | None
+
+
+def install_tree(source_fd: int, destination_fd: int, owner: Owner) -> None:
+    """Everything in one directory goes into the other; files there before are replaced."""
+    _check(source_fd, depth=0)
+    _move(source_fd, destination_fd, owner)
+
+
+def install_file(source_fd: int, source: str, destination_fd: int, name: str, owner: Owner) -> None:
+    """One file takes the place of the file or link `name`."""
+    if not stat.S_ISREG(os.stat(source, dir_fd=source_fd, follow_symlinks=False).st_mode):
+        raise FetchError("it is no regular file")
+    _settle(source_fd, source, owner)
+    _rename(source_fd, source, destination_fd, name)
+
+
+def _check(fd: int, depth: int) -> None:
+    """The fetching process might be another program by now: only files, directories and links to
+    places inside are taken over."""
+    for name in os.listdir(fd):
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            inner = os.open(name, _DIRECTORY, dir_fd=fd)
+            try:
+                _check(inner, depth + 1)
+            finally:
+                os.close(inner)
+        elif stat.S_ISLNK(found.st_mode):
+            if not link_stays_inside(depth, os.readlink(name, dir_fd=fd)):
+                raise FetchError(f'its link "{name}" leads out of the destination')
+        elif not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise FetchError(f'"{name}" in it is no file of its own')
+
+
+def _move(source_fd: int, destination_fd: int, owner: Owner) -> None:
+    for name in sorted(os.listdir(source_fd)):
+        found = os.stat(name, dir_fd=source_fd, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            _settle(source_fd, name, owner)
+            _rename(source_fd, name, destination_fd, name)
+            continue
+        inner_source = os.open(name, _DIRECTORY, dir_fd=source_fd)
+        inner_destination = -1
+        try:
+            made = True
+            try:
+                os.mkdir(name, 0o700, dir_fd=destination_fd)
+            except FileExistsError:
+                made = False
+            inner_destination = os.open(name, _DIRECTORY, dir_fd=destination_fd)
+            _move(inner_source, inner_destination, owner)
+            if made:
+                if owner.ids is not None:
+                    os.fchown(inner_destination, *owner.ids)
+                os.fchmod(inner_destination, found.st_mode & _MODE_BITS)
+        finally:
+            os.close(inner_source)
+            if inner_destination >= 0:
+                os.close(inner_destination)
+
+
+def _settle(fd: int, name: str, owner: Owner) -> None:
+    if owner.ids is not None:
+        os.chown(name, *owner.ids, dir_fd=fd, follow_symlinks=False)
+    with contextlib.suppress(OSError):  # of a link: the name is opened to set a file's own mode
+        file_fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            os.fchmod(file_fd, os.fstat(file_fd).st_mode & _MODE_BITS)
+        finally:
+            os.close(file_fd)
+
+
+def _rename(source_fd: int, source: str, destination_fd: int, name: str) -> None:
+    try:
+        os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=destination_fd)
+    except IsADirectoryError:
+        raise FetchError(f'"{name}" is a directory in the destination') from None
