@@ -28,6 +28,7 @@ from orchgit.server.joining_rules import JoinConfig, rpc_address_of
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
+    sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
     settings: dict[str, Any] = {
         "name": file.name,
         "region": file.region,
@@ -48,10 +49,10 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
                 for name, section in file.gitops.credential.items()
             },
             webhook_secrets=file.gitops.webhook_secrets,
+            local_paths=tuple(file.gitops.local_paths),
+            sources=sources,
         ),
-        "sources": tuple(
-            _source(name, section) for name, section in sorted(file.gitops.source.items())
-        ),
+        "sources": sources,
     }
     if file.server.cluster_key_file:
         settings["cluster_key_file"] = Path(file.server.cluster_key_file)
@@ -152,6 +153,10 @@ def _source(name: str, section: SourceSection) -> Source:
         credential=section.credential,
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
+        adopt=section.adopt,
+        rollout_deadline_ns=_duration_ns(
+            f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
+        ),
     )
     if section.paths is not None:
         source.paths = section.paths

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 
 import msgspec
@@ -42,7 +42,7 @@ class CommitPlan:
     actions: Actions
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
-    memory: MemoryChange = MemoryChange()
+    memory: MemoryChange = field(default_factory=MemoryChange)
     rerun: frozenset[JobKey] = frozenset()
     """Not empty: only these jobs are created, though the source remembers that they have run."""
 

@@ -39,9 +39,10 @@ async def apply_rollout(
     """Commit one rollout whole (invariant 9); (index, the rollout as stored).
 
     `upserts` hold admitted jobs, `remember` and `forget` what changes of the source's memory of
-    jobs that run once; while a server of an earlier version is a member, nothing is remembered. Makes one evaluation for each job that runs by itself and notes it
-    in `rollout.jobs`. Raises ConflictError when the source or a job moved meanwhile: nothing has
-    been changed then, and the caller computes the rollout again.
+    jobs that run once; while a server of an earlier version is a member, nothing is remembered.
+    Makes one evaluation for each job that runs by itself and notes it in `rollout.jobs`. Raises
+    ConflictError when the source or a job moved meanwhile: nothing has been changed then, and the
+    caller computes the rollout again.
     """
     evaluations = [
         *_evaluations(world, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER),
