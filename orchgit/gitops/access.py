@@ -126,7 +126,8 @@ def _places_git_reads(path: Path) -> Iterator[str]:
         found[str(real)] = None
         for name in ("", "commondir", "objects/info/alternates"):
             pending += _pointed_at(real, name)
-        pending += [real / "objects"] if (real / "objects").is_symlink() else []
+        links = (real / "objects", real / "objects" / "pack")
+        pending += [link for link in links if link.is_symlink()]
     yield from found
 
 
@@ -146,7 +147,9 @@ def _read_pointer(file: Path) -> str:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
-    with os.fdopen(handle, "rb") as opened:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return ""
-        return opened.read(_MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
+        return os.read(handle, _MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(handle)

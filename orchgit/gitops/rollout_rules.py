@@ -90,7 +90,7 @@ def judge_job(
 ) -> Verdict:
     """`since_ns`: when the rollout was applied."""
     if change.action == JobAction.DELETE:
-        return _judge_deletion(view)
+        return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
     if job is None or (job.stop and job.version == change.job_version):
         return Verdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
@@ -107,12 +107,13 @@ def judge_job(
     return _judge_without_deployment(change, job, view, late)
 
 
-def _judge_deletion(view: JobView) -> Verdict:
+def _judge_deletion(view: JobView, late: bool) -> Verdict:
     left = [alloc for alloc in view.allocations if not _is_over(alloc)]
     if view.job is not None and not view.job.stop:
         return Verdict(JobProgress.SUPERSEDED, "the job was registered again")
     if left:
-        return Verdict(JobProgress.PROGRESSING, f"{len(left)} still to stop")
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return Verdict(status, f"{len(left)} still to stop")
     return Verdict(JobProgress.HEALTHY, "stopped")
 
 
@@ -177,7 +178,8 @@ def _waits_for_a_person(deployment: Deployment) -> bool:
 def _judge_without_deployment(change: RolloutJob, job: Job, view: JobView, late: bool) -> Verdict:
     evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
     if evaluation is None or not evaluation.is_terminal:
-        return Verdict(JobProgress.PROGRESSING, "waits for the scheduler")
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return Verdict(status, "waits for the scheduler")
     if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
         return Verdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
     unplaced = _unplaced(view)

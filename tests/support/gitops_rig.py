@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_config
 from pathlib import Path
 
 import uvicorn
@@ -113,6 +114,10 @@ class GitopsRig:
 async def gitops_rig(
     directory: Path, config: GitopsConfig | None = None, evaluate: bool = True, start: bool = True
 ) -> AsyncIterator[GitopsRig]:
+    config = config or GitopsConfig()
+    if not config.local_paths:
+        # Tests keep their repositories beside the server's directory.
+        config = replace_config(config, local_paths=(str(directory.parent),))
     async with running_state(directory) as state:
         world = World(state, SystemClock(), RandomIds())
         parser = CountingParser(ParsePool())
