@@ -87,6 +87,10 @@ class RefusedError(OrchgitError):
     """The request is understood and refused; Nomad's clients expect status 500 here."""
 
 
+class NotUnderstoodError(RefusedError):
+    """A server of the cluster runs a version that would not understand the log entry."""
+
+
 class UnavailableError(OrchgitError):
     """The server cannot do this now; the same request may succeed later."""
 

@@ -11,7 +11,16 @@ from orchgit.services.cluster_snapshots import Repositories
 
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
-        """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used."""
+        """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used, and
+        NotAllowedError for one that the configuration does not allow. Reads the disk."""
+        ...
+
+    def is_declared(self, source: str) -> bool:
+        """Whether the configuration of this server has a source of that name."""
+        ...
+
+    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Any:
+        """Create these jobs (namespace, id) of the applied commit again; the rollout that does."""
         ...
 
     def wake(self, source: str) -> None:

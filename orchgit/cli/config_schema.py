@@ -123,6 +123,8 @@ class CredentialSection(Section):
     password: str = ""
     ssh_key_file: str = ""
     ssh_known_hosts_file: str = ""
+    sources: list[str] = []
+    urls: list[str] = []
 
 
 class SourceSection(Section):
@@ -137,9 +139,12 @@ class SourceSection(Section):
     credential: str = ""
     webhook_secret: str = ""
     allow_rewind: bool = False
+    adopt: bool = False
+    rollout_deadline: str = ""
 
 
 class GitopsSection(Section):
+    local_paths: list[str] = []
     webhook_secrets: dict[str, str] = {}
     credential: dict[str, CredentialSection] = {}
     source: dict[str, SourceSection] = {}

@@ -42,6 +42,7 @@ _UNITS = {
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
+    sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
     settings: dict[str, Any] = {
         "name": file.name,
         "region": file.region,
@@ -63,10 +64,10 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
                 for name, section in file.gitops.credential.items()
             },
             webhook_secrets=file.gitops.webhook_secrets,
+            local_paths=tuple(file.gitops.local_paths),
+            sources=sources,
         ),
-        "sources": tuple(
-            _source(name, section) for name, section in sorted(file.gitops.source.items())
-        ),
+        "sources": sources,
     }
     if file.server.cluster_key_file:
         settings["cluster_key_file"] = Path(file.server.cluster_key_file)
@@ -224,6 +225,10 @@ def _source(name: str, section: SourceSection) -> Source:
         credential=section.credential,
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
+        adopt=section.adopt,
+        rollout_deadline_ns=_duration_ns(
+            f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
+        ),
     )
     if section.paths is not None:
         source.paths = section.paths

@@ -16,6 +16,7 @@ from msgspec.structs import replace as replace_fields
 from orchgit.gitops.discovery import DesiredJob, JobKey
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.job import Job
+from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy
 
@@ -25,14 +26,21 @@ _TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A job as it is registered; `source` is the name of the source that manages it, or ''."""
+    """A job as it is registered. `former` is the source that managed it and was removed, or ''."""
 
     job: Job
     has_claims: bool = False
+    former: str = ""
 
     @property
     def source(self) -> str:
-        return self.job.origin.source if self.job.origin is not None else ""
+        """The source that manages the job, or ''."""
+        return "" if self.former else owner_of(self.job)
+
+    def was_released_from(self, source: str) -> bool:
+        """Whether a person released the job from this source, and none has taken it over since."""
+        origin = self.job.origin
+        return origin is not None and not self.source and origin.released_from == source
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +60,14 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """`problems` refuse the whole commit; `kept` are jobs that pruning being off leaves alone."""
+    """`problems` refuse the whole commit; `kept` are jobs that pruning being off leaves alone;
+    `released` are jobs with a file that were released from the source, and are left alone too."""
 
     changes: tuple[Action, ...]
     unchanged: tuple[JobKey, ...]
     problems: tuple[str, ...] = ()
     kept: tuple[JobKey, ...] = ()
+    released: tuple[JobKey, ...] = ()
 
     def of(self, kind: JobAction) -> list[Action]:
         return [action for action in self.changes if action.kind is kind]
@@ -81,8 +91,10 @@ def plan_actions(
     prune: PrunePolicy,
     may_delete: Collection[str],
     steady: Collection[JobKey] = (),
+    adopt: bool = False,
 ) -> Actions:
-    """`steady` are jobs known to be registered as the commit wants them; `desired` are the others.
+    """`steady` are jobs for which nothing is to be done; `desired` are the others. `adopt`: jobs of
+    removed sources are taken over, as those that never had a source always are.
 
     `registered` holds every job this source manages, but for the steady ones, and every other one
     that `desired` names. `may_delete` are job ids (or `namespace/id`) of the commit's trailers.
@@ -90,32 +102,40 @@ def plan_actions(
     changes: list[Action] = []
     unchanged: list[JobKey] = list(steady)
     problems: list[str] = []
+    released: list[JobKey] = []
     for key, wanted in desired.items():
         known = registered.get(key)
-        problems.extend(_foreign(source, wanted, known))
-        action = _upsert(key, wanted, known)
+        if known is not None and not known.job.stop and known.was_released_from(source):
+            released.append(key)
+            continue
+        problems.extend(_foreign(source, wanted, known, adopt))
+        action = _upsert(source, key, wanted, known)
         if action is None:
             unchanged.append(key)
         else:
             changes.append(action)
     gone = _gone(source, desired, registered)
     if not prune.enabled:
-        return Actions(tuple(changes), tuple(unchanged), tuple(problems), tuple(gone))
+        return Actions(
+            tuple(changes), tuple(unchanged), tuple(problems), tuple(gone), tuple(released)
+        )
     owned = len(steady) + sum(1 for job in registered.values() if _managed(source, job))
     problems.extend(_unwanted_deletions(gone, registered, owned, prune, may_delete))
     if gone and not desired and not steady:
         problems.extend(_empty_tree(gone, may_delete))
     changes += [Action(JobAction.DELETE, key, None, registered[key]) for key in gone]
-    return Actions(tuple(changes), tuple(unchanged), tuple(problems))
+    return Actions(tuple(changes), tuple(unchanged), tuple(problems), released=tuple(released))
 
 
-def _upsert(key: JobKey, wanted: DesiredJob, known: Registered | None) -> Action | None:
+def _upsert(
+    source: str, key: JobKey, wanted: DesiredJob, known: Registered | None
+) -> Action | None:
     if known is None:
         return Action(JobAction.CREATE, key, wanted, None)
     if known.job.stop:
         return Action(JobAction.CREATE, key, wanted, known)
     scaled = replace(wanted, job=with_scaled_counts(wanted.job, known.job))
-    if same_spec(known.job, scaled.job) and known.source:
+    if same_spec(known.job, scaled.job) and known.source == source:
         return None
     return Action(JobAction.UPDATE, key, scaled, known)
 
@@ -143,12 +163,30 @@ def with_scaled_counts(wanted: Job, known: Job) -> Job:
     return replace_fields(wanted, task_groups=groups)
 
 
-def _foreign(source: str, wanted: DesiredJob, known: Registered | None) -> Iterable[str]:
-    if known is not None and not known.job.stop and known.source not in ("", source):
+def _foreign(
+    source: str, wanted: DesiredJob, known: Registered | None, adopt: bool
+) -> Iterable[str]:
+    if known is None or known.job.stop:
+        return
+    place = f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r}"
+    if known.former and not adopt:
         yield (
-            f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r} already belongs to source "
-            f"{known.source!r}; delete it there first"
+            f"{place} belonged to source {known.former!r}, which was removed: "
+            f"`orchgit source set {source} -adopt` takes such jobs over, "
+            f"`{release_command(wanted.key)}` frees this one"
         )
+    if known.source not in ("", source):
+        yield (
+            f"{place} belongs to source {known.source!r}: free it with "
+            f"`{release_command(wanted.key)}`, or remove its file there, which stops it"
+        )
+
+
+def release_command(key: JobKey, *options: str) -> str:
+    """What a person types to release a job from its source."""
+    namespace, job_id = key
+    where = () if namespace == "default" else ("-namespace", namespace)
+    return " ".join(("orchgit source release", *options, *where, job_id))
 
 
 def _managed(source: str, known: Registered) -> bool:

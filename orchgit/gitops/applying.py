@@ -20,7 +20,7 @@ from orchgit.gitops.commit_plan import (
     settled_jobs,
     upserts_of,
 )
-from orchgit.gitops.discovery import Discoverer, Discovery, JobKey
+from orchgit.gitops.discovery import DesiredJob, Discoverer, Discovery, JobKey
 from orchgit.gitops.repo import CommitInfo, Repository
 from orchgit.gitops.tree_files import read_file
 from orchgit.gitops.trees import CommitTree, FileTree
@@ -42,6 +42,8 @@ class ReadCommit:
     tree: FileTree
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
+    reference: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    """The applied commit's jobs, for a source that does not remember them yet."""
 
 
 @dataclass(slots=True)
@@ -77,23 +79,35 @@ class Applier:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
 
-    async def plan(self, read: ReadCommit, source_name: str, memory: SourceMemory) -> CommitPlan:
-        """The plan against the newest state."""
-        return await asyncio.to_thread(self._plan, read, source_name, memory)
+    async def plan(
+        self,
+        read: ReadCommit,
+        source_name: str,
+        memory: SourceMemory,
+        rerun: frozenset[JobKey] = frozenset(),
+    ) -> CommitPlan:
+        """The plan against the newest state. `rerun`: to create only these jobs of the applied
+        commit, though they have run."""
+        return await asyncio.to_thread(self._plan, read, source_name, memory, rerun)
 
-    def _plan(self, read: ReadCommit, source_name: str, memory: SourceMemory) -> CommitPlan:
+    def _plan(
+        self,
+        read: ReadCommit,
+        source_name: str,
+        memory: SourceMemory,
+        rerun: frozenset[JobKey],
+    ) -> CommitPlan:
         with self._world.snapshot() as snapshot:
             source = snapshot.source(source_name)
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
             settled = memory.settled_for(source)
             return plan_commit(
-                source,
-                read.discovery,
-                snapshot,
-                read.may_delete,
-                settled,
-                self._world.job_max_count,
+                *(source, read.discovery, snapshot, read.may_delete),
+                settled=settled,
+                reference=read.reference,
+                rerun=rerun,
+                job_max_count=self._world.job_max_count,
             )
 
     async def plan_between(self, source: Source, old: Discovery, new: Discovery) -> CommitPlan:
@@ -146,6 +160,8 @@ class Applier:
             upserts=upserts_of(plan, rollout, texts),
             deletions=deletions_of(plan),
             ref_moves=ref_moves,
+            remember=plan.memory.remember,
+            forget=plan.memory.forget,
         )
 
     def _remember(
@@ -157,7 +173,7 @@ class Applier:
         memory.settled = settled_jobs(read.discovery.jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, memory: SourceMemory) -> CommitPlan:
-        again = await self.plan(read, plan.source.name, memory)
+        again = await self.plan(read, plan.source.name, memory, plan.rerun)
         if again.source.status.applied_commit != plan.source.status.applied_commit:
             raise ConflictError(
                 f"cannot apply commit {read.info.commit.id[:12]}: source {plan.source.name!r} "
@@ -203,7 +219,10 @@ def read_commit(
     messages = repository.messages_between(commit_id, source.status.applied_commit)
     if not messages:
         messages = [info.message]
-    return ReadCommit(info, tree, discovery, delete_trailers(messages))
+    applied, reference = source.status.applied_commit, {}
+    if applied and not source.status.remembers_jobs and repository.has_commit(applied):
+        reference = memory.discoverer.discover(CommitTree(repository, applied), source).jobs
+    return ReadCommit(info, tree, discovery, delete_trailers(messages), reference)
 
 
 def _texts(read: ReadCommit, plan: CommitPlan) -> dict[JobKey, str]:

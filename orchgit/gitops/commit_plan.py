@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 
 import msgspec
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
-from orchgit.gitops.actions import Action, Actions, Registered, plan_actions, stands
+from orchgit.gitops.actions import (
+    Action,
+    Actions,
+    Registered,
+    plan_actions,
+    release_command,
+    stands,
+)
+from orchgit.gitops.applied_jobs import MemoryChange, finished_jobs, memory_change, remembered_jobs
 from orchgit.gitops.discovery import DesiredJob, Discovery, JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job, JobOrigin, JobSubmission
@@ -34,6 +42,9 @@ class CommitPlan:
     actions: Actions
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
+    memory: MemoryChange = field(default_factory=MemoryChange)
+    rerun: frozenset[JobKey] = frozenset()
+    """Not empty: only these jobs are created, though the source remembers that they have run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +82,25 @@ def plan_commit(
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
     settled: Mapping[JobKey, Settled] | None = None,
+    reference: Mapping[JobKey, DesiredJob] | None = None,
+    rerun: frozenset[JobKey] = frozenset(),
     job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
     """`settled` are the jobs of the applied commit as they were registered: one that the commit
     still wants, and that nobody changed since, needs no further look. Of the others only those
-    that are not registered exactly so, as after a restart nearly all are, go through admission."""
+    that are not registered exactly so, as after a restart nearly all are, go through admission.
+
+    A job that runs once, and that the source remembers, is not created again unless `rerun` names
+    it. `reference`: the applied commit's jobs, where the source's memory is older than itself.
+    """
     indexes = snapshot.job_modify_indexes_by_source(source.name)
     steady = _steady(discovery.jobs, settled or {}, indexes)
     unsure = {key: job for key, job in discovery.jobs.items() if key not in steady}
     registered = _registered(snapshot, source.name, (set(indexes) - steady) | set(unsure), unsure)
+    remembered = remembered_jobs(snapshot, source.name, reference or {})
+    known_steady = steady if source.status.remembers_jobs else frozenset()
+    memory = memory_change(source.name, discovery.jobs, remembered, known_steady)
+    steady = steady | (finished_jobs(unsure, registered, remembered) - rerun)
     steady |= {
         key
         for key, job in unsure.items()
@@ -88,9 +109,29 @@ def plan_commit(
     changed = {key: job for key, job in unsure.items() if key not in steady}
     admitted, problems, warnings = _admit_all(changed, snapshot, job_max_count)
     others = {key: known for key, known in registered.items() if key not in steady}
-    actions = plan_actions(source.name, admitted, others, source.prune, may_delete, sorted(steady))
+    actions = plan_actions(
+        *(source.name, admitted, others, source.prune, may_delete),
+        steady=sorted(steady),
+        adopt=source.adopt,
+    )
+    if rerun:
+        actions = _only(actions, rerun)
     found = (*discovery.problems, *problems, *actions.problems)
-    return CommitPlan(source, actions, found, tuple(warnings))
+    warnings += [_released(discovery.jobs[key]) for key in actions.released]
+    return CommitPlan(source, actions, found, tuple(warnings), memory, rerun)
+
+
+def _only(actions: Actions, keys: Collection[JobKey]) -> Actions:
+    """The creations of these jobs: what else has drifted waits for the next commit."""
+    wanted = [a for a in actions.changes if a.key in keys and a.kind is not JobAction.DELETE]
+    return Actions(tuple(wanted), (), actions.problems)
+
+
+def _released(wanted: DesiredJob) -> str:
+    return (
+        f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r} was released from this source, so "
+        f"its file changes nothing; `{release_command(wanted.key, '-undo')}` gives it back"
+    )
 
 
 def plan_between(
@@ -164,14 +205,25 @@ def _registered(
     known: dict[JobKey, Job] = {}
     if len(keys) >= _READ_TOGETHER:
         known = {(job.namespace, job.id): job for job in snapshot.current_jobs_by_source(source)}
+    live = {each.name for each in snapshot.sources()}
     found: dict[JobKey, Registered] = {}
     for namespace, job_id in keys:
         key = (namespace, job_id)
         job = known.get(key) or snapshot.job(namespace, job_id)
         if job is not None:
             claims = key not in wanted and bool(snapshot.volume_claims(namespace, job_id))
-            found[key] = Registered(job, claims)
+            found[key] = Registered(job, claims, _former(job, live))
     return found
+
+
+def _former(job: Job, live: Collection[str]) -> str:
+    """The owner of the job that was removed. Earlier versions removed a source and left its name
+    on its jobs."""
+    if job.origin is None:
+        return ""
+    if job.origin.source:
+        return "" if job.origin.source in live else job.origin.source
+    return job.origin.former_source
 
 
 def plan_hash(plan: CommitPlan) -> str:

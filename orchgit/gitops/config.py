@@ -10,6 +10,7 @@ from orchgit.gitops.fetch import GitCredential
 from orchgit.gitops.limits import GitLimits
 from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.rollouts import TrackerConfig
+from orchgit.model.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,17 @@ class GitopsConfig:
     tracker: TrackerConfig = field(default_factory=TrackerConfig)
     credentials: Mapping[str, GitCredential] = field(default_factory=dict)
     webhook_secrets: Mapping[str, str] = field(default_factory=dict)
+    local_paths: tuple[str, ...] = ()
+    """Directories of the server's disk below which sources may have their repositories."""
+    sources: tuple[Source, ...] = ()
+    """The sources that the configuration itself names."""
 
     def __post_init__(self) -> None:
         empty = sorted(name for name, secret in self.webhook_secrets.items() if not secret)
         if empty:
             raise InvalidInputError(f"cannot use an empty webhook secret: {', '.join(empty)}")
+        relative = [path for path in self.local_paths if not path.startswith("/")]
+        if relative:
+            raise InvalidInputError(
+                f"cannot use gitops.local_paths: {', '.join(relative)}: each is an absolute path"
+            )

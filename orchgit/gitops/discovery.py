@@ -30,12 +30,14 @@ JobKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DesiredJob:
-    """A job as a file asks for it, before admission."""
+    """A job as a file asks for it, before admission. `content_id` names the file's content with the
+    variables and files that it was read with, wherever it lies and whatever reads it."""
 
     job: Job
     path: str
     line: int
     blob_id: str
+    content_id: str = ""
 
     @property
     def key(self) -> JobKey:
@@ -68,6 +70,8 @@ class _Record(msgspec.Struct, array_like=True, gc=False):
     line: int
     blob_id: str
     depends: tuple[tuple[str, str], ...]
+    content_id: str = ""
+    """Empty in a record of an earlier version of the program."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -110,7 +114,14 @@ def _to_bytes(outcome: _Outcome) -> bytes:
     desired = outcome.desired
     assert desired is not None
     return _ENCODER.encode(
-        _Record(desired.job, desired.path, desired.line, desired.blob_id, outcome.depends)
+        _Record(
+            desired.job,
+            desired.path,
+            desired.line,
+            desired.blob_id,
+            outcome.depends,
+            desired.content_id,
+        )
     )
 
 
@@ -120,7 +131,7 @@ def _from_bytes(body: bytes) -> _Outcome | None:
         record = _DECODER.decode(body)
     except msgspec.DecodeError:
         return None
-    desired = DesiredJob(record.job, record.path, record.line, record.blob_id)
+    desired = DesiredJob(record.job, record.path, record.line, record.blob_id, record.content_id)
     return _Outcome(desired, (), record.depends)
 
 
@@ -135,8 +146,9 @@ class Discoverer:
         """The jobs of all files that match the source's paths. Raises no JobFileError: problems
         of files are in the result, so that all of them are shown together."""
         var_files, problems = _var_files(tree, source)
-        inputs = _digest(self._parser.version, source, var_files)
-        reading = _Reading(tree, source, var_files)
+        settings = _digest(source, var_files)
+        inputs = _joined(self._parser.version, settings)
+        reading = _Reading(tree, source, var_files, settings)
         entries = _job_files(tree, source)
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
         self._cache.recall(keys)
@@ -169,6 +181,8 @@ class _Reading:
     tree: FileTree
     source: Source
     var_files: Sequence[VarFile]
+    settings: str
+    """Names the source's settings and variable files."""
 
     def still_holds(self, depends: Iterable[tuple[str, str]]) -> bool:
         return all(seen_at(self.tree, place) == seen for place, seen in depends)
@@ -192,7 +206,8 @@ class _Reading:
         try:
             if isinstance(answer, OrchgitError):
                 raise answer
-            found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id)
+            content_id = _joined(entry.blob_id, self.settings, depends)
+            found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
             return _Outcome(_in_namespace(found, self.source), (), depends)
         except JobFileError as error:
             found_problems = error.problems or (str(error),)
@@ -227,14 +242,16 @@ def _var_files(tree: FileTree, source: Source) -> tuple[list[VarFile], list[str]
     return found, problems
 
 
-def _digest(parser_version: str, source: Source, var_files: Sequence[VarFile]) -> str:
-    """Everything besides the file itself that its meaning depends on."""
-    parts = (
-        parser_version,
+def _digest(source: Source, var_files: Sequence[VarFile]) -> str:
+    """What every file's meaning depends on, besides the parser."""
+    return _joined(
         source.namespace,
         sorted(source.variables.items()),
         [(var_file.name, blob_id_of(var_file.content)) for var_file in var_files],
     )
+
+
+def _joined(*parts: object) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
 

@@ -8,8 +8,10 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.commit_plan import CommitPlan
 from orchgit.gitops.discovery import JobKey
 from orchgit.gitops.log import LOG
+from orchgit.gitops.placement_reasons import placement_reasons
 from orchgit.gitops.push_text import Forecast
 from orchgit.model.evaluation import AllocMetric
+from orchgit.model.job import Job
 from orchgit.model.rollout import JobAction
 from orchgit.services.dry_run import DryRun, JobPlan
 
@@ -38,13 +40,11 @@ class SchedulerForecaster:
 
 def _forecast(plan: JobPlan) -> Forecast:
     updates = plan.annotations.desired_tg_updates if plan.annotations is not None else {}
-    return Forecast(updates, tuple(_unplaced(plan.failed_tg_allocs)))
+    return Forecast(updates, tuple(_unplaced(plan.job, plan.failed_tg_allocs)))
 
 
-def _unplaced(failed: Mapping[str, AllocMetric]) -> Iterable[str]:
+def _unplaced(job: Job, failed: Mapping[str, AllocMetric]) -> Iterable[str]:
     for group, metric in failed.items():
-        reasons = [*(metric.constraint_filtered or {}), *(metric.dimension_exhausted or {})]
-        if not metric.nodes_evaluated:
-            reasons.insert(0, "no node is eligible")
-        why = f": {', '.join(reasons[:3])}" if reasons else ""
+        reasons = placement_reasons(metric, job.group(group))
+        why = f": {', '.join(reasons)}" if reasons else ""
         yield f"group {group}: {1 + metric.coalesced_failures} without a place{why}"

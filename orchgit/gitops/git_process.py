@@ -20,7 +20,7 @@ from pathlib import Path
 from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import SourceError, TimedOutError, TooLargeError
 from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.urls import ALLOWED_PROTOCOLS, redact
+from orchgit.gitops.urls import redact
 
 _CONFIG = """\
 [core]
@@ -89,7 +89,7 @@ class GitProcess:
             "LC_ALL": "C",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": str(self._home / "gitconfig"),
-            "GIT_ALLOW_PROTOCOL": ":".join(ALLOWED_PROTOCOLS),
+            "GIT_ALLOW_PROTOCOL": "none",
             "GIT_PROTOCOL_FROM_USER": "0",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "/bin/false",

@@ -30,6 +30,7 @@ from orchgit.gitops.previews import Preview, Previewer
 from orchgit.gitops.push import Forecaster, NoLogs, PushReceiver, TaskLogs
 from orchgit.gitops.reconciler import ReconcilerPorts
 from orchgit.gitops.remote import GitRemote
+from orchgit.gitops.rerunning import Rerunner
 from orchgit.gitops.reverting import Reverter
 from orchgit.gitops.rollouts import RolloutTracker
 from orchgit.gitops.sources import SourceLoops
@@ -104,12 +105,13 @@ class Gitops:
             logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
+        self._rerunner = Rerunner(world, applier)
         self._reverter = Reverter(world, applier, self.keeper, self._holders)
         ports = ReconcilerPorts(
             world,
             self._git,
             applier,
-            self.config.credentials,
+            self.config,
             chance,
             self._memory,
             self._maintenance,
@@ -195,6 +197,12 @@ class Gitops:
         self._applier.source(source)
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
+
+    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+        """Create jobs of the applied commit again; see `Rerunner.rerun`."""
+        self._applier.source(source)
+        await self.keeper.current(source)
+        return await self._rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
 
     async def preview_files(
         self,

@@ -8,16 +8,18 @@ leaves the jobs as they are: an outage is an error in the source's status, never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from msgspec.structs import replace
 
 from orchgit.errors import JobFileError, OrchgitError, SourceError
+from orchgit.gitops.access import credential_of, opened_url
 from orchgit.gitops.applying import Applier, SourceMemory
 from orchgit.gitops.commit_plan import Occasion
-from orchgit.gitops.fetch import FETCHED_REF, GitCredential, update_mirror
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.holders import Holders
 from orchgit.gitops.log import LOG
@@ -50,7 +52,7 @@ class ReconcilerPorts:
     world: World
     git: GitProcess
     applier: Applier
-    credentials: Mapping[str, GitCredential]
+    config: GitopsConfig
     random: Random
     memory: Callable[[str], SourceMemory]
     maintenance: Maintenance
@@ -149,10 +151,12 @@ class SourceReconciler:
         known = source.status.applied_commit
         if not self._mirror.open().has_commit(known):
             known = ""
-        credential = self._credential(source)
+        config, server = self._ports.config, self._ports.keeper.own_name
+        url = await asyncio.to_thread(opened_url, config, source, server)
+        credential = credential_of(config, source, server)
         try:
             commit_id = await update_mirror(
-                self._ports.git, self._mirror.path, source.url, source.ref, known, credential
+                self._ports.git, self._mirror.path, url, source.ref, known, credential
             )
         except SourceError as error:
             raise self._placed(source, error) from error
@@ -160,16 +164,6 @@ class SourceReconciler:
             return commit_id
         self._ports.maintenance.after_write(self._mirror)
         return self._mirror.open().resolve(FETCHED_REF)
-
-    def _credential(self, source: Source) -> GitCredential | None:
-        """Credentials never leave the config of a server: the one that leads must have it."""
-        credential = self._ports.credentials.get(source.credential)
-        if source.credential and credential is None:
-            raise SourceError(
-                f"cannot read source {source.name!r}: {self._ports.keeper.own_name} leads, and its "
-                f"config has no credential named {source.credential!r}; every server needs it"
-            )
-        return credential
 
     def _placed(self, source: Source, error: SourceError) -> SourceError:
         """A path is one on the machine of whichever server leads."""

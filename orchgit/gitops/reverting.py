@@ -75,6 +75,11 @@ class Reverter:
             raise ConflictError(
                 f"cannot revert rollout {rollout_id[:8]}: it was the source's first commit"
             )
+        if bad.previous_commit == bad.commit.id:
+            raise ConflictError(
+                f"cannot revert rollout {rollout_id[:8]}: it only ran jobs of commit "
+                f"{bad.commit.id[:8]} again; revert the rollout that applied that commit"
+            )
         return bad, source
 
     async def _quarantine(self, source: Source, commit_id: str) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from orchgit.gitops.placement_reasons import placement_reasons
 from orchgit.model.allocation import Allocation, ClientStatus
-from orchgit.model.deployment import Deployment, DeploymentStatus
+from orchgit.model.base import NS_PER_S, ns_of_datetime
+from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
@@ -49,12 +51,46 @@ class Verdict:
     deployment_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """How long a job may go without progress before it has failed.
+
+    `patience_ns` where neither the source says it (`limit_ns`, 0: it does not) nor a deployment.
+    """
+
+    patience_ns: int
+    limit_ns: int = 0
+
+    def is_past(self, since_ns: int, now_ns: int) -> bool:
+        """Of work without a deployment, which was registered at `since_ns`."""
+        return now_ns - since_ns > (self.limit_ns or self.patience_ns)
+
+    def is_past_for(self, deployment: Deployment, since_ns: int, now_ns: int) -> bool:
+        """A deployment fails by itself when its allocations make no progress; but one that has not
+        placed any has no deadline of its own. It gets the time that its groups allow, and some
+        more, so that its own verdict comes first."""
+        states = deployment.task_groups.values()
+        progress_ns = max((since_ns, *(_progress_ns(state) for state in states)))
+        longest_ns = max((self.patience_ns, *(state.progress_deadline_ns for state in states)))
+        return now_ns - progress_ns > (self.limit_ns or longest_ns + _GRACE_NS)
+
+
+_GRACE_NS = 60 * NS_PER_S
+
+
+def _progress_ns(state: DeploymentState) -> int:
+    """When the leader last saw an allocation placed or become healthy; 0: never."""
+    if state.require_progress_by is None:
+        return 0
+    return ns_of_datetime(state.require_progress_by) - state.progress_deadline_ns
+
+
 def judge_job(
-    change: RolloutJob, view: JobView, since_ns: int, now_ns: int, patience_ns: int
+    change: RolloutJob, view: JobView, since_ns: int, now_ns: int, deadline: Deadline
 ) -> Verdict:
-    """`patience_ns`: how long work without a deployment may wait for a place before it failed."""
+    """`since_ns`: when the rollout was applied."""
     if change.action == JobAction.DELETE:
-        return _judge_deletion(view)
+        return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
     if job is None or (job.stop and job.version == change.job_version):
         return Verdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
@@ -65,17 +101,19 @@ def judge_job(
     if job.is_periodic or job.is_parameterized:
         return Verdict(JobProgress.HEALTHY, "waits for its launches")
     if view.deployment is not None:
-        return _judge_active(view.deployment, view)
-    late = now_ns - since_ns > patience_ns
+        late = deadline.is_past_for(view.deployment, since_ns, now_ns)
+        return _judge_active(view.deployment, view, late)
+    late = deadline.is_past(since_ns, now_ns)
     return _judge_without_deployment(change, job, view, late)
 
 
-def _judge_deletion(view: JobView) -> Verdict:
+def _judge_deletion(view: JobView, late: bool) -> Verdict:
     left = [alloc for alloc in view.allocations if not _is_over(alloc)]
     if view.job is not None and not view.job.stop:
         return Verdict(JobProgress.SUPERSEDED, "the job was registered again")
     if left:
-        return Verdict(JobProgress.PROGRESSING, f"{len(left)} still to stop")
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return Verdict(status, f"{len(left)} still to stop")
     return Verdict(JobProgress.HEALTHY, "stopped")
 
 
@@ -98,7 +136,7 @@ def _judge_ended(deployment: Deployment, job: Job, change: RolloutJob) -> Verdic
     return Verdict(status, description, deployment.id)
 
 
-def _judge_active(deployment: Deployment, view: JobView) -> Verdict:
+def _judge_active(deployment: Deployment, view: JobView, late: bool) -> Verdict:
     states = deployment.task_groups.values()
     healthy = sum(state.healthy_allocs for state in states)
     total = sum(max(state.desired_total, state.desired_canaries) for state in states)
@@ -110,19 +148,41 @@ def _judge_active(deployment: Deployment, view: JobView) -> Verdict:
         notes.append("canaries wait for promotion")
     if deployment.status == DeploymentStatus.PAUSED:
         notes.append("paused")
-    waiting = _unplaced(view.evaluations)
+    waiting = _unplaced(view)
     if waiting:
         notes.append(waiting)
+    if late and not _waits_for_a_person(deployment):
+        return Verdict(JobProgress.FAILED, f"no progress: {', '.join(notes)}", deployment.id)
     return Verdict(JobProgress.PROGRESSING, ", ".join(notes), deployment.id)
+
+
+def _waits_for_a_person(deployment: Deployment) -> bool:
+    """Paused, or all its canaries are healthy and nothing else is left to do before promotion."""
+    if deployment.status == DeploymentStatus.PAUSED:
+        return True
+    open_states = [
+        state
+        for state in deployment.task_groups.values()
+        if state.healthy_allocs < max(state.desired_total, state.desired_canaries)
+        or (state.desired_canaries and not state.promoted)
+    ]
+    return bool(open_states) and all(
+        state.desired_canaries
+        and not state.promoted
+        and not state.auto_promote
+        and state.healthy_allocs >= state.desired_canaries
+        for state in open_states
+    )
 
 
 def _judge_without_deployment(change: RolloutJob, job: Job, view: JobView, late: bool) -> Verdict:
     evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
     if evaluation is None or not evaluation.is_terminal:
-        return Verdict(JobProgress.PROGRESSING, "waits for the scheduler")
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return Verdict(status, "waits for the scheduler")
     if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
         return Verdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
-    unplaced = _unplaced(view.evaluations)
+    unplaced = _unplaced(view)
     if unplaced:
         return Verdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
     return _judge_allocations(change, job, view, late)
@@ -132,23 +192,21 @@ def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
     return any(not e.is_terminal for e in evaluations)
 
 
-def _unplaced(evaluations: Sequence[Evaluation]) -> str:
+def _unplaced(view: JobView) -> str:
     """What the blocked evaluation of the job waits for, in words."""
-    blocked = [e for e in evaluations if e.status == EvalStatus.BLOCKED]
+    blocked = [e for e in view.evaluations if e.status == EvalStatus.BLOCKED]
     if not blocked:
         return ""
     newest = max(blocked, key=lambda e: (e.create_index, e.modify_index))
     count = sum((newest.queued_allocations or {}).values())
-    return f"{count or 'some'} not placed{_why(newest)}"
+    return f"{count or 'some'} not placed{_why(newest, view.job)}"
 
 
-def _why(evaluation: Evaluation) -> str:
+def _why(evaluation: Evaluation, job: Job | None) -> str:
     reasons: dict[str, None] = {}
-    for metric in (evaluation.failed_tg_allocs or {}).values():
-        if not metric.nodes_evaluated:
-            reasons["no node is eligible"] = None
-        for table in (metric.constraint_filtered, metric.dimension_exhausted):
-            reasons.update(dict.fromkeys(table or ()))
+    for name, metric in (evaluation.failed_tg_allocs or {}).items():
+        group = job.group(name) if job is not None else None
+        reasons.update(dict.fromkeys(placement_reasons(metric, group)))
     return f" ({', '.join(list(reasons)[:3])})" if reasons else ""
 
 
@@ -188,20 +246,24 @@ def _placed(good: Sequence[Allocation]) -> str:
     return ", ".join(parts) or "nothing to run"
 
 
+_REASONS_SHOWN = 5
+
+
 def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
     """The rollout's status from its jobs', with one line that says why."""
+    judged = list(jobs)
     by_status: dict[str, list[str]] = {}
-    for job in jobs:
+    for job in judged:
         by_status.setdefault(job.status, []).append(job.job_id)
     waiting = [j for s, ids in by_status.items() if s not in SETTLED for j in ids]
     if waiting:
         done = sum(len(ids) for status, ids in by_status.items() if status in SETTLED)
         return RolloutStatus.PROGRESSING, f"{done} of {done + len(waiting)} jobs settled"
-    bad = by_status.get(JobProgress.FAILED, []) + by_status.get(JobProgress.REVERTED, [])
+    bad = [job for job in judged if job.status in (JobProgress.FAILED, JobProgress.REVERTED)]
     if bad:
         back = by_status.get(JobProgress.REVERTED)
         suffix = f"; back on the stable version: {_names(back)}" if back else ""
-        return RolloutStatus.FAILED, f"failed: {_names(bad)}{suffix}"
+        return RolloutStatus.FAILED, f"failed: {_reasons(bad)}{suffix}"
     superseded = by_status.get(JobProgress.SUPERSEDED)
     if superseded:
         return (
@@ -209,6 +271,16 @@ def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
             f"changed again before they were healthy: {_names(superseded)}",
         )
     return RolloutStatus.HEALTHY, "every job is healthy"
+
+
+def _reasons(bad: Sequence[RolloutJob]) -> str:
+    """The first jobs by name, each with what is wrong with it."""
+    shown = sorted(bad, key=lambda job: (job.job_id, job.namespace))[:_REASONS_SHOWN]
+    texts = [
+        f"{job.job_id} ({job.description})" if job.description else job.job_id for job in shown
+    ]
+    more = f" and {len(bad) - len(shown)} more" if len(bad) > len(shown) else ""
+    return ", ".join(texts) + more
 
 
 def _names(job_ids: Sequence[str]) -> str:

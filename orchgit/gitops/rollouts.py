@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.log import LOG
-from orchgit.gitops.rollout_rules import SETTLED, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollout_rules import SETTLED, Deadline, JobView, judge_job, judge_rollout
 from orchgit.model.deployment import Deployment
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.services.rollouts import record_rollout
@@ -29,7 +29,8 @@ _TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts")
 
 @dataclass(frozen=True, slots=True)
 class TrackerConfig:
-    """`patience_s` bounds how long work without a deployment may wait before it has failed."""
+    """`patience_s`: how long a job may make no progress where neither its source nor its deployment
+    says it."""
 
     patience_s: float = 600.0
     pause_s: float = 0.02
@@ -137,19 +138,21 @@ class RolloutTracker:
 
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """The rollout as it stands in this snapshot. Jobs that settled are not looked at again."""
-    jobs = [_judged_job(snapshot, rollout, job, now_ns, patience_ns) for job in rollout.jobs]
+    source = snapshot.source(rollout.source)
+    deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
+    jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
     status, description = judge_rollout(jobs)
     after = replace(rollout, jobs=jobs, status=status, status_description=description)
     return replace(after, finished_time_ns=now_ns) if after.is_terminal else after
 
 
 def _judged_job(
-    snapshot: Snapshot, rollout: Rollout, job: RolloutJob, now_ns: int, patience_ns: int
+    snapshot: Snapshot, rollout: Rollout, job: RolloutJob, now_ns: int, deadline: Deadline
 ) -> RolloutJob:
     if job.status in SETTLED:
         return job
     view = _view(snapshot, job)
-    verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, patience_ns)
+    verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
     return replace(
         job,
         status=verdict.status,

@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError
+from orchgit.gitops.access import opened_url
 from orchgit.gitops.log import LOG
 from orchgit.gitops.mirrors import Mirrors
 from orchgit.gitops.reconciler import ReconcilerPorts, SourceReconciler
-from orchgit.gitops.urls import parse_url
 from orchgit.gitops.watch import watch_refs
 from orchgit.model.source import Source, SourceKind, SourceStatus
 
@@ -94,8 +94,9 @@ class SourceLoops:
         """The path may not be there yet, or go and come back; polling goes on meanwhile."""
         while True:
             try:
-                path = Path(parse_url(source.url).path)
-                await watch_refs(path, lambda: reconciler.wake("watch"))
+                config, server = self._ports.config, self._ports.keeper.own_name
+                url = await asyncio.to_thread(opened_url, config, source, server)
+                await watch_refs(Path(url.path), lambda: reconciler.wake("watch"))
             except (OrchgitError, OSError) as error:
                 LOG.warning("cannot watch a source", source=source.name, error=str(error))
             await self._ports.world.clock.sleep(_WATCH_RETRY_S)

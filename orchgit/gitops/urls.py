@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from orchgit.errors import InvalidInputError
 
@@ -61,6 +61,8 @@ def _parse_full(text: str) -> RepositoryUrl:
     if scheme == "file":
         if host or not parts.path.startswith("/"):
             raise _refused(text, "a file:// URL has an absolute path and no host")
+        if parts.query or parts.fragment or "%" in parts.path:
+            raise _refused(text, "a file:// URL is a plain path, without '?', '#' or '%'")
         return RepositoryUrl(text, scheme, path=parts.path)
     if not host:
         raise _refused(text, "it names no host")
@@ -68,6 +70,7 @@ def _parse_full(text: str) -> RepositoryUrl:
         return _ssh(text, host, parts.username or "", parts.path)
     if parts.username or parts.password:
         raise _refused(text, "it holds a user or password: name a credential of the server instead")
+    _check_path(text, parts.path)
     origin = f"{scheme}://{host}:{port}" if port else f"{scheme}://{host}"
     return RepositoryUrl(text, scheme, host, origin, parts.path)
 
@@ -75,7 +78,14 @@ def _parse_full(text: str) -> RepositoryUrl:
 def _ssh(text: str, host: str, user: str, path: str) -> RepositoryUrl:
     if host.startswith("-") or user.startswith("-") or path.lstrip("/").startswith("-"):
         raise _refused(text, "a host, user or path must not start with '-'")
+    _check_path(text, path)
     return RepositoryUrl(text, "ssh", host, f"ssh://{host}", path)
+
+
+def _check_path(text: str, path: str) -> None:
+    """What a credential's `urls` allow must be what the host reads."""
+    if any(part in (".", "..") for part in unquote(path).split("/")):
+        raise _refused(text, "its path must not have '.' or '..' in it")
 
 
 def _refused(text: str, why: str) -> InvalidInputError:

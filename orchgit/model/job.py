@@ -46,9 +46,17 @@ class JobVersionTag(Model):
 
 
 class JobOrigin(Model):
-    """Where this version of a job came from: the commit that every later question leads back to."""
+    """Where this version of a job came from: the commit that every later question leads back to.
+
+    `source` is the job's owner: the source whose file says what the job is. A version registered
+    by hand keeps its owner and has no commit.
+    """
 
     source: str = ""
+    released_from: str = ""
+    """The source that a person released the job from; that one leaves the job alone."""
+    former_source: str = ""
+    """The owner that was removed; a source takes the job over only with its `adopt` setting."""
     rollout_id: str = ""
     commit_id: str = ""
     author: str = ""

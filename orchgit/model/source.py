@@ -44,6 +44,8 @@ class SourceStatus(Model):
     last_checked_ns: int = 0
     quarantined: list[str] = []
     """Commits that were reverted and are not applied again by themselves."""
+    remembers_jobs: bool = False
+    """Whether every job that runs once and was applied has its `AppliedJob`."""
 
 
 class GitRef(Model):
@@ -59,6 +61,27 @@ class GitRef(Model):
     def id(self) -> str:
         """A source's name holds no colon, and neither does a ref's."""
         return f"{self.source}:{self.name}"
+
+
+class AppliedJob(Model):
+    """What a source last applied of a job that runs once: its record may have been collected since.
+
+    `content_id` names the file and all that it was read with, `spec_id` the job that came of it.
+    `source` is empty when the source was removed.
+    """
+
+    namespace: str
+    job_id: str
+    source: str
+    content_id: str
+    spec_id: str
+    create_index: int = 0
+    modify_index: int = 0
+
+    @property
+    def id(self) -> str:
+        """A namespace holds no slash."""
+        return f"{self.namespace}/{self.job_id}"
 
 
 class Source(Model):
@@ -81,6 +104,10 @@ class Source(Model):
     """Name of a secret in the server's config; never the secret itself."""
     allow_rewind: bool = False
     """Whether a commit that does not descend from the applied one may be applied."""
+    adopt: bool = False
+    """Whether jobs of removed sources become this one's, where it has a file of them."""
+    rollout_deadline_ns: int = 0
+    """How long a job of a rollout may go without progress; 0: from the job's own deadlines."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0

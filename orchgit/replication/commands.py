@@ -20,7 +20,7 @@ from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 
@@ -92,6 +92,22 @@ class ApplyRollout(Entry, tag="apply-rollout", kw_only=True):
     ref_moves: list[RefMove] = []
 
 
+class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
+    """`ApplyRollout`, which also remembers what was applied of the jobs that run once.
+
+    `forget` are (namespace, job id) of those that the commit no longer has.
+    """
+
+    rollout: Rollout
+    expected_commit: str = ""
+    upserts: list[JobUpsert] = []
+    deletions: list[JobDeletion] = []
+    evaluations: list[Evaluation] = []
+    ref_moves: list[RefMove] = []
+    remember: list[AppliedJob] = []
+    forget: list[tuple[str, str]] = []
+
+
 class MoveRefs(Entry, tag="move-refs", kw_only=True):
     """Move refs of a built-in repository, all of them or, if one is not at its `old`, none."""
 
@@ -109,6 +125,35 @@ class UpsertSource(Entry, tag="upsert-source", kw_only=True):
     """Create or change a source's settings; its status is kept."""
 
     source: Source
+
+
+class StoreSource(Entry, tag="store-source", kw_only=True):
+    """Create a source (`expected_modify_index` 0), or change the settings of the one that was read
+    with that modify index; its kind does not change, and its status is kept."""
+
+    source: Source
+    expected_modify_index: int
+
+
+class RemoveSource(Entry, tag="remove-source", kw_only=True):
+    """Its jobs have no source then. `deletions` are jobs to stop, with their evaluations; what was
+    remembered of the source's jobs is forgotten with `stop`."""
+
+    name: str
+    stop: bool = False
+    deletions: list[JobDeletion] = []
+    evaluations: list[Evaluation] = []
+
+
+class SetJobOwner(Entry, tag="set-job-owner", kw_only=True):
+    """Release a job from `expected_source` (`source` empty), or give it back to `source`. Makes no
+    version of the job."""
+
+    namespace: str
+    job_id: str
+    source: str = ""
+    released_from: str = ""
+    expected_source: str = ""
 
 
 class UpdateSourceStatus(Entry, tag="update-source-status", kw_only=True):
@@ -453,9 +498,13 @@ Command = (
     | RegisterJob
     | DeregisterJob
     | ApplyRollout
+    | ApplyCommit
     | MoveRefs
     | RecordRollout
     | UpsertSource
+    | StoreSource
+    | RemoveSource
+    | SetJobOwner
     | UpdateSourceStatus
     | DeleteSource
     | DeleteRollouts

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchgit.errors import RefusedError
+from orchgit.errors import NotUnderstoodError
 from orchgit.model.server import ServerRecord
 from orchgit.replication import commands
 from orchgit.replication.commands import Entry
 
-COMMAND_VERSION = 2
+COMMAND_VERSION = 3
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
@@ -81,6 +81,12 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetNodeDrain,
         commands.SetHostVolumeStates,
     ),
+    3: (
+        commands.ApplyCommit,
+        commands.StoreSource,
+        commands.RemoveSource,
+        commands.SetJobOwner,
+    ),
 }
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
@@ -89,7 +95,7 @@ VERSION_OF = {command: version for version, known in _SINCE.items() for command 
 def check_understood(
     command: Entry, members: Iterable[str], servers: Iterable[ServerRecord]
 ) -> None:
-    """Raises RefusedError, which names the servers to upgrade, unless every member knows it.
+    """Raises NotUnderstoodError, which names the servers to upgrade, unless every member knows it.
 
     `members` are raft addresses; one without a record has not told its version yet, and counts as
     of the first.
@@ -103,7 +109,7 @@ def check_understood(
     ]
     if behind:
         names = ", ".join(_named(address, known.get(address)) for address in behind)
-        raise RefusedError(
+        raise NotUnderstoodError(
             f"cannot do this yet ({type(command).__name__}): {names} would not understand it; "
             "upgrade every server first (`orchgit server members -verbose` shows their versions)"
         )

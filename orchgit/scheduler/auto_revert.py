@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
+from orchgit.model.ownership import with_owner_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ def auto_revert(
             f"{reason} - not rolling back to stable job version {target.version} "
             "as current job has same specification"
         )
-    return AutoRevert(f"{reason} - rolling back to job version {target.version}", target)
+    return AutoRevert(
+        f"{reason} - rolling back to job version {target.version}", with_owner_of(target, current)
+    )
 
 
 def _is_of(deployment: Deployment, job: Job) -> bool:

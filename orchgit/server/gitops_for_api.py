@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.access import check_access
 from orchgit.gitops.backup import RepositoryBackup
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.globs import compile_globs
 from orchgit.gitops.refs import check_ref_name
-from orchgit.gitops.urls import parse_url
 from orchgit.model.rollout import JobAction, Rollout
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import Source
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -34,8 +34,7 @@ class GitopsForApi:
 
     def check_source(self, source: Source) -> None:
         check_ref_name(source.ref)
-        if source.kind == SourceKind.REMOTE:
-            parse_url(source.url)
+        check_access(self._config, source, self._gitops.keeper.own_name)
         compile_globs(tuple(source.paths))
         self._check_named("credential", source.credential, self._config.credentials)
         self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
@@ -46,6 +45,12 @@ class GitopsForApi:
                 f'cannot use {kind} "{name}": the configuration of {self._gitops.keeper.own_name}, '
                 "which leads, has none of that name; every server needs it"
             )
+
+    def is_declared(self, source: str) -> bool:
+        return any(each.name == source for each in self._config.sources)
+
+    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+        return await self._gitops.rerun(source, jobs)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)

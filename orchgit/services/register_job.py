@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orchgit.errors import RefusedError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobSubmission
+from orchgit.model.ownership import with_owner_of
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.proposal import Applied
@@ -44,14 +45,16 @@ async def register_job(
     job: Job,
     options: RegisterOptions = RegisterOptions(),
 ) -> Registered:
-    """Admit and commit `job`. Raises ValidationError, RefusedError (index, type change)."""
+    """Admit and commit `job`; the source that owns it keeps it (`orchgit source release` frees it).
+
+    Raises ValidationError, RefusedError (index, type change)."""
     job = completed(job)
     registered = await world.registered_job(job.namespace, job.id)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
     admitted = judged(job, registered, world.cluster_rules())
     check_enforced_index(options.enforce_index, registered)
-    job = replace(job, submit_time_ns=world.now_ns())
+    job = replace(with_owner_of(job, registered), submit_time_ns=world.now_ns())
     evaluation = _evaluation(world, job, options.eval_priority)
     command = RegisterJob(
         now_ns=world.now_ns(),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from orchgit.errors import NotFoundError
+from orchgit.errors import NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.source import AppliedJob
 from orchgit.replication.commands import (
+    ApplyCommit,
     ApplyRollout,
     DeleteRollouts,
     JobDeletion,
@@ -30,29 +33,38 @@ async def apply_rollout(
     upserts: Sequence[JobUpsert],
     deletions: Sequence[JobDeletion] = (),
     ref_moves: Sequence[RefMove] = (),
+    remember: Sequence[AppliedJob] = (),
+    forget: Sequence[tuple[str, str]] = (),
 ) -> tuple[int, Rollout]:
     """Commit one rollout whole (invariant 9); (index, the rollout as stored).
 
-    `upserts` hold admitted jobs. Makes one evaluation for each job that runs by itself and notes it
-    in `rollout.jobs`. Raises ConflictError when the source or a job moved meanwhile: nothing has
-    been changed then, and the caller computes the rollout again.
+    `upserts` hold admitted jobs, `remember` and `forget` what changes of the source's memory of
+    jobs that run once; while a server of an earlier version is a member, nothing is remembered.
+    Makes one evaluation for each job that runs by itself and notes it in `rollout.jobs`. Raises
+    ConflictError when the source or a job moved meanwhile: nothing has been changed then, and the
+    caller computes the rollout again.
     """
     evaluations = [
         *_evaluations(world, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER),
         *_evaluations(world, rollout, _doomed(world, deletions), EvalTrigger.JOB_DEREGISTER),
     ]
     stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
-    applied = await world.propose(
-        ApplyRollout(
-            now_ns=world.now_ns(),
-            rollout=stored,
-            expected_commit=expected_commit,
-            upserts=list(upserts),
-            deletions=list(deletions),
-            evaluations=evaluations,
-            ref_moves=list(ref_moves),
-        )
+    entry = ApplyRollout(
+        now_ns=world.now_ns(),
+        rollout=stored,
+        expected_commit=expected_commit,
+        upserts=list(upserts),
+        deletions=list(deletions),
+        evaluations=evaluations,
+        ref_moves=list(ref_moves),
     )
+    remembering = ApplyCommit(
+        **msgspec.structs.asdict(entry), remember=list(remember), forget=list(forget)
+    )
+    try:
+        applied = await world.propose(remembering)
+    except NotUnderstoodError:
+        applied = await world.propose(entry)
     return applied.index, stored
 
 

@@ -173,9 +173,17 @@ _FREED_NODES = """
 CREATE TABLE freed_nodes (node_id TEXT PRIMARY KEY, freed_index INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+_APPLIED_JOBS = """
+CREATE TABLE applied_jobs (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
+    content_id TEXT NOT NULL, spec_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX applied_jobs_by_source ON applied_jobs (source);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
-    _FREED_NODES,
+    *(_FREED_NODES, _APPLIED_JOBS),
 )
 
 TABLES = (
@@ -190,6 +198,7 @@ TABLES = (
     "sources",
     "rollouts",
     "git_refs",
+    "applied_jobs",
     "node_pools",
     "namespaces",
     "scheduler_config",

@@ -20,7 +20,8 @@ SECRET = "a secret of the tests"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     config = tmp_path_factory.mktemp("config") / "agent.hcl"
-    config.write_text(f'gitops {{\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
+    paths = f'local_paths = ["{tmp_path_factory.getbasetemp()}"]'
+    config.write_text(f'gitops {{\n  {paths}\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
     data = tmp_path_factory.mktemp("dev") / "data"
     with dev_server(data, "-no-demo", "-config", str(config)) as started:
         yield started

@@ -283,8 +283,8 @@ def test_a_credential_goes_only_where_it_belongs(tmp_path: Path) -> None:
     async def run() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        right = GitCredential(origin, "ada", "hunter2")
-        wrong = GitCredential("http://other.example", "ada", "hunter2")
+        right = GitCredential(origin, "ada", "hunter2", sources=["demo"])
+        wrong = GitCredential("http://other.example", "ada", "hunter2", sources=["demo"])
         config = GitopsConfig(credentials={"right": right, "wrong": wrong})
         async with server, gitops_rig(tmp_path / "data", config) as rig:
             await follow(rig, f"{origin}/x.git", credential="wrong")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_config
 from pathlib import Path
 
 import uvicorn
@@ -117,6 +118,10 @@ async def gitops_rig(
     start: bool = True,
     parser: CountingParser | None = None,
 ) -> AsyncIterator[GitopsRig]:
+    config = config or GitopsConfig()
+    if not config.local_paths:
+        # Tests keep their repositories beside the server's directory.
+        config = replace_config(config, local_paths=(str(directory.parent),))
     async with running_state(directory) as state:
         world = World(state, SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())

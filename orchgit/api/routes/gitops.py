@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -14,16 +15,25 @@ from orchgit.api.call import Call
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
-from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
+from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source
+from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.services.rollouts import delete_rollouts
-from orchgit.services.sources import delete_source, pause_source, put_source
+from orchgit.services.sources import (
+    change_source,
+    check_change,
+    create_source,
+    give_back_job,
+    pause_source,
+    release_job,
+    remove_source,
+)
 from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
+_KEPT_BY_SERVER = frozenset(("Status", "CreateIndex", "ModifyIndex"))
 
 
 async def sources(call: Call) -> Response:
@@ -62,15 +72,87 @@ async def put(call: Call) -> Response:
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
+    with call.world.snapshot() as snapshot:
+        _check_is_new(snapshot, wanted)
+    await _check_settings(call, wanted)
+    index = await create_source(call.world, wanted)
+    call.context.wake_source(name)
+    return call.answer({"Index": index}, index=index)
+
+
+def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
+    """A name leads to the repository of a removed source too, which has to be of the same kind:
+    nobody is to get at what another kind of source fetched."""
+    name = wanted.name
+    if snapshot.source(name) is not None:
+        raise ConflictError(
+            f'cannot add source "{name}": there is one of that name; `orchgit source set {name}` '
+            f"(PUT /v1/gitops/source/{name}/settings) changes it"
+        )
+    was_builtin = bool(snapshot.git_refs(name))
+    if was_builtin and wanted.kind != SourceKind.BUILTIN:
+        raise ConflictError(
+            f'cannot add source "{name}": a built-in repository of that name is kept; choose '
+            "another name"
+        )
+    if wanted.kind == SourceKind.BUILTIN and not was_builtin and snapshot.applied_commits(name):
+        raise ConflictError(
+            f'cannot add source "{name}": the history of a removed source of another kind has that '
+            "name; choose another name"
+        )
+
+
+async def _check_settings(call: Call, wanted: Source) -> None:
+    """In a thread: a path is looked at on the disk."""
     if call.context.gitops is not None:
-        call.context.gitops.check_source(wanted)
-    index = await put_source(call.world, wanted)
+        await asyncio.to_thread(call.context.gitops.check_source, wanted)
+
+
+async def change(call: Call) -> Response:
+    """Only what the body names changes; what the server keeps about a source is passed over."""
+    body = nomad_json.fold_keys(nomad_json.decode_tree(await call.body()), Source)
+    named = {key: value for key, value in body.items() if key not in _KEPT_BY_SERVER}
+
+    def changed(source: Source) -> Source:
+        settings = nomad_json.tree(source)
+        prune = {**settings["Prune"], **named.get("Prune", {})}
+        wanted = nomad_json.convert({**settings, **named, "Prune": prune}, Source)
+        return replace(wanted, status=source.status)
+
+    name = call.path["name"]
+    with call.world.snapshot() as snapshot:
+        known = snapshot.source(name)
+    if known is not None:
+        wanted = changed(known)
+        check_change(known, wanted)
+        await _check_settings(call, wanted)
+    index = await change_source(call.world, name, changed)
     call.context.wake_source(name)
     return call.answer({"Index": index}, index=index)
 
 
 async def delete(call: Call) -> Response:
-    index = await delete_source(call.world, call.path["name"])
+    """`stop` stops the source's jobs; else they go on and have no source."""
+    name = call.path["name"]
+    index = await remove_source(call.world, name, stop=call.flag("stop"))
+    gitops, warnings = call.context.gitops, []
+    if gitops is not None and gitops.is_declared(name):
+        warnings.append(
+            f'the configuration names source "{name}": remove its block on every server, or the '
+            "next server that leads adds it again"
+        )
+    return call.answer({"Index": index, "Warnings": warnings}, index=index)
+
+
+async def release(call: Call) -> Response:
+    """A job's source manages it no more; with `Undo` it does so again."""
+    body = nomad_json.decode_tree(await call.body())
+    job_id, undo = nomad_json.get(body, "JobID", ""), nomad_json.get(body, "Undo", False)
+    namespace = nomad_json.get(body, "Namespace", "") or call.namespace
+    if not (isinstance(job_id, str) and isinstance(namespace, str) and job_id):
+        raise InvalidInputError("cannot release a job: JobID names it")
+    act = give_back_job if undo else release_job
+    index = await act(call.world, namespace, job_id)
     return call.answer({"Index": index}, index=index)
 
 
@@ -91,8 +173,20 @@ async def sync(call: Call) -> Response:
         if snapshot.source(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
+    body = await call.body()
+    rerun = nomad_json.get(nomad_json.decode_tree(body), "Rerun", []) if body.strip() else []
+    if rerun:
+        return await _rerun(call, name, rerun)
     call.context.wake_source(name)
     return call.answer({"Index": index}, index=index)
+
+
+async def _rerun(call: Call, name: str, job_ids: Any) -> Response:
+    if not (isinstance(job_ids, list) and all(isinstance(each, str) for each in job_ids)):
+        raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
+    keys = [(call.namespace, job_id) for job_id in job_ids]
+    rollout = await _gitops(call).rerun(name, keys)
+    return call.answer(rollout, index=call.world.state.store.watch.applied_index)
 
 
 async def plan(call: Call) -> Response:
@@ -242,10 +336,12 @@ def _commit_fields(snapshot: Snapshot, job: Any, commit_id: str, rollout_id: str
 ENDPOINTS = [
     endpoint("/v1/gitops/sources", get=sources),
     endpoint("/v1/gitops/source/{name}", get=source, put=put, delete=delete),
+    endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
     endpoint("/v1/gitops/source/{name}/resume", put=resume),
     endpoint("/v1/gitops/source/{name}/sync", put=sync),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
+    endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ DEV_DRIVERS = {"raw_exec": {"enabled": True}}
 @option("port", type=int, default=4646, help="Port of the HTTP API; 0: any free one.")
 @option("rpc-port", type=int, default=0, help="Port for agents; 0: any free one.")
 @option("node-name", default="", help="Name of the node; the machine's name if not given.")
+@option("local-path", multiple=True, help="Sources may have repositories below it; repeatable.")
 @option("config", help="An agent configuration file, read before these options.")
 @option("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR; WARN if not given.")
 @option("log-json", is_flag=True, help="Log lines as JSON objects.")
@@ -44,6 +46,7 @@ def dev(
     port: int,
     rpc_port: int,
     node_name: str,
+    local_path: tuple[str, ...],
     config: str | None,
     log_level: str | None,
     log_json: bool,
@@ -98,6 +101,10 @@ def dev(
         dev_mode=True,
         **(given.server if given else {}),
     )
+    if local_path:
+        paths = (*server_config.gitops.local_paths, *(str(Path(p).absolute()) for p in local_path))
+        gitops = replace(server_config.gitops, local_paths=paths)
+        server_config = replace(server_config, gitops=gitops)
     agent_settings = dict(given.agent) if given else {}
     if bind in LOOPBACK and not agent_settings.get("network_interface"):
         agent_settings["network_interface"] = "lo"

@@ -1,16 +1,18 @@
-"""`orchgit source`: add, list, status, sync, pause, resume, remove."""
+"""`orchgit source`: add, set, rename, list, status, sync, release, pause, resume, remove."""
 
 from __future__ import annotations
 
-import os
+from typing import Any
 
 import click
 
-from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.output import ago, pairs, plain, short, table
+from orchgit.cli.output import ago, duration, pairs, plain, short, table
 from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.source_options import location, settings_options
+
+_NOT_COPIED = frozenset(("Status", "CreateIndex", "ModifyIndex"))
 
 
 @click.group("source")
@@ -21,57 +23,87 @@ def source() -> None:
 @source.command("add")
 @click.argument("name")
 @click.argument("url", required=False)
-@option("ref", default="refs/heads/main", help="Branch, tag or full ref name to follow.")
-@option("path", multiple=True, help="Glob of job files inside the tree; may be repeated.")
-@option("var", multiple=True, help="Variable for the job files, NAME=VALUE; may be repeated.")
-@option("var-file", multiple=True, help="Path inside the tree of a variable file.")
-@option("poll-interval", default="15s", help="How often to look for new commits.")
-@option("credential", default="", help="Name of a credential of the server's config.")
-@option("webhook-secret", default="", help="Name of a webhook secret of the server's config.")
-@option("no-prune", is_flag=True, help="Never stop jobs whose files are gone.")
-@option("allow-rewind", is_flag=True, help="Apply commits that do not descend from the last.")
+@settings_options
 @connected
 def add(
     client: ApiClient,
     name: str,
     url: str | None,
-    ref: str,
-    path: tuple[str, ...],
-    var: tuple[str, ...],
-    var_file: tuple[str, ...],
-    poll_interval: str,
-    credential: str,
-    webhook_secret: str,
-    no_prune: bool,
-    allow_rewind: bool,
+    settings: dict[str, Any],
+    variables: dict[str, str],
 ) -> None:
     """Follow a repository: a URL, a local path, or (without URL) the built-in remote.
 
-    The built-in remote is pushed to at <address>/git/NAME.git.
+    The built-in remote is pushed to at <address>/git/NAME.git. A path is one on the machine of the
+    servers, and their configuration has to allow it (gitops.local_paths).
     """
-    kind = "builtin" if url is None else "local" if os.path.isdir(url) else "remote"
-    body = {
-        "Name": name,
-        "Kind": kind,
-        "URL": os.path.abspath(url) if kind == "local" and url else url or "",
-        "Ref": ref if ref.startswith("refs/") else f"refs/heads/{ref}",
-        "Variables": dict(_variable(each) for each in var),
-        "VarFiles": list(var_file),
-        "PollInterval": parse_duration_ns(poll_interval),
-        "Credential": credential,
-        "WebhookSecret": webhook_secret,
-        "AllowRewind": allow_rewind,
-        "Prune": {"Enabled": not no_prune},
-    }
-    if path:
-        body["Paths"] = list(path)
+    body = {"Name": name, **location(url), **settings, "Variables": variables}
     client.put(f"/v1/gitops/source/{name}", body)
-    if kind == "builtin":
-        click.echo(f"Source {name!r} is ready: push to {client.address}/git/{name}.git")
-        for line in client.tls.git_settings() if client.address.startswith("https:") else ():
-            click.echo(f"For git:  export {line}")
+    if body["Kind"] == "builtin":
+        _say_where_to_push(client, name)
     else:
-        click.echo(f"Source {name!r} follows {url} at {body['Ref']}.")
+        click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
+
+
+def _say_where_to_push(client: ApiClient, name: str) -> None:
+    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{name}.git")
+    for line in client.tls.git_settings() if client.address.startswith("https:") else ():
+        click.echo(f"For git:  export {line}")
+
+
+@source.command("set")
+@click.argument("name")
+@option("url", help="Another URL, or path, of the same kind of source.")
+@option("remove-var", multiple=True, help="A variable that the source has no more; repeatable.")
+@settings_options
+@connected
+def set_(
+    client: ApiClient,
+    name: str,
+    url: str | None,
+    remove_var: tuple[str, ...],
+    settings: dict[str, Any],
+    variables: dict[str, str],
+) -> None:
+    """Change the settings that are given; the others stay. A refused commit is tried again.
+
+    -path and -var-file take the place of all there were; -var adds or changes one.
+    """
+    body = dict(settings)
+    if url is not None:
+        body |= location(url)
+    if variables or remove_var:
+        known = client.get(f"/v1/gitops/source/{name}")["Variables"]
+        missing = [each for each in remove_var if each not in known]
+        if missing:
+            raise ApiError(f"cannot remove variable {missing[0]!r}: source {name!r} has none")
+        kept = {key: value for key, value in known.items() if key not in remove_var}
+        body["Variables"] = {**kept, **variables}
+    if not body:
+        raise ApiError("cannot change nothing: name a setting, `orchgit source set -h` lists them")
+    client.put(f"/v1/gitops/source/{name}/settings", body)
+    click.echo(f"Source {name!r} is changed: {', '.join(sorted(body))}.")
+
+
+@source.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+@connected
+def rename(client: ApiClient, name: str, new_name: str) -> None:
+    """Add a source with the same settings, which takes over the jobs, and remove this one.
+
+    Jobs go on running. The built-in repository of the new name is empty: push the history to it.
+    """
+    known = client.get(f"/v1/gitops/source/{name}")
+    body = {key: value for key, value in known.items() if key not in _NOT_COPIED}
+    body |= {"Name": new_name, "Adopt": True, "Paused": True}
+    client.put(f"/v1/gitops/source/{new_name}", body)
+    _remove(client, name, stop=False)
+    if not known["Paused"]:
+        client.post(f"/v1/gitops/source/{new_name}/resume")
+    click.echo(f"Source {name!r} is now {new_name!r}; its next commit takes the jobs over.")
+    if known["Kind"] == "builtin":
+        _say_where_to_push(client, new_name)
 
 
 @source.command("list")
@@ -118,6 +150,8 @@ def status(client: ApiClient, name: str, as_json: bool, template: str | None) ->
             ("URL", plain(data["URL"])),
             ("Ref", plain(data["Ref"])),
             ("Paths", plain(", ".join(data["Paths"]))),
+            ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
+            ("Rollout deadline", _deadline(data["RolloutDeadline"])),
             ("State", _state(data)),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
@@ -131,11 +165,39 @@ def status(client: ApiClient, name: str, as_json: bool, template: str | None) ->
 
 @source.command("sync")
 @click.argument("name")
+@option("rerun", multiple=True, help="A completed job to run again, by its id; repeatable.")
 @connected
-def sync(client: ApiClient, name: str) -> None:
-    """Look for new commits now."""
-    client.post(f"/v1/gitops/source/{name}/sync")
-    click.echo(f"Source {name!r} is being looked at; `orchgit rollout list` shows what came of it.")
+def sync(client: ApiClient, name: str, rerun: tuple[str, ...]) -> None:
+    """Look for new commits now.
+
+    With -rerun, run jobs of the applied commit again: a batch job that has completed is otherwise
+    created again only when its file changes.
+    """
+    if not rerun:
+        client.post(f"/v1/gitops/source/{name}/sync")
+        click.echo(f"Checking {name!r} for new commits; `orchgit rollout list` shows what follows.")
+        return
+    made = client.post(f"/v1/gitops/source/{name}/sync", {"Rerun": list(rerun)})
+    click.echo(
+        f"Rollout {short(made['ID'])} runs {', '.join(rerun)} again; `orchgit rollout watch "
+        f"{short(made['ID'])}` follows it."
+    )
+
+
+@source.command("release")
+@click.argument("job")
+@option("undo", is_flag=True, help="Give the job back to the source that it was released from.")
+@connected
+def release(client: ApiClient, job: str, undo: bool) -> None:
+    """Take a job out of its source: its file, or that file's removal, changes it no more.
+
+    Another source with a file of the job takes it over.
+    """
+    client.put("/v1/gitops/release", {"JobID": job, "Undo": undo})
+    if undo:
+        click.echo(f"Job {job!r} belongs to its source again; the next commit puts it in order.")
+    else:
+        click.echo(f"Job {job!r} is released: it goes on running, and no source manages it.")
 
 
 @source.command("pause")
@@ -158,20 +220,31 @@ def resume(client: ApiClient, name: str) -> None:
 
 @source.command("remove")
 @click.argument("name")
+@option("keep", is_flag=True, help="Its jobs go on running, without a source (the default).")
+@option("stop", is_flag=True, help="Its jobs are stopped.")
 @yes_option
 @connected
-def remove(client: ApiClient, name: str, yes: bool) -> None:
-    """Follow a source no more; its jobs go on running."""
-    if yes or click.confirm(f"Remove source {name!r}? Its jobs go on running."):
-        client.delete(f"/v1/gitops/source/{name}")
-        click.echo(f"Source {name!r} is removed; its jobs go on running.")
+def remove(client: ApiClient, name: str, keep: bool, stop: bool, yes: bool) -> None:
+    """Follow a source no more; its jobs go on running, or are stopped with -stop.
+
+    A source with the setting -adopt takes over the jobs that go on, where it has a file of them.
+    """
+    if keep and stop:
+        raise ApiError("cannot use -keep and -stop together: give one of them")
+    fate = "Its jobs are stopped." if stop else "Its jobs go on running."
+    if yes or click.confirm(f"Remove source {name!r}? {fate}"):
+        _remove(client, name, stop)
+        click.echo(f"Source {name!r} is removed. {fate}")
 
 
-def _variable(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise ApiError(f"cannot read -var {text!r}: write NAME=VALUE")
-    return name, value
+def _remove(client: ApiClient, name: str, stop: bool) -> None:
+    answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
+    for warning in answer["Warnings"]:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _deadline(duration_ns: int) -> str:
+    return duration(duration_ns) if duration_ns else "from the jobs' progress deadlines"
 
 
 def _state(data: dict[str, object]) -> str:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from orchgit.errors import ConflictError, NotFoundError
+from orchgit.errors import ConflictError, NotFoundError, RefusedError
+from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import GitRef, Source, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.jobs import JobResult, delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
+    ApplyCommit,
     ApplyRollout,
     DeleteRollouts,
     DeleteSource,
     MoveRefs,
     RecordRollout,
     RefMove,
+    RemoveSource,
+    SetJobOwner,
+    StoreSource,
     UpdateSourceStatus,
     UpsertSource,
 )
@@ -25,7 +30,7 @@ from orchgit.state.transaction import WriteTxn
 JobKey = tuple[str, str]
 
 
-def apply_rollout(txn: WriteTxn, command: ApplyRollout, effects: Effects) -> Rollout:
+def apply_rollout(txn: WriteTxn, command: ApplyRollout | ApplyCommit, effects: Effects) -> Rollout:
     """Upserts before deletions; the source's applied commit moves with them, and only here."""
     source = _source(txn, command.rollout.source)
     if source.status.applied_commit != command.expected_commit:
@@ -47,6 +52,22 @@ def apply_rollout(txn: WriteTxn, command: ApplyRollout, effects: Effects) -> Rol
     _store_rollout(txn, command.rollout, effects)
     _move(txn, source, command.rollout, effects)
     return command.rollout
+
+
+def apply_commit(txn: WriteTxn, command: ApplyCommit, effects: Effects) -> Rollout:
+    """`apply_rollout`, and what the source remembers of the jobs that run once."""
+    rollout = apply_rollout(txn, command, effects)
+    for applied in command.remember:
+        known = txn.applied_job(applied.namespace, applied.job_id)
+        applied.create_index = known.create_index if known else txn.index
+        applied.modify_index = txn.index
+    txn.put_applied_jobs(command.remember)
+    txn.delete_applied_jobs(command.forget)
+    source = _source(txn, rollout.source)
+    if not source.status.remembers_jobs:
+        source.status.remembers_jobs = True
+        _store_source(txn, source, effects)
+    return rollout
 
 
 def _commit(commit: str) -> str:
@@ -108,12 +129,97 @@ def upsert_source(txn: WriteTxn, command: UpsertSource, effects: Effects) -> Sou
     return source
 
 
+def store_source(txn: WriteTxn, command: StoreSource, effects: Effects) -> Source:
+    wanted, known = command.source, txn.source(command.source.name)
+    if known is None and command.expected_modify_index:
+        raise NotFoundError(
+            f"cannot change source {wanted.name!r}: it was removed; `orchgit source add` makes it"
+        )
+    if known is not None and not command.expected_modify_index:
+        raise ConflictError(
+            f"cannot add source {wanted.name!r}: there is one of that name; `orchgit source set "
+            f"{wanted.name}` changes it"
+        )
+    if known is not None and known.modify_index != command.expected_modify_index:
+        raise ConflictError(f"cannot change source {wanted.name!r}: it was changed meanwhile")
+    if known is not None and known.kind != wanted.kind:
+        raise RefusedError(f"cannot change source {wanted.name!r}: its kind is {known.kind}")
+    status = known.status if known else SourceStatus(remembers_jobs=True)
+    create_index = known.create_index if known else txn.index
+    source = msgspec.structs.replace(wanted, status=status, create_index=create_index)
+    _store_source(txn, source, effects)
+    return source
+
+
+def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> None:
+    """Its rollouts stay as history, and so does a built-in repository."""
+    source = _source(txn, command.name)
+    deleted = [delete_job(txn, deletion, effects) for deletion in command.deletions]
+    results = {(result.namespace, result.job_id): result for result in deleted}
+    for evaluation in command.evaluations:
+        for_job(evaluation, results[evaluation.namespace, evaluation.job_id])
+    store_evaluations(txn, command.evaluations, effects)
+    for namespace, job_id in txn.jobs_by_source(source.name):
+        _own(txn, namespace, job_id, "", former_source=source.name)
+    remembered = txn.applied_jobs(source.name)
+    if command.stop:
+        txn.delete_applied_jobs([(each.namespace, each.job_id) for each in remembered])
+    else:
+        txn.put_applied_jobs(
+            [
+                msgspec.structs.replace(each, source="", modify_index=txn.index)
+                for each in remembered
+            ]
+        )
+    txn.delete_source(source.name)
+    effects.note(txn.index, "SourceDeleted", source)
+
+
+def set_job_owner(txn: WriteTxn, command: SetJobOwner, effects: Effects) -> None:
+    job = txn.job(command.namespace, command.job_id)
+    owner = job.origin.source if job is not None and job.origin is not None else ""
+    if job is None or owner != command.expected_source:
+        raise ConflictError(
+            f"cannot change the source of job {command.job_id!r}: it was changed meanwhile; read "
+            "the job again"
+        )
+    _own(
+        txn,
+        command.namespace,
+        command.job_id,
+        command.source,
+        released_from=command.released_from,
+    )
+
+
+def _own(
+    txn: WriteTxn,
+    namespace: str,
+    job_id: str,
+    source: str,
+    *,
+    released_from: str = "",
+    former_source: str = "",
+) -> None:
+    """Another owner is no other version: the job asks for the same."""
+    job = txn.job(namespace, job_id)
+    assert job is not None
+    origin = msgspec.structs.replace(
+        job.origin or JobOrigin(),
+        source=source,
+        released_from=released_from,
+        former_source=former_source,
+    )
+    txn.put_job(msgspec.structs.replace(job, origin=origin, modify_index=txn.index))
+
+
 def update_source_status(txn: WriteTxn, command: UpdateSourceStatus, effects: Effects) -> None:
     source = _source(txn, command.name)
     source.status = msgspec.structs.replace(
         command.status,
         applied_commit=source.status.applied_commit,
         applied_rollout=source.status.applied_rollout,
+        remembers_jobs=source.status.remembers_jobs,
     )
     _store_source(txn, source, effects)
 

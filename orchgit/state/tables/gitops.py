@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, Rollout
-from orchgit.model.source import GitRef, Source
+from orchgit.model.source import AppliedJob, GitRef, Source
 from orchgit.state.body_table import BodyTable, conditions
 from orchgit.state.tables.base import Reads, Writes
 
@@ -26,6 +26,12 @@ GIT_REFS = BodyTable(
     "git_refs",
     GitRef,
     "id source name object_id create_index modify_index",
+)
+
+APPLIED_JOBS = BodyTable(
+    "applied_jobs",
+    AppliedJob,
+    "id namespace job_id source content_id spec_id create_index modify_index",
 )
 
 _TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
@@ -68,6 +74,13 @@ class GitopsReads(Reads):
         sql = "SELECT name, object_id FROM git_refs WHERE source = ? ORDER BY name"
         return {str(name): str(object_id) for name, object_id in self._rows(sql, (source,))}
 
+    def applied_job(self, namespace: str, job_id: str) -> AppliedJob | None:
+        return APPLIED_JOBS.get(self.connection, f"{namespace}/{job_id}")
+
+    def applied_jobs(self, source: str) -> list[AppliedJob]:
+        """Jobs that run once, as this source last applied them; '': those of removed sources."""
+        return APPLIED_JOBS.find(self.connection, "source = ?", (source,))
+
     def repositories(self) -> list[str]:
         """The names of built-in repositories that hold something, followed or not."""
         rows = self._rows("SELECT DISTINCT source FROM git_refs ORDER BY source")
@@ -82,6 +95,16 @@ class GitopsWrites(GitopsReads, Writes):
     def delete_source(self, name: str) -> None:
         SOURCES.delete(self.connection, [name])
         self._changed("sources", [name])
+
+    def put_applied_jobs(self, jobs: Sequence[AppliedJob]) -> None:
+        APPLIED_JOBS.put(self.connection, jobs)
+        self._changed("applied_jobs", [job.id for job in jobs])
+
+    def delete_applied_jobs(self, keys: Sequence[tuple[str, str]]) -> None:
+        """(namespace, job id) of each."""
+        ids = [f"{namespace}/{job_id}" for namespace, job_id in keys]
+        APPLIED_JOBS.delete(self.connection, ids)
+        self._changed("applied_jobs", ids)
 
     def put_rollout(self, rollout: Rollout) -> None:
         ROLLOUTS.put(self.connection, [rollout])

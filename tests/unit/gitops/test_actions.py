@@ -80,7 +80,8 @@ def test_a_job_of_another_source_is_a_problem() -> None:
     job = make_job(id="web")
     found = plan_actions("demo", desired(job), registered(known(job, "other")), ALL, ())
     assert found.problems == (
-        "web.hcl:1:1: job 'web' already belongs to source 'other'; delete it there first",
+        "web.hcl:1:1: job 'web' belongs to source 'other': free it with `orchgit source release "
+        "web`, or remove its file there, which stops it",
     )
 
 
@@ -189,3 +190,38 @@ def test_nothing_is_deleted_that_is_wanted_or_foreign(
     )
     deleted = {action.key[1] for action in found.of(JobAction.DELETE)}
     assert deleted == mine - wanted
+
+
+def former(job: Job, source: str) -> Registered:
+    origin = JobOrigin(former_source=source)
+    return Registered(replace(job, origin=origin, job_modify_index=7), former=source)
+
+
+def test_job_of_a_removed_source_is_taken_over_only_with_adopt() -> None:
+    job = make_job(id="web", namespace="prod")
+    args = ("demo", desired(job), registered(former(job, "old")), ALL, ())
+    (problem,) = plan_actions(*args).problems
+    assert "belonged to source 'old', which was removed" in problem
+    assert "`orchgit source set demo -adopt`" in problem
+    assert "`orchgit source release -namespace prod web`" in problem
+    found = plan_actions(*args, adopt=True)
+    assert not found.problems
+    assert kinds(found.changes) == {"web": "update"}, "the entry makes the source its owner"
+
+
+def test_job_of_a_removed_source_is_not_deleted_for_want_of_a_file() -> None:
+    job, mine = make_job(id="web"), make_job(id="mine")
+    found = plan_actions(
+        "demo", desired(mine), registered(former(job, "demo")), ALL, (), adopt=True
+    )
+    assert kinds(found.changes) == {"mine": "create"}
+
+
+def test_released_job_is_left_alone_by_its_source_and_taken_by_another() -> None:
+    job = make_job(id="web", priority=70)
+    free = replace(make_job(id="web"), origin=JobOrigin(released_from="demo"))
+    found = plan_actions("demo", desired(job), registered(Registered(free)), ALL, ())
+    assert (found.changes, found.problems) == ((), ())
+    assert found.released == (("default", "web"),)
+    other = plan_actions("other", desired(job), registered(Registered(free)), ALL, ())
+    assert kinds(other.changes) == {"web": "update"}

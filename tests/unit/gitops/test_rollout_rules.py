@@ -3,13 +3,20 @@
 import pytest
 from msgspec.structs import replace
 
-from orchgit.gitops.rollout_rules import JobProgress, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollout_rules import Deadline, JobProgress, JobView, judge_job, judge_rollout
 from orchgit.model.allocation import Allocation
+from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState
 from orchgit.model.evaluation import AllocMetric, Evaluation
-from orchgit.model.job import ParameterizedJobConfig, PeriodicConfig
+from orchgit.model.job import Job, ParameterizedJobConfig, PeriodicConfig
 from orchgit.model.rollout import RolloutJob
-from tests.support.factories import make_batch_job, make_job, make_system_job
+from tests.support.factories import (
+    make_batch_job,
+    make_group,
+    make_job,
+    make_system_job,
+    make_task,
+)
 
 PATIENCE_NS = 600_000_000_000
 CHANGE = RolloutJob(job_id="web", action="update", job_version=2, eval_id="e1")
@@ -25,8 +32,8 @@ def view(job=None, evaluations=(DONE,), deployment=None, allocations=()):  # typ
     return JobView(job, evaluations, deployment, allocations)
 
 
-def judge(seen: JobView, change: RolloutJob = CHANGE, after_ns: int = 0):  # type: ignore[no-untyped-def]
-    return judge_job(change, seen, 0, after_ns, PATIENCE_NS)
+def judge(seen: JobView, change: RolloutJob = CHANGE, after_ns: int = 0, limit_ns: int = 0):  # type: ignore[no-untyped-def]
+    return judge_job(change, seen, 0, after_ns, Deadline(PATIENCE_NS, limit_ns))
 
 
 def deployment(status: str, healthy: int = 0, total: int = 2, **fields: object) -> Deployment:
@@ -78,7 +85,7 @@ def test_no_place_is_patient_then_failed() -> None:
         id="e2", status="blocked", queued_allocations={"g": 2}, failed_tg_allocs={"g": metric}
     )
     seen = view(evaluations=(DONE, blocked))
-    assert judge(seen).description == "2 not placed (memory)"
+    assert judge(seen).description == "2 not placed (memory exhausted on 3 nodes)"
     assert judge(seen).status == "progressing"
     assert judge(seen, after_ns=PATIENCE_NS + 1).status == "failed"
 
@@ -153,3 +160,83 @@ def test_deletion() -> None:
 def test_the_rollout_from_its_jobs(statuses: list[str], wanted: str) -> None:
     jobs = [RolloutJob(job_id=f"j{n}", status=status) for n, status in enumerate(statuses)]
     assert judge_rollout(jobs)[0] == wanted
+
+
+SECOND_NS = 1_000_000_000
+BLOCKED = Evaluation(
+    id="e2",
+    status="blocked",
+    queued_allocations={"g": 2},
+    failed_tg_allocs={
+        "g": AllocMetric(nodes_evaluated=3, constraint_filtered={"missing drivers": 3})
+    },
+)
+
+
+def docker_job() -> Job:
+    task = make_task(driver="docker")
+    return make_job(id="web", version=2, task_groups=[make_group(name="g", tasks=[task])])
+
+
+def test_unplaceable_deployment_fails_at_the_deadline_with_the_reason() -> None:
+    seen = view(docker_job(), (DONE, BLOCKED), deployment("running"))
+    why = "0/2 healthy, 2 not placed (missing driver docker on 3 nodes)"
+    assert judge(seen).description == why
+    early = judge(seen, after_ns=PATIENCE_NS + 60 * SECOND_NS)
+    assert early.status == "progressing", "a deployment's own verdict comes first"
+    late = judge(seen, after_ns=PATIENCE_NS + 61 * SECOND_NS)
+    assert (late.status, late.description) == ("failed", f"no progress: {why}")
+
+
+def test_deadline_of_a_deployment_is_at_least_that_of_its_slowest_group() -> None:
+    slow = deployment("running", progress_deadline_ns=2 * PATIENCE_NS)
+    seen = view(docker_job(), (DONE, BLOCKED), slow)
+    assert judge(seen, after_ns=2 * PATIENCE_NS).status == "progressing"
+    assert judge(seen, after_ns=2 * PATIENCE_NS + 61 * SECOND_NS).status == "failed"
+
+
+def test_source_with_a_rollout_deadline_overrules_the_jobs() -> None:
+    slow = deployment("running", progress_deadline_ns=2 * PATIENCE_NS)
+    seen = view(docker_job(), (DONE, BLOCKED), slow)
+    assert judge(seen, after_ns=21 * SECOND_NS, limit_ns=20 * SECOND_NS).status == "failed"
+    assert judge(seen, after_ns=19 * SECOND_NS, limit_ns=20 * SECOND_NS).status == "progressing"
+
+
+def test_progress_of_a_deployment_begins_its_deadline_again() -> None:
+    """`require_progress_by` moves with each allocation that becomes healthy."""
+    moved = datetime_of_ns(PATIENCE_NS + 500 * SECOND_NS)
+    seen = view(
+        docker_job(),
+        deployment=deployment(
+            "running", 1, progress_deadline_ns=PATIENCE_NS, require_progress_by=moved
+        ),
+    )
+    assert judge(seen, after_ns=PATIENCE_NS + 200 * SECOND_NS).status == "progressing"
+    assert judge(seen, after_ns=PATIENCE_NS + 561 * SECOND_NS).status == "failed"
+
+
+def test_deployment_that_waits_for_a_person_has_no_deadline() -> None:
+    healthy = deployment("running", healthy=1, desired_canaries=1)
+    for waiting in (deployment("paused"), healthy):
+        assert judge(view(docker_job(), deployment=waiting), after_ns=1 << 60).status == (
+            "progressing"
+        )
+    sick = deployment("running", healthy=0, desired_canaries=1)
+    assert judge(view(docker_job(), deployment=sick), after_ns=1 << 60).status == "failed"
+
+
+def test_work_that_nobody_schedules_or_stops_fails_at_the_deadline() -> None:
+    assert judge(view(evaluations=()), after_ns=PATIENCE_NS + 1).status == "failed"
+    gone = replace(CHANGE, action="delete")
+    running = JobView(None, (), None, [alloc("running")])
+    assert judge(running, gone).status == "progressing"
+    late = judge(running, gone, after_ns=PATIENCE_NS + 1)
+    assert (late.status, late.description) == ("failed", "1 still to stop")
+
+
+def test_failed_rollout_says_which_job_failed_and_why() -> None:
+    jobs = [
+        RolloutJob(job_id="web", status="failed", description="no progress: 2 not placed"),
+        RolloutJob(job_id="api", status="healthy", description="1 healthy"),
+    ]
+    assert judge_rollout(jobs) == ("failed", "failed: web (no progress: 2 not placed)")

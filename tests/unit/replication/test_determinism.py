@@ -27,7 +27,7 @@ from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 from orchgit.replication.applier import Committed, apply_batch
@@ -37,6 +37,7 @@ from orchgit.replication.commands import (
     AcquireVariableLock,
     AddRestoreChunk,
     AllocClientUpdate,
+    ApplyCommit,
     ApplyPlan,
     ApplyRollout,
     BeginRestore,
@@ -70,6 +71,7 @@ from orchgit.replication.commands import (
     RegisterJob,
     RegisterNode,
     ReleaseVariableLock,
+    RemoveSource,
     RenewVariableLock,
     ResealVariables,
     ResumeDeployment,
@@ -78,10 +80,12 @@ from orchgit.replication.commands import (
     SetClusterKeyCheck,
     SetDeploymentHealth,
     SetHostVolumeStates,
+    SetJobOwner,
     SetJobStability,
     SetNodeDrain,
     SetSchedulerConfig,
     SetServerStatus,
+    StoreSource,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
     UpdateDeploymentStatus,
@@ -256,6 +260,18 @@ def _rollout(name: str, number: int) -> ApplyRollout:
     )
 
 
+def _commit(name: str, number: int, forgets: bool) -> ApplyCommit:
+    made = _rollout(name, number)
+    applied = AppliedJob(
+        namespace="default", job_id=name, source="demo", content_id="c", spec_id="s"
+    )
+    return ApplyCommit(
+        **msgspec.structs.asdict(made),
+        remember=[] if forgets else [applied],
+        forget=[("default", name)] if forgets else [],
+    )
+
+
 job_names = st.sampled_from(JOBS)
 node_ids = st.sampled_from([node.id for node in NODES])
 alloc_ids = st.sampled_from(ALLOCS)
@@ -418,6 +434,32 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         st.sampled_from(["", "cannot fetch"]),
     ),
     DeleteSource: st.builds(DeleteSource, name=source_names),
+    StoreSource: st.builds(
+        lambda name, expected: StoreSource(
+            source=Source(name=name), expected_modify_index=expected
+        ),
+        source_names,
+        st.integers(0, 6),
+    ),
+    RemoveSource: st.builds(
+        lambda name, stop, jobs: RemoveSource(
+            name=name,
+            stop=stop,
+            deletions=[JobDeletion("default", job) for job in jobs] if stop else [],
+        ),
+        source_names,
+        st.booleans(),
+        st.lists(job_names, max_size=2, unique=True),
+    ),
+    SetJobOwner: st.builds(
+        SetJobOwner,
+        namespace=st.just("default"),
+        job_id=job_names,
+        source=st.sampled_from(["", "demo"]),
+        released_from=st.sampled_from(["", "demo"]),
+        expected_source=st.sampled_from(["", "demo"]),
+    ),
+    ApplyCommit: st.builds(_commit, job_names, st.integers(0, 2), st.booleans()),
     DeleteRollouts: st.builds(DeleteRollouts, ids=st.lists(st.sampled_from(["r0", "r1"]))),
     SetJobStability: st.builds(
         SetJobStability,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
+from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.node import Namespace, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import HostVolume
+from orchgit.replication.commands import StoreSource
 from orchgit.services.host_volumes import (
     delete_host_volume,
     delete_volume_claim,
@@ -21,7 +22,13 @@ from orchgit.services.node_pools import delete_node_pool, put_node_pool
 from orchgit.services.register_job import register_job
 from orchgit.services.scheduler_config import set_scheduler_config
 from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
-from orchgit.services.sources import delete_source, pause_source, put_source
+from orchgit.services.sources import (
+    change_source,
+    create_source,
+    pause_source,
+    put_source,
+    remove_source,
+)
 from orchgit.services.world import World
 from tests.support.factories import make_group, make_job, make_task
 from tests.support.world import in_world, ready_node
@@ -74,6 +81,8 @@ def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
         pytest.param({"kind": SourceKind.REMOTE, "url": ""}, "needs a url", id="no-url"),
         pytest.param({"paths": []}, "at least one path", id="no-paths"),
         pytest.param({"poll_interval_ns": 1}, "at least 1s", id="interval"),
+        pytest.param({"poll_interval_ns": 1 << 62}, "at most 720h", id="absurd-interval"),
+        pytest.param({"rollout_deadline_ns": -1}, "deadline must be 1s", id="deadline"),
     ],
 )
 def test_a_source_that_cannot_work_is_refused(change: dict[str, object], problem: str) -> None:
@@ -92,9 +101,40 @@ def test_pausing_a_source_keeps_its_settings() -> None:
             source = snapshot.source("demo")
         assert source is not None
         assert (source.paused, source.ref) == (True, "refs/heads/x")
-        await delete_source(world, "demo")
+        await remove_source(world, "demo")
         with pytest.raises(NotFoundError, match="orchgit source list"):
-            await delete_source(world, "demo")
+            await remove_source(world, "demo")
+
+    in_world(work)
+
+
+def test_source_that_exists_is_not_added_again() -> None:
+    async def work(world: World) -> None:
+        await create_source(world, Source(name="demo", ref="refs/heads/x"))
+        with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
+            await create_source(world, Source(name="demo"))
+        with world.snapshot() as snapshot:
+            source = snapshot.source("demo")
+        assert source is not None
+        assert source.ref == "refs/heads/x"
+
+    in_world(work)
+
+
+def test_kind_and_name_of_a_source_never_change() -> None:
+    async def work(world: World) -> None:
+        await create_source(world, Source(name="demo", kind="remote", url="https://a.example/x"))
+        with pytest.raises(InvalidInputError, match=r"from remote to builtin.*-adopt"):
+            await change_source(world, "demo", lambda one: replace(one, kind="builtin", url=""))
+        with pytest.raises(InvalidInputError, match="`orchgit source rename demo new`"):
+            await change_source(world, "demo", lambda one: replace(one, name="new"))
+        with world.snapshot() as snapshot:
+            found = snapshot.sources()
+        entry = StoreSource(source=Source(name="demo"), expected_modify_index=found[0].modify_index)
+        with pytest.raises(RefusedError, match="its kind is remote"):
+            await world.propose(entry)
+        with pytest.raises(NotFoundError, match="orchgit source list"):
+            await change_source(world, "gone", lambda one: one)
 
     in_world(work)
 
