@@ -105,16 +105,17 @@ class AllocRunner:
         await asyncio.gather(*loops, return_exceptions=True)
 
     def update(self, alloc: Allocation, job: Job) -> None:
-        """What the servers want now. A stop ends the tasks; the rest is taken in place."""
+        """What the servers want now. A stop ends the tasks, by the job that they were started
+        with; the rest is taken in place. An allocation that the servers call ended is to end: they
+        do not count on it any more."""
         before, served = self.context.alloc, _served(self.context)
-        if alloc.modify_index and alloc.modify_index <= before.modify_index:
-            return
-        self.context.alloc, self.context.job = alloc, job
-        self.services.alloc = alloc
+        self.context.alloc = self.services.alloc = alloc
+        if not alloc.is_terminal:
+            self.context.job = job
         if alloc.deployment_id != before.deployment_id:
             self.set_local(healthy=None, healthy_at_ns=0, health_from_ns=self.clock.now_ns())
-        self._node.local.put_allocation(alloc, job, self.local)
-        if alloc.is_server_terminal:
+        self._node.local.put_allocation(alloc, self.context.job, self.local)
+        if alloc.is_terminal:
             self.stop(_killing(self.clock.now_ns(), alloc.desired_description))
         elif not self.local.finished:
             if _served(self.context) != served:
@@ -211,7 +212,7 @@ class AllocRunner:
         """Before the first task: the directories, the previous allocation's end, the volumes."""
         context = self.context
         fresh = all(runner.record.attempt == 0 for runner in self.tasks.values())
-        if fresh and not context.alloc.is_server_terminal:
+        if fresh and not context.alloc.is_terminal:
             for runner in self.tasks.values():
                 runner.received()
             self._reported(self)
@@ -219,7 +220,7 @@ class AllocRunner:
             alloc_dir.create(context.paths)
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
-        if context.alloc.is_server_terminal or self.local.killed:
+        if context.alloc.is_terminal or self.local.killed:
             why = self.local.killed or context.alloc.desired_description
             self.stop(_killing(self.clock.now_ns(), why))
         if self._stop is None:

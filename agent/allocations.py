@@ -12,9 +12,11 @@ from agent.local_state import AllocRecord, StoredAlloc
 from agent.loops import spawn
 from agent.paths import AllocPaths
 from orchgit.errors import NotFoundError
-from orchgit.model.allocation import Allocation
+from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job
 from orchgit.wire.messages import AllocReport, AllocSet
+
+NEVER_RAN = "the node does not run this allocation"
 
 
 class Allocations:
@@ -51,15 +53,24 @@ class Allocations:
         for delivery in wanted.changed:
             runner = self._runners.get(delivery.alloc.id)
             if runner is not None:
-                runner.update(delivery.alloc, delivery.job)
+                self._update(runner, delivery.alloc, delivery.job, wanted.index)
             elif not delivery.alloc.is_client_terminal:
                 self._receive(delivery.alloc, delivery.job)
+        for alloc in wanted.jobless:
+            runner = self._runners.get(alloc.id)
+            if runner is not None:
+                self._update(runner, alloc, runner.context.job, wanted.index)
+            else:
+                self._report(AllocReport(alloc.id, ClientStatus.COMPLETE, NEVER_RAN), True)
         keep = set(wanted.wanted)
         for alloc_id, runner in self._runners.items():
-            # a server that is behind does not know it yet: that is no reason to end it
-            known = runner.context.alloc.modify_index <= wanted.index
-            if alloc_id not in keep and known and alloc_id not in self._removing:
+            is_known = _is_older(runner, wanted.index)
+            if alloc_id not in keep and is_known and alloc_id not in self._removing:
                 self._removing[alloc_id] = spawn(self._remove(alloc_id), f"remove {alloc_id}")
+
+    def _update(self, runner: AllocRunner, alloc: Allocation, job: Job, index: int) -> None:
+        if _is_older(runner, index) and alloc.modify_index != runner.context.alloc.modify_index:
+            runner.update(alloc, job)
 
     def full_report(self) -> list[AllocReport]:
         return [runner.report() for runner in self._runners.values()]
@@ -120,6 +131,13 @@ class Allocations:
 
     def _paths(self, alloc_id: str) -> AllocPaths:
         return AllocPaths(self._node.alloc_root / alloc_id)
+
+
+def _is_older(runner: AllocRunner, index: int) -> bool:
+    """Whether a server at this index knows at least what this node was told last: one that is
+    behind must neither end an allocation nor take a change back. After the restore of a backup the
+    allocations are older than what the node was told, and the index is newer."""
+    return runner.context.alloc.modify_index <= index
 
 
 def _gist(report: AllocReport) -> tuple[object, ...]:

@@ -16,14 +16,15 @@ from orchgit.model.allocation import (
     TaskState,
 )
 from orchgit.model.base import Model
-from orchgit.model.group import UpdateStrategy
-from orchgit.model.job import ChildrenSummary, Job, JobSummary
+from orchgit.model.group import TaskGroup, UpdateStrategy
+from orchgit.model.job import ChildrenSummary, Job, JobStatus, JobSummary
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
     Node,
 )
 from orchgit.model.resources import AllocatedResources, AllocatedTask, Resources
+from orchgit.model.task import Task
 
 
 class JobStub(Model):
@@ -141,6 +142,8 @@ class AllocationWithJob(Allocation):
 
 
 def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
+    """Clients take it for granted that there is a job: where an older server lost the job of an
+    allocation, the answer holds what the allocation knows of it."""
     values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
     values["network_status"] = allocation.network_status or NetworkStatus()
     given = allocation.allocated_resources or AllocatedResources()
@@ -154,10 +157,27 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
     )
     return AllocationWithJob(
         **values,
-        job=shown_job(job) if job is not None else None,
+        job=shown_job(job if job is not None else _lost_job(allocation)),
         resources=whole,
         shared_resources=shared,
         task_resources=tasks,
+    )
+
+
+def _lost_job(allocation: Allocation) -> Job:
+    given = allocation.allocated_resources
+    group = TaskGroup(
+        name=allocation.task_group, tasks=[Task(name=name) for name in (given.tasks if given else ())]
+    )
+    return Job(
+        namespace=allocation.namespace,
+        id=allocation.job_id,
+        name=allocation.job_id,
+        type=allocation.job_type,
+        version=allocation.job_version,
+        task_groups=[group],
+        status=JobStatus.DEAD,
+        stop=True,
     )
 
 
