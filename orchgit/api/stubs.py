@@ -167,7 +167,8 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
 def _lost_job(allocation: Allocation) -> Job:
     given = allocation.allocated_resources
     group = TaskGroup(
-        name=allocation.task_group, tasks=[Task(name=name) for name in (given.tasks if given else ())]
+        name=allocation.task_group,
+        tasks=[Task(name=name) for name in (given.tasks if given else ())],
     )
     return Job(
         namespace=allocation.namespace,

@@ -17,7 +17,9 @@ from orchgit.wire.messages import AllocDelivery, AllocReport, AllocSet
 
 def still_runs(reports: Iterable[AllocReport]) -> frozenset[str]:
     """The allocations that the agent has not ended."""
-    return frozenset(one.alloc_id for one in reports if one.client_status not in TERMINAL_CLIENT_STATUSES)
+    return frozenset(
+        one.alloc_id for one in reports if one.client_status not in TERMINAL_CLIENT_STATUSES
+    )
 
 
 def first_set(snapshot: Snapshot, node_id: str, at_work: Set[str]) -> AllocSet:

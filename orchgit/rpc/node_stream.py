@@ -2,9 +2,10 @@
 
 Two tasks feed one bounded queue of frames to send: the reader answers the agent's frames in their
 order, the pusher waits for changes of this node's allocations. The first set is made when the first
-reports have been applied, so that everything the agent runs is answered in one exchange. Whatever ends either ends the
-stream; the agent connects again and starts over with its hello. That a stream is gone does not
-make a node down: its missed heartbeats do.
+reports have been applied, so that everything the agent runs is answered in one exchange.
+
+Whatever ends either ends the stream; the agent connects again and starts over with its hello. That
+a stream is gone does not make a node down: its missed heartbeats do.
 """
 
 from __future__ import annotations

@@ -26,9 +26,7 @@ async def stop_allocation(world: World, alloc_id: str, no_shutdown_delay: bool =
     if allocation is None:
         raise NotFoundError("allocation not found")
     transition = DesiredTransition(migrate=True, no_shutdown_delay=no_shutdown_delay or None)
-    evaluation = evaluation_for_job(
-        world, job or purged_job_of(allocation), EvalTrigger.ALLOC_STOP
-    )
+    evaluation = evaluation_for_job(world, job or purged_job_of(allocation), EvalTrigger.ALLOC_STOP)
     applied = await world.propose(
         UpdateAllocTransitions(
             now_ns=world.now_ns(),
