@@ -20,7 +20,7 @@ from agent.health_watch import HealthWatch
 from agent.hooks import alloc_dir, previous_alloc, volumes
 from agent.hooks.base import SetupError, TaskSetup
 from agent.local_state import AllocRecord, TaskRecord
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from agent.paths import AllocPaths
 from agent.probes import RunInTask
 from agent.run_limit import EXCEEDED, RunLimit
@@ -59,6 +59,7 @@ class AllocRunner:
         self._killing: asyncio.Task[None] | None = None
         self._task_loops: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.Task[None] | None = None
+        self._held = False
         self.ended = asyncio.Event()
         self.services = AllocServices(
             node.clock, node.node, context.alloc, self._changed, self._check_restart
@@ -92,7 +93,18 @@ class AllocRunner:
     # -- what the agent asks for -------------------------------------------------------------------
 
     def start(self) -> None:
-        self._loop = spawn(self._run_to_end(), f"alloc {self.id}")
+        name = f"alloc {self.id}"
+        self._loop = spawn(until_done(self._run_to_end, name, self.clock), name)
+
+    def hold(self) -> None:
+        """Start nothing until `release`: the servers may have replaced the allocation while the
+        agent was away. What runs already goes on."""
+        self._held = True
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._changed()
 
     async def close(self) -> None:
         """The agent stops: every loop ends, the tasks go on."""
@@ -105,16 +117,17 @@ class AllocRunner:
         await asyncio.gather(*loops, return_exceptions=True)
 
     def update(self, alloc: Allocation, job: Job) -> None:
-        """What the servers want now. A stop ends the tasks; the rest is taken in place."""
+        """What the servers want now. A stop ends the tasks, by the job that they were started
+        with; the rest is taken in place. An allocation that the servers call ended is to end: they
+        do not count on it any more."""
         before, served = self.context.alloc, _served(self.context)
-        if alloc.modify_index and alloc.modify_index <= before.modify_index:
-            return
-        self.context.alloc, self.context.job = alloc, job
-        self.services.alloc = alloc
+        self.context.alloc = self.services.alloc = alloc
+        if not alloc.is_terminal:
+            self.context.job = job
         if alloc.deployment_id != before.deployment_id:
             self.set_local(healthy=None, healthy_at_ns=0, health_from_ns=self.clock.now_ns())
-        self._node.local.put_allocation(alloc, job, self.local)
-        if alloc.is_server_terminal:
+        self._node.local.put_allocation(alloc, self.context.job, self.local)
+        if alloc.is_terminal:
             self.stop(_killing(self.clock.now_ns(), alloc.desired_description))
         elif not self.local.finished:
             if _served(self.context) != served:
@@ -187,7 +200,7 @@ class AllocRunner:
             self._limit.begin(self.local.received_ns, self.context.group.max_run_duration_ns)
             try:
                 await self._prepare()
-            except OrchgitError as problem:
+            except (OrchgitError, OSError) as problem:
                 self._fail_all(problem)
             await self._supervise()
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
@@ -211,7 +224,7 @@ class AllocRunner:
         """Before the first task: the directories, the previous allocation's end, the volumes."""
         context = self.context
         fresh = all(runner.record.attempt == 0 for runner in self.tasks.values())
-        if fresh and not context.alloc.is_server_terminal:
+        if fresh and not context.alloc.is_terminal:
             for runner in self.tasks.values():
                 runner.received()
             self._reported(self)
@@ -219,7 +232,7 @@ class AllocRunner:
             alloc_dir.create(context.paths)
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
-        if context.alloc.is_server_terminal or self.local.killed:
+        if context.alloc.is_terminal or self.local.killed:
             why = self.local.killed or context.alloc.desired_description
             self.stop(_killing(self.clock.now_ns(), why))
         if self._stop is None:
@@ -256,7 +269,7 @@ class AllocRunner:
             return None
         return waits[0].result()
 
-    def _fail_all(self, problem: OrchgitError) -> None:
+    def _fail_all(self, problem: OrchgitError | OSError) -> None:
         """The allocation cannot be set up: none of its tasks may start."""
         now_ns = self.clock.now_ns()
         because = task_state.event(
@@ -285,8 +298,9 @@ class AllocRunner:
 
     def _apply_rules(self) -> None:
         tasks, states = self.context.group.tasks, self.states
-        for name in lifecycle.startable(tasks, states):
-            self.tasks[name].open_gate()
+        if not self._held:
+            for name in lifecycle.startable(tasks, states):
+                self.tasks[name].open_gate()
         if self._killing is not None:
             return
         now_ns = self.clock.now_ns()
@@ -296,7 +310,8 @@ class AllocRunner:
             self._begin_kill(_group_end_event(end, now_ns))
 
     def _begin_kill(self, because: TaskEvent) -> None:
-        self._killing = spawn(self._kill_all(because), f"kill {self.id}")
+        name = f"kill {self.id}"
+        self._killing = spawn(until_done(lambda: self._kill_all(because), name, self.clock), name)
 
     async def _kill_all(self, because: TaskEvent) -> None:
         """Deregister, wait the group's shutdown delay, then end the tasks step by step."""
@@ -326,7 +341,11 @@ class AllocRunner:
         return any(runner.handle is not None for runner in self.tasks.values())
 
     def _start_task(self, name: str) -> None:
-        loop = spawn(self.tasks[name].run(), f"task {self.id}/{name}")
+        known = self._task_loops.get(name)
+        if known is not None and not known.done():
+            return
+        label = f"task {self.id}/{name}"
+        loop = spawn(until_done(self.tasks[name].run, label, self.clock), label)
         self._task_loops[name] = loop
         loop.add_done_callback(lambda _loop: self._changed())
 

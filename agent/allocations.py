@@ -11,14 +11,16 @@ from agent.alloc_runner import AllocRunner
 from agent.context import AllocContext, NodeServices
 from agent.hooks import alloc_dir
 from agent.local_state import AllocRecord, StoredAlloc
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from agent.paths import AllocPaths
 from orchgit.errors import NotFoundError
-from orchgit.model.allocation import Allocation
-from orchgit.model.job import Job
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.job import Job, JobType
 from orchgit.wire.messages import AllocReport, AllocSet
 
 _log = structlog.get_logger(component="agent")
+_BOUND_TO_NODE = (JobType.SYSTEM, JobType.SYSBATCH)
+NEVER_RAN = "the node does not run this allocation"
 
 
 class Allocations:
@@ -45,25 +47,40 @@ class Allocations:
         return runner
 
     def restore(self, stored: list[StoredAlloc]) -> None:
-        """At start: every allocation is known again before a server is spoken to."""
+        """At start: every allocation is known again before a server is spoken to. What runs is
+        taken up at once; what is to be started again waits for the servers, who may have replaced
+        it elsewhere meanwhile. Nothing replaces the allocation of a node-bound job."""
         for entry in stored:
             context = AllocContext(entry.alloc, entry.job, self._paths(entry.alloc.id))
-            self._add(AllocRunner(self._node, context, entry.local, entry.tasks, self._changed))
+            runner = AllocRunner(self._node, context, entry.local, entry.tasks, self._changed)
+            if entry.job.type not in _BOUND_TO_NODE:
+                runner.hold()
+            self._add(runner)
 
     def take(self, wanted: AllocSet) -> None:
         """What a server says: new and changed allocations, and which ones it still knows."""
         for delivery in wanted.changed:
             runner = self._runners.get(delivery.alloc.id)
             if runner is not None:
-                runner.update(delivery.alloc, delivery.job)
+                self._update(runner, delivery.alloc, delivery.job, wanted.index)
             elif not delivery.alloc.is_client_terminal:
                 self._receive(delivery.alloc, delivery.job)
+        for alloc in wanted.jobless:
+            runner = self._runners.get(alloc.id)
+            if runner is not None:
+                self._update(runner, alloc, runner.context.job, wanted.index)
+            else:
+                self._report(AllocReport(alloc.id, ClientStatus.COMPLETE, NEVER_RAN), True)
         keep = set(wanted.wanted)
         for alloc_id, runner in self._runners.items():
-            # a server that is behind does not know it yet: that is no reason to end it
-            known = runner.context.alloc.modify_index <= wanted.index
-            if alloc_id not in keep and known and alloc_id not in self._removing:
-                self._removing[alloc_id] = spawn(self._remove(alloc_id), f"remove {alloc_id}")
+            is_known = _is_older(runner, wanted.index)
+            if alloc_id not in keep and is_known:
+                self._begin_removal(alloc_id)
+            runner.release()
+
+    def _update(self, runner: AllocRunner, alloc: Allocation, job: Job, index: int) -> None:
+        if _is_older(runner, index) and alloc.modify_index != runner.context.alloc.modify_index:
+            runner.update(alloc, job)
 
     def full_report(self) -> list[AllocReport]:
         return [runner.report() for runner in self._runners.values()]
@@ -102,20 +119,24 @@ class Allocations:
         self._node.services.by_alloc[runner.id] = runner.services
         runner.start()
 
+    def _begin_removal(self, alloc_id: str) -> None:
+        if alloc_id not in self._removing:
+            name = f"remove {alloc_id}"
+            work = until_done(lambda: self._remove(alloc_id), name, self._node.clock)
+            self._removing[alloc_id] = spawn(work, name)
+
     async def _remove(self, alloc_id: str) -> None:
         """The servers have forgotten it: end what runs of it, and forget it too."""
         runner = self._runners[alloc_id]
-        try:
-            runner.end_locally("the servers no longer know this allocation")
-            await runner.ended.wait()
-            await runner.close()
-            await alloc_dir.remove(runner.context.paths)
-            self._node.local.remove_allocation(alloc_id)
-            del self._runners[alloc_id]
-            self._told.pop(alloc_id, None)
-            self._node.services.by_alloc.pop(alloc_id, None)
-        finally:
-            self._removing.pop(alloc_id, None)
+        runner.end_locally("the servers no longer know this allocation")
+        await runner.ended.wait()
+        await runner.close()
+        await alloc_dir.remove(runner.context.paths)
+        self._node.local.remove_allocation(alloc_id)
+        del self._runners[alloc_id]
+        self._told.pop(alloc_id, None)
+        self._node.services.by_alloc.pop(alloc_id, None)
+        del self._removing[alloc_id]
 
     def _changed(self, runner: AllocRunner) -> None:
         report, told = runner.report(), self._told.get(runner.id)
@@ -125,6 +146,13 @@ class Allocations:
 
     def _paths(self, alloc_id: str) -> AllocPaths:
         return AllocPaths(self._node.alloc_root / alloc_id)
+
+
+def _is_older(runner: AllocRunner, index: int) -> bool:
+    """Whether a server at this index knows at least what this node was told last: one that is
+    behind must neither end an allocation nor take a change back. After the restore of a backup the
+    allocations are older than what the node was told, and the index is newer."""
+    return runner.context.alloc.modify_index <= index
 
 
 def _gist(report: AllocReport) -> tuple[object, ...]:

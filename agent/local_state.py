@@ -1,34 +1,27 @@
 """What the agent must not forget: one SQLite file, written before the effects it is about.
 
-A single writer thread drains a queue and commits everything in it together, so that a thousand
-allocations that arrive at once cost a few fsyncs. `write(..)` returns a future: wait for it where
-the effect may only follow the fact (a task's start); leave it alone where the order is enough.
-Commits that somebody waits for are fsynced; the others survive a kill of the agent, and what a
-power cut takes of them is found again from the supervisor and the servers.
+A single writer thread (`state_writer`) commits together what comes together, so that a thousand
+allocations that arrive at once cost a few fsyncs. Where the effect may only follow the fact (a
+task's start) the caller waits until it is on disk; elsewhere the order is enough. What a power cut
+takes of that is found again from the supervisor and the servers. On a full disk everything waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import queue
 import sqlite3
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from agent.drivers.base import TaskHandle
+from agent.state_writer import StateWriter, Write, connect
 from orchgit.errors import UnavailableError
 from orchgit.model.allocation import Allocation, TaskState
 from orchgit.model.job import Job
 from orchgit.model.volume import HostVolume
-
-_log = structlog.get_logger(component="agent")
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -83,25 +76,25 @@ class StoredAlloc:
     tasks: dict[str, TaskRecord]
 
 
-_Write = Callable[[sqlite3.Connection], None]
-
-
 class LocalState:
     """Open, read once with `allocations()`, then only write."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: queue.SimpleQueue[tuple[_Write, Future[None], bool] | None] = (
-            queue.SimpleQueue()
-        )
-        self._thread = threading.Thread(target=self._drain, name="local-state", daemon=True)
-        self._closed = False
+        self._writer = StateWriter(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _connect(path) as connection:
-            _migrate(connection)
-        connection.close()
+        try:
+            connection = connect(path)
+            try:
+                _migrate(connection)
+            finally:
+                connection.close()
+        except sqlite3.Error as problem:
+            raise UnavailableError(
+                f"cannot open the agent's state {path}: {problem}; if its disk is full, free room"
+            ) from None
         path.chmod(0o600)
-        self._thread.start()
+        self._writer.start()
 
     # -- reading, before the loops begin -----------------------------------------------------------
 
@@ -126,7 +119,7 @@ class LocalState:
         return [_VOLUME.decode(body) for (body,) in self._rows("SELECT body FROM volumes")]
 
     def _rows(self, sql: str) -> list[Any]:
-        connection = _connect(self._path)
+        connection = connect(self._path)
         try:
             return connection.execute(sql).fetchall()
         finally:
@@ -136,7 +129,8 @@ class LocalState:
 
     def put_facts(self, facts: dict[str, str]) -> None:
         rows = list(facts.items())
-        self._later(lambda db: _many(db, "INSERT OR REPLACE INTO facts VALUES (?, ?)", rows))
+        for row in rows:
+            self._later(_write(("fact", row[0]), "INSERT OR REPLACE INTO facts VALUES (?, ?)", row))
 
     def put_allocation(self, alloc: Allocation, job: Job, local: AllocRecord) -> None:
         self._later(_put_alloc(alloc, job, local))
@@ -149,62 +143,37 @@ class LocalState:
         self._later(_put_task(alloc_id, name, record))
 
     def remove_allocation(self, alloc_id: str) -> None:
-        self._later(lambda db: _remove_alloc(db, alloc_id))
+        self._later(Write(("removal", alloc_id), lambda db: _remove_alloc(db, alloc_id)))
 
     async def put_volume(self, volume: HostVolume) -> None:
         row = (volume.id, msgspec.msgpack.encode(volume))
-        await self._durable(
-            lambda db: _many(db, "INSERT OR REPLACE INTO volumes VALUES (?, ?)", [row])
-        )
+        sql = "INSERT OR REPLACE INTO volumes VALUES (?, ?)"
+        await self._durable(_write(("volume", volume.id), sql, row))
 
     def remove_volume(self, volume_id: str) -> None:
-        self._later(lambda db: _many(db, "DELETE FROM volumes WHERE id = ?", [(volume_id,)]))
+        sql = "DELETE FROM volumes WHERE id = ?"
+        self._later(_write(("volume", volume_id), sql, (volume_id,)))
 
     async def flush(self) -> None:
         """Returns when everything written before is on disk."""
-        await self._durable(lambda _db: None)
+        await self._durable(None)
+
+    async def writable(self) -> None:
+        """Returns at once unless the disk is full: then, when there is room again."""
+        if not self._writer.has_room:
+            await self.flush()
 
     def close(self) -> None:
         """Write what is queued, and stop the writer."""
-        self._closed = True
-        self._queue.put(None)
-        self._thread.join()
+        self._writer.close()
 
-    async def _durable(self, write: _Write) -> None:
-        await asyncio.wrap_future(self._put(write, durable=True))
+    async def _durable(self, write: Write | None) -> None:
+        done = self._writer.put(write, durable=True)
+        assert done is not None
+        await asyncio.wrap_future(done)
 
-    def _later(self, write: _Write) -> None:
-        self._put(write, durable=False)
-
-    def _put(self, write: _Write, durable: bool) -> Future[None]:
-        if self._closed:
-            raise UnavailableError("cannot write the agent's state: the agent is stopping")
-        done: Future[None] = Future()
-        self._queue.put((write, done, durable))
-        return done
-
-    # -- the writer thread -------------------------------------------------------------------------
-
-    def _drain(self) -> None:
-        connection = _connect(self._path)
-        while True:
-            batch, last = self._next_batch()
-            if batch:
-                _commit(connection, batch)
-            if last:
-                connection.close()
-                return
-
-    def _next_batch(self) -> tuple[list[tuple[_Write, Future[None], bool]], bool]:
-        item = self._queue.get()
-        batch = []
-        while item is not None:
-            batch.append(item)
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                return batch, False
-        return batch, True
+    def _later(self, write: Write) -> None:
+        self._writer.put(write)
 
 
 _ALLOC = msgspec.msgpack.Decoder(Allocation)
@@ -212,12 +181,6 @@ _JOB = msgspec.msgpack.Decoder(Job)
 _TASK = msgspec.msgpack.Decoder(TaskRecord)
 _LOCAL = msgspec.msgpack.Decoder(AllocRecord)
 _VOLUME = msgspec.msgpack.Decoder(HostVolume)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    return connection
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
@@ -232,29 +195,11 @@ def _migrate(connection: sqlite3.Connection) -> None:
     connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
 
 
-def _commit(connection: sqlite3.Connection, batch: list[tuple[_Write, Future[None], bool]]) -> None:
-    durable = any(wanted for _, _, wanted in batch)
-    waiting = [done for _, done, _ in batch if done.set_running_or_notify_cancel()]
-    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        for write, _, _ in batch:
-            write(connection)
-        connection.execute("COMMIT")
-    except sqlite3.Error as problem:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        error = UnavailableError(f"cannot write the agent's state: {problem}")
-        _log.error("cannot write the agent's state", error=str(problem))
-        for done in waiting:
-            done.set_exception(error)
-        return
-    for done in waiting:
-        done.set_result(None)
+def _write(key: tuple[str, ...], sql: str, row: tuple[object, ...]) -> Write:
+    def statements(connection: sqlite3.Connection) -> None:
+        connection.execute(sql, row)
 
-
-def _many(connection: sqlite3.Connection, sql: str, rows: list[Any]) -> None:
-    connection.executemany(sql, rows)
+    return Write(key, statements)
 
 
 def _job_key(job: Job) -> str:
@@ -262,21 +207,21 @@ def _job_key(job: Job) -> str:
     return f"{job.namespace}\x1f{job.id}\x1f{job.version}\x1f{job.create_index}"
 
 
-def _put_alloc(alloc: Allocation, job: Job, local: AllocRecord) -> _Write:
+def _put_alloc(alloc: Allocation, job: Job, local: AllocRecord) -> Write:
     key = _job_key(job)
     job_body = msgspec.msgpack.encode(job)
     row = (alloc.id, key, msgspec.msgpack.encode(alloc), msgspec.msgpack.encode(local))
 
-    def write(connection: sqlite3.Connection) -> None:
+    def statements(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?)", (key, job_body))
         connection.execute("INSERT OR REPLACE INTO allocs VALUES (?, ?, ?, ?)", row)
 
-    return write
+    return Write(("alloc", alloc.id), statements)
 
 
-def _put_task(alloc_id: str, name: str, record: TaskRecord) -> _Write:
+def _put_task(alloc_id: str, name: str, record: TaskRecord) -> Write:
     row = (alloc_id, name, msgspec.msgpack.encode(record))
-    return lambda db: _many(db, "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)", [row])
+    return _write(("task", alloc_id, name), "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)", row)
 
 
 def _remove_alloc(connection: sqlite3.Connection, alloc_id: str) -> None:

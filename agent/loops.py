@@ -1,16 +1,46 @@
-"""Starting a loop of the agent so that its failure is never silent."""
+"""Starting a loop of the agent so that its failure is never silent, nor the end of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
 
+from orchgit.clock import Clock
+
 T = TypeVar("T")
 
 _log = structlog.get_logger(component="agent")
+
+_FIRST_RETRY_S = 0.5
+_MAX_RETRY_S = 30.0
+
+
+def retry_delay_s(failures: int) -> float:
+    """How long to wait after so many failures in a row."""
+    return min(_MAX_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
+
+
+async def until_done(work: Callable[[], Awaitable[T]], name: str, clock: Clock) -> T:
+    """The result of `work`. An error nobody expected is logged with its story, and the work begins
+    anew after a while, as it would with a restart of the agent: it must find its place again from
+    what is stored."""
+    failures = 0
+    while True:
+        try:
+            return await work()
+        except Exception as problem:  # noqa: BLE001 - a loop that dies leaves its task alone for good
+            delay_s = retry_delay_s(failures)
+            _log.error(
+                "a loop of the agent failed; it begins again",
+                loop=name,
+                delay_s=delay_s,
+                exc_info=problem,
+            )
+        failures += 1
+        await clock.sleep(delay_s)
 
 
 def spawn(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

@@ -92,12 +92,12 @@ class SimulatedNode:
     def take_allocations(self, wanted: AllocSet) -> None:
         for delivery in wanted.changed:
             known = self.allocs.get(delivery.alloc.id)
-            if known is None:
-                self._begin(delivery.alloc, delivery.job)
-            else:
+            if known is not None:
                 known.alloc, known.job = delivery.alloc, delivery.job
-                if delivery.alloc.is_server_terminal:
+                if delivery.alloc.is_terminal:
                     self._end(known, lambda _task: 0, killed=True)
+            elif not delivery.alloc.is_client_terminal:
+                self._begin(delivery.alloc, delivery.job)
         keep = set(wanted.wanted)
         self.allocs = {id_: entry for id_, entry in self.allocs.items() if id_ in keep}
 

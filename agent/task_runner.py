@@ -4,16 +4,19 @@
 
 The order in which facts are stored and effects happen is what keeps a task from being started
 twice or forgotten: the attempt's number is on disk before the driver hears of it, a driver answers
-a repeated start of the same attempt with the task already started, and a result is on disk before
-the driver may forget it. `run` is the only one that moves the task's state; `kill`, `restart` and
-`signal` ask it to, and stop the attempt that runs.
+a repeated start of the same attempt with the task already started, a result is on disk before the
+driver may forget it, and the driver has forgotten an attempt before the next one begins. While a
+driver cannot be reached (an engine that is down) nothing is known of its tasks: they are neither
+called lost nor started again, and what was asked of it is asked again until it answers.
+`run` is the only one that moves the task's state; `kill`, `restart` and `signal` ask it to, and
+stop the attempt that runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -31,7 +34,7 @@ from agent.hooks import TASK_HOOKS
 from agent.hooks.base import SetupError, TaskSetup
 from agent.lifecycle import restarts_on_success
 from agent.local_state import TaskRecord
-from agent.loops import spawn
+from agent.loops import retry_delay_s, spawn
 from agent.restarts import Ended, Restarts, decide
 from agent.services import AllocServices
 from agent.task_config import task_config, terminated_event
@@ -41,7 +44,12 @@ from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.task import Task
 
+T = TypeVar("T")
+
 _log = structlog.get_logger(component="agent")
+
+_DRIVER_RETRY_STEPS = 3
+"""A driver is asked again after 4 s at most: what waits for it is a stop, or a restart."""
 
 
 class TaskRunner:
@@ -144,10 +152,7 @@ class TaskRunner:
             self._emit(task_state.event(Happened.SHUTDOWN_DELAY, self._now(), note))
             await self._node.clock.sleep(delay_s)
         timeout_s = min(task.kill_timeout_ns / NS_PER_S, self._node.max_kill_timeout_s)
-        try:
-            await self._driver().stop_task(handle, timeout_s)
-        except OrchgitError as problem:
-            _log.warning("cannot stop task", task=handle.key, error=str(problem))
+        await self._insist("stop", lambda: self._driver().stop_task(handle, timeout_s))
 
     def update(self) -> None:
         """The job was changed in place: the running task's services are registered anew."""
@@ -226,7 +231,7 @@ class TaskRunner:
             handle = await self._start(config)
             if handle is None:
                 return
-        except OrchgitError as problem:
+        except (OrchgitError, OSError) as problem:
             await self._abandon_start()
             self._fail_start(problem)
             return
@@ -235,7 +240,10 @@ class TaskRunner:
         await self._follow()
 
     async def _prepare(self) -> TaskConfig | None:
-        """Run the hooks; None when the task was asked to end meanwhile."""
+        """Run the hooks; None when the task was asked to end meanwhile. On a full disk they would
+        only fail."""
+        if not await self._unless_interrupted(self._node.local.writable()):
+            return None
         self._setup = setup = self.setup()
         if not self.record.attempt:
             self._emit(task_state.event(Happened.SETUP, self._now(), "Building Task Directory"))
@@ -249,7 +257,9 @@ class TaskRunner:
         self.record = msgspec.structs.replace(
             self.record, attempt=config.attempt, starting=True, handle=None, next_start_ns=0
         )
-        await self._node.local.start_task(self._context.alloc.id, self.name, self.record)
+        stored = self._node.local.start_task(self._context.alloc.id, self.name, self.record)
+        if not await self._unless_interrupted(stored):
+            return None
         starting = asyncio.ensure_future(self._driver().start_task(config))
         interrupt = asyncio.ensure_future(self._interrupt.wait())
         try:
@@ -265,15 +275,16 @@ class TaskRunner:
     async def _abandon_start(self) -> None:
         """A start that was decided may have happened: nothing of it may be left behind."""
         if self.record.starting:
-            key = f"{self._context.alloc.id}/{self.name}/{self.record.attempt}"
-            await self._forget(TaskHandle(driver=self.task.driver, key=key, started_ns=0))
+            await self._forget(TaskHandle(driver=self.task.driver, key=self._key(), started_ns=0))
             self._save(starting=False)
 
     async def _follow(self, resumed: bool = False) -> None:
         """Wait for the running attempt's end, and act on it."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
-        result = await self._result(handle, resumed)
+        result = await self._insist("follow", lambda: self._result(handle, resumed))
+        if isinstance(result, DriverError):
+            result = ExitResult(exit_code=-1, error=str(result))
         if self._stopping is not None:
             await self._stopping
             self._stopping = None
@@ -283,14 +294,33 @@ class TaskRunner:
         await self._forget(handle)
 
     async def _result(self, handle: TaskHandle, resumed: bool) -> ExitResult:
-        try:
-            driver = self._driver()
-            if resumed and not await driver.recover_task(handle):
-                return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
-            self._serve(handle)
-            return await driver.wait_task(handle)
-        except DriverError as problem:
-            return ExitResult(exit_code=-1, error=str(problem))
+        driver = self._driver()
+        if resumed and not await driver.recover_task(handle):
+            return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
+        self._serve(handle)
+        return await driver.wait_task(handle)
+
+    async def _insist(self, what: str, ask: Callable[[], Awaitable[T]]) -> T | DriverError:
+        """The driver's answer, or why it will never give one; a driver that cannot answer now is
+        asked again, for what it was asked about may run on."""
+        failures = 0
+        while True:
+            try:
+                return await ask()
+            except (OrchgitError, OSError) as problem:
+                if isinstance(problem, DriverError) and not problem.recoverable:
+                    _log.warning(f"cannot {what} task", task=self._key(), error=str(problem))
+                    return problem
+                if not failures:
+                    _log.warning(
+                        f"cannot {what} task now; trying again until the driver answers",
+                        task=self._key(),
+                        error=str(problem),
+                    )
+                    note = f"Waiting for the driver: {problem}"
+                    self._emit(task_state.event(Happened.DRIVER, self._now(), note))
+            await self._node.clock.sleep(retry_delay_s(min(failures, _DRIVER_RETRY_STEPS)))
+            failures += 1
 
     def _serve(self, handle: TaskHandle) -> None:
         """The task runs: register its services; end it if that was asked for meanwhile."""
@@ -307,10 +337,7 @@ class TaskRunner:
         )
 
     async def _forget(self, handle: TaskHandle) -> None:
-        try:
-            await self._driver().destroy_task(handle)
-        except OrchgitError as problem:
-            _log.warning("cannot forget task", task=handle.key, error=str(problem))
+        await self._insist("forget", lambda: self._driver().destroy_task(handle))
         self._save(handle=None)
 
     # -- deciding ----------------------------------------------------------------------------------
@@ -344,8 +371,10 @@ class TaskRunner:
             )
         )
 
-    def _fail_start(self, problem: OrchgitError) -> None:
-        recoverable = isinstance(problem, DriverError) and problem.recoverable
+    def _fail_start(self, problem: OrchgitError | OSError) -> None:
+        recoverable = isinstance(problem, OSError) or (
+            isinstance(problem, DriverError) and problem.recoverable
+        )
         happened, name = Happened.DRIVER_FAILURE, "driver_error"
         if isinstance(problem, SetupError):
             happened, name = problem.happened, "setup_error"
@@ -420,6 +449,10 @@ class TaskRunner:
 
     def _put(self) -> None:
         self._node.local.put_task(self._context.alloc.id, self.name, self.record)
+
+    def _key(self) -> str:
+        """Of the latest attempt, as drivers know it."""
+        return f"{self._context.alloc.id}/{self.name}/{self.record.attempt}"
 
     def _now(self) -> int:
         return self._node.clock.now_ns()

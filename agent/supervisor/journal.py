@@ -35,7 +35,10 @@ class Journal:
             os.fdatasync(self._fd)
         _apply(self.records, record)
         if self._size > self._compact_at:
-            self._compact()
+            try:
+                self._compact()
+            except OSError:
+                self._compact_at = self._size + _COMPACT_BYTES  # no room: the old file is good
 
     def _write(self, data: bytes) -> None:
         """The whole frame or (on a full disk) nothing of it: what follows must stay readable."""
@@ -52,15 +55,18 @@ class Journal:
         data = b"".join(_frame(record) for record in self.records.values())
         new_path = self._path + ".new"
         fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        if os.write(fd, data) < len(data):
+        try:
+            if os.write(fd, data) < len(data):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+            os.fsync(fd)
+            os.rename(new_path, self._path)
+        except OSError:
             os.close(fd)
-            return  # no room: the old file is still good
-        os.fsync(fd)
-        os.rename(new_path, self._path)
-        _sync_directory(os.path.dirname(self._path))
+            raise
         os.close(self._fd)
         self._fd, self._size = fd, len(data)
         self._compact_at = max(_COMPACT_BYTES, 2 * len(data))
+        _sync_directory(os.path.dirname(self._path))
 
     def is_there(self) -> bool:
         """False when the file was deleted, or another one has its name."""

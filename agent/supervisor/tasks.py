@@ -14,7 +14,7 @@ import time
 
 from agent.supervisor import cgroup_files, children, proc
 from agent.supervisor.output import Stream
-from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
+from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +157,10 @@ class Task:
     def _take_container(self, pid: int) -> None:
         self._close_pidfd()
         ticks = proc.start_ticks(pid)
-        self._save({"state": "running", "pid": pid, "ticks": ticks})
+        try:
+            self._save({"state": "running", "pid": pid, "ticks": ticks})
+        except OSError as problem:  # a later supervisor reads the runtime's pid file again
+            tell(f"cannot write down that {self.key} runs: {problem}")
         self._pidfd = proc.open_pidfd(pid, ticks)
         self._started()
 
@@ -266,7 +269,7 @@ class Task:
         try:
             self._save({**ended, **result})
         except OSError as problem:  # the agent may have room to store it
-            print(f"cannot write down the end of {self.key}: {problem}", flush=True)
+            tell(f"cannot write down the end of {self.key}: {problem}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -325,7 +328,7 @@ class Task:
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
         except OSError as problem:
-            print(f"cannot write down that {self.key} is forgotten: {problem}", flush=True)
+            tell(f"cannot write down that {self.key} is forgotten: {problem}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""

@@ -17,13 +17,15 @@ from orchgit.model.allocation import (
     TaskState,
 )
 from orchgit.model.base import Model
-from orchgit.model.job import ChildrenSummary, Job, JobSummary
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import ChildrenSummary, Job, JobStatus, JobSummary
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
     Node,
 )
 from orchgit.model.resources import AllocatedResources, AllocatedTask, Resources
+from orchgit.model.task import Task
 
 
 class JobStub(Model):
@@ -140,6 +142,8 @@ class AllocationWithJob(Allocation):
 
 
 def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
+    """Clients take it for granted that there is a job: where an older server lost the job of an
+    allocation, the answer holds what the allocation knows of it."""
     values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
     if allocation.network_status is None and allocation.task_states:
         values["network_status"] = NetworkStatus()
@@ -158,7 +162,7 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
     )
     return AllocationWithJob(
         **values,
-        job=job,
+        job=job if job is not None else _lost_job(allocation),
         resources=whole,
         shared_resources=shared,
         task_resources=tasks,
@@ -170,6 +174,24 @@ def allocation_alone(allocation: Allocation) -> dict[str, Any]:
     found: dict[str, Any] = shown(allocation_with_job(allocation, None))
     del found["Job"]
     return found
+
+
+def _lost_job(allocation: Allocation) -> Job:
+    given = allocation.allocated_resources
+    group = TaskGroup(
+        name=allocation.task_group,
+        tasks=[Task(name=name) for name in (given.tasks if given else ())],
+    )
+    return Job(
+        namespace=allocation.namespace,
+        id=allocation.job_id,
+        name=allocation.job_id,
+        type=allocation.job_type,
+        version=allocation.job_version,
+        task_groups=[group],
+        status=JobStatus.DEAD,
+        stop=True,
+    )
 
 
 def _resources(task: AllocatedTask) -> Resources:

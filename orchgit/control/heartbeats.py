@@ -136,7 +136,7 @@ class Heartbeats:
 
 
 def _group_of(snapshot: Snapshot, allocation: Allocation) -> TaskGroup | None:
-    job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
+    job = snapshot.job_of_allocation(allocation)
     return job.group(allocation.task_group) if job else None
 
 

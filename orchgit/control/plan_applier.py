@@ -196,6 +196,7 @@ class PlanApplier:
             namespace=plan.namespace,
             job_id=plan.job_id,
             job_version=plan.job_version,
+            job_create_index=plan.job_create_index,
             eval_id=plan.eval_id,
             result=result,
             evaluations=self._evaluations_of_evicted(result)

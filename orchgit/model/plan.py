@@ -118,6 +118,9 @@ class Plan(Model):
     job_id: str = ""
     job_version: int = 0
     job_modify_index: int = 0
+    job_create_index: int = 0
+    """Tells the job from one of the same name that was purged before. 0: the worker is of an older
+    version."""
     priority: int = 50
     all_at_once: bool = False
     snapshot_index: int = 0

@@ -198,6 +198,8 @@ class ApplyPlan(Entry, tag="apply-plan", kw_only=True):
     eval_id: str
     result: PlanResult
     evaluations: list[Evaluation] = []
+    job_create_index: int = 0
+    """Of the job that was planned for. 0: not told (entries of older versions)."""
 
 
 class RegisterNode(Entry, tag="register-node", kw_only=True):

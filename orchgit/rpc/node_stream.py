@@ -1,9 +1,11 @@
 """One node's stream: reports and heartbeats come up, allocation sets go down.
 
 Two tasks feed one bounded queue of frames to send: the reader answers the agent's frames in their
-order, the pusher waits for changes of this node's allocations. Whatever ends either ends the
-stream; the agent connects again and starts over with its hello. That a stream is gone does not
-make a node down: its missed heartbeats do.
+order, the pusher waits for changes of this node's allocations. The first set is made when the first
+reports have been applied, so that everything the agent runs is answered in one exchange.
+
+Whatever ends either ends the stream; the agent connects again and starts over with its hello. That
+a stream is gone does not make a node down: its missed heartbeats do.
 """
 
 from __future__ import annotations
@@ -13,11 +15,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
-from orchgit.model.allocation import Allocation
 from orchgit.model.cluster import ClusterName
-from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
 from orchgit.replication.commands import AllocClientUpdate
+from orchgit.rpc.node_allocations import changed_set, first_set, still_runs
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
@@ -27,9 +28,7 @@ from orchgit.wire.messages import (
     AgentHeartbeat,
     AgentHello,
     AgentNodeUpdate,
-    AllocDelivery,
     AllocReport,
-    AllocSet,
     HeartbeatAck,
     Refused,
     ReportsAck,
@@ -105,7 +104,9 @@ class NodeStream:
         self._cluster = cluster
         self._frames: asyncio.Queue[ServerFrame] = asyncio.Queue(MAX_FRAMES_WAITING)
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reported = False
+        self._reported = asyncio.Event()
+        self._at_work: frozenset[str] = frozenset()
+        """What the agent ran when the session began."""
         self.node_id = ""
         """Empty before the hello, and for a node of another cluster."""
 
@@ -193,7 +194,7 @@ class NodeStream:
                 f"{node.status if node else 'gone'}; connect again and report everything"
             )
         ttl_s = self._heartbeats.heartbeat(self.node_id)
-        if self._reported and node.status != frame.status:
+        if self._reported.is_set() and node.status != frame.status:
             await self._nodes.update_status(self.node_id, frame.status)
         return HeartbeatAck(ttl_s, self._cluster.rpc_addresses())
 
@@ -201,9 +202,10 @@ class NodeStream:
         """The first reports say how everything is; only then may the node get work."""
         updates = [_client_update(report) for report in frame.reports]
         index = await self._nodes.update_allocs(self.node_id, updates)
-        if not self._reported:
+        if not self._reported.is_set():
+            self._at_work = still_runs(frame.reports)
             await self._nodes.update_status(self.node_id, NodeStatus.READY)
-            self._reported = True
+            self._reported.set()
         return ReportsAck(seq=frame.seq, index=index)
 
     async def _update(self, frame: AgentNodeUpdate) -> None:
@@ -230,21 +232,24 @@ class NodeStream:
             await self._store.watch.wait(["host_volumes"], index, WATCH_TIMEOUT_S)
 
     async def _push_allocations(self) -> None:
-        """Send what changed, then wait for the next change of this node's allocations."""
+        """Send the whole set once the agent has reported, then what changes."""
+        with self._store.snapshot() as snapshot:
+            restored_index = self._same_state(snapshot, None)
+        await self._reported.wait()
         watched = [target("allocations_by_node", self.node_id)]
         sent_index = 0
         sent_ids: list[str] = []
-        restored_index: int | None = None
         while True:
             with self._store.snapshot() as snapshot:
-                restored_index = self._same_state(snapshot, restored_index)
-                changed = self._changed(snapshot, sent_index)
-                wanted = snapshot.allocation_ids_by_node(self.node_id)
-                index = snapshot.index
-            if changed or wanted != sent_ids or not sent_index:
-                await self._frames.put(AllocSet(index=index, changed=changed, wanted=wanted))
-            sent_index, sent_ids = index, wanted
-            await self._store.watch.wait(watched, index, WATCH_TIMEOUT_S)
+                self._same_state(snapshot, restored_index)
+                if sent_index:
+                    news = changed_set(snapshot, self.node_id, sent_index)
+                else:
+                    news = first_set(snapshot, self.node_id, self._at_work)
+            if news.changed or news.jobless or news.wanted != sent_ids or not sent_index:
+                await self._frames.put(news)
+            sent_index, sent_ids = news.index, news.wanted
+            await self._store.watch.wait(watched, news.index, WATCH_TIMEOUT_S)
 
     def _same_state(self, snapshot: Snapshot, known: int | None) -> int:
         """After a restore nothing that was said before counts."""
@@ -255,22 +260,6 @@ class NodeStream:
                 "snapshot; connect again and report everything"
             )
         return restored_index
-
-    def _changed(self, snapshot: Snapshot, index: int) -> list[AllocDelivery]:
-        """With their jobs; at first all that may still have something to run."""
-        jobs: dict[tuple[str, str, int], Job | None] = {}
-
-        def job_of(held: Allocation) -> Job | None:
-            key = (held.namespace, held.job_id, held.job_version)
-            if key not in jobs:
-                jobs[key] = snapshot.job_version(*key)
-            return jobs[key]
-
-        return [
-            AllocDelivery(alloc=held, job=job)
-            for held in snapshot.allocations_changed_since(self.node_id, index)
-            if (index or not held.is_client_terminal) and (job := job_of(held)) is not None
-        ]
 
 
 def _client_update(report: AllocReport) -> AllocClientUpdate:

@@ -217,6 +217,7 @@ def new_plan(evaluation: Evaluation, job: Job | None, view: ClusterView) -> Plan
         job_id=evaluation.job_id,
         job_version=job.version if job is not None else 0,
         job_modify_index=job.job_modify_index if job is not None else 0,
+        job_create_index=job.create_index if job is not None else 0,
         priority=evaluation.priority,
         all_at_once=job.all_at_once if job is not None else False,
         snapshot_index=view.index,

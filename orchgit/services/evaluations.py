@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
 from orchgit.services.world import World
@@ -39,6 +40,11 @@ def evaluation_for_job(
         create_time_ns=now_ns,
         modify_time_ns=now_ns,
     )
+
+
+def purged_job_of(allocation: Allocation) -> Job:
+    """What an evaluation tells of its job, as far as an allocation of the purged job knows it."""
+    return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)
 
 
 def runs_by_itself(job: Job) -> bool:

@@ -128,7 +128,7 @@ def _users_of(snapshot: Snapshot, volume: HostVolume) -> list[Allocation]:
 
 
 def _uses(snapshot: Snapshot, allocation: Allocation, volume_name: str) -> bool:
-    job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
+    job = snapshot.job_of_allocation(allocation)
     group = job.group(allocation.task_group) if job is not None else None
     requests = (group.volumes or {}).values() if group is not None else ()
     return any(

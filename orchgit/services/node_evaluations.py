@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
-from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.evaluations import evaluation_for_job, purged_job_of, runs_by_itself
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
@@ -33,18 +32,13 @@ def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[E
     return [
         evaluation_for_job(
             world,
-            job if job is not None else _purged(held_of[key]),
+            job if job is not None else purged_job_of(held_of[key]),
             EvalTrigger.NODE_UPDATE,
             node_id=node.id,
             node_modify_index=node.modify_index,
         )
         for key, job in jobs.items()
     ]
-
-
-def _purged(allocation: Allocation) -> Job:
-    """What an evaluation tells of its job, as far as an allocation knows it."""
-    return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)
 
 
 def system_jobs(jobs: Iterable[Job], node: Node) -> list[Job]:

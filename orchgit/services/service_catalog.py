@@ -30,7 +30,7 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
     """In the form of Nomad's service registrations."""
     if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
         return []
-    job = snapshot.job_version(allocation.namespace, allocation.job_id, allocation.job_version)
+    job = snapshot.job_of_allocation(allocation)
     group = job.group(allocation.task_group) if job else None
     if job is None or group is None:
         return []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import NotFoundError
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import UpdateAllocTransitions
-from orchgit.services.evaluations import evaluation_for_job
+from orchgit.services.evaluations import evaluation_for_job, purged_job_of
 from orchgit.services.world import World
 
 
@@ -19,15 +19,14 @@ class Stopped:
 
 
 async def stop_allocation(world: World, alloc_id: str, no_shutdown_delay: bool = False) -> Stopped:
+    """A stop needs no job: the evaluation of a purged one stops what is left of it."""
     with world.snapshot() as snapshot:
         allocation = snapshot.allocation(alloc_id)
         job = snapshot.job(allocation.namespace, allocation.job_id) if allocation else None
     if allocation is None:
         raise NotFoundError("allocation not found")
-    if job is None:
-        raise RefusedError(f"cannot stop allocation {alloc_id}: its job is gone; it ends by itself")
     transition = DesiredTransition(migrate=True, no_shutdown_delay=no_shutdown_delay or None)
-    evaluation = evaluation_for_job(world, job, EvalTrigger.ALLOC_STOP)
+    evaluation = evaluation_for_job(world, job or purged_job_of(allocation), EvalTrigger.ALLOC_STOP)
     applied = await world.propose(
         UpdateAllocTransitions(
             now_ns=world.now_ns(),

@@ -242,11 +242,16 @@ class AllocDelivery(Model):
 
 class AllocSet(Model, tag_field="Type", tag="alloc-set"):
     """At `index`: changed allocations in full, and `wanted`: ids of all that this node should know
-    (those missing may be garbage collected by the agent)."""
+    (the agent ends those that are missing, and forgets them).
+
+    `jobless`: allocations that are to end and whose job the servers do not have any more; a stop
+    needs none. Only data of older servers has such.
+    """
 
     index: int = 0
     changed: list[AllocDelivery] = []
     wanted: list[str] = []
+    jobless: list[Allocation] = []
 
 
 class ReportsAck(Model, tag_field="Type", tag="reports-ack"):

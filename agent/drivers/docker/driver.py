@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,6 +54,8 @@ class DockerDriver:
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
         self._starting = StartLocks()
+        self._starts: dict[str, _Start] = {}
+        """Of attempts that are not destroyed yet: a thread may be at one that nobody awaits."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, Follower] = {}
@@ -110,7 +114,10 @@ class DockerDriver:
         request = container_request(task, config, self._options, os.cpu_count() or 1)
         engine = await self._connected()
         async with self._starting.of(task.key):
-            container = await self._call(self._create_and_start, engine, task, config, request)
+            start = self._starts.setdefault(task.key, _Start())
+            container = await self._call(
+                self._create_and_start, engine, task, config, request, start
+            )
         handle = TaskHandle(
             driver=self.name,
             key=task.key,
@@ -124,11 +131,24 @@ class DockerDriver:
         return handle
 
     def _create_and_start(
-        self, engine: Engine, task: TaskConfig, config: DockerConfig, request: dict[str, object]
+        self,
+        engine: Engine,
+        task: TaskConfig,
+        config: DockerConfig,
+        request: dict[str, object],
+        start: _Start,
     ) -> Container:
-        """A container that is there already was started by us before a crash: it is kept as is."""
+        """A thread cannot be cancelled: one whose task was destroyed while it pulled the image
+        makes no container any more, and one that makes it is waited for by `destroy_task`."""
         if config.force_pull or not engine.has_image(config.image):
             engine.pull(config.image, duration_s(config.image_pull_timeout), _login(config))
+        with start.making:
+            if start.is_abandoned:
+                raise DriverError(f"cannot start task {task.key}: it was ended meanwhile")
+            return self._make(engine, task, request)
+
+    def _make(self, engine: Engine, task: TaskConfig, request: dict[str, object]) -> Container:
+        """A container that is there already was started by us before a crash: it is kept as is."""
         container = engine.inspect(engine.create(container_name(task), request))
         if container.labels.get(KEY_LABEL) != task.key:
             raise DriverError(f"cannot start: another container is named {container_name(task)}")
@@ -152,7 +172,8 @@ class DockerDriver:
     def _follow(self, engine: Engine, handle: TaskHandle) -> None:
         if handle.key in self._followers:
             return
-        self._positions.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # a full disk costs output, not the task
+            self._positions.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
         end = self._ends[handle.key] = loop.create_future()
 
@@ -207,8 +228,12 @@ class DockerDriver:
 
     def _remove(self, engine: Engine, handle: TaskHandle) -> None:
         """By its label: a start that a crash cut short has left no id."""
-        for container in engine.find(f"{KEY_LABEL}={handle.key}"):
-            engine.remove(container)
+        start = self._starts.get(handle.key) or _Start()
+        start.is_abandoned = True
+        with start.making:
+            for container in engine.find(f"{KEY_LABEL}={handle.key}"):
+                engine.remove(container)
+        self._starts.pop(handle.key, None)
 
     async def signal_task(self, handle: TaskHandle, signal: str) -> None:
         engine = await self._connected()
@@ -260,6 +285,13 @@ class DockerDriver:
             self._engine.close()
 
 
+class _Start:
+    def __init__(self) -> None:
+        self.making = threading.Lock()
+        """Held from the creation of the container to its start."""
+        self.is_abandoned = False
+
+
 def _login(config: DockerConfig) -> dict[str, str] | None:
     given = config.credentials
     return {"username": given.username, "password": given.password} if given else None
@@ -302,5 +334,6 @@ def _log_files(state: dict[str, str]) -> dict[str, RotatingFiles]:
         for name in ("stdout", "stderr")
     }
     for files in made.values():
-        files.open()
+        with contextlib.suppress(OSError):  # each write tries again
+            files.open()
     return made

@@ -7,6 +7,8 @@ line, and loses none.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +57,7 @@ class Follower:
         while not self._stopping.is_set():
             try:
                 result = self._to_the_end()
-            except DriverError:
+            except (DriverError, OSError):
                 self._stopping.wait(_RETRY_DELAY_S)
                 continue
             for files in self._files.values():
@@ -73,16 +75,42 @@ class Follower:
         return _result(self._engine.inspect(self._container))
 
     def _copy_logs(self) -> None:
-        since = self._position.read_text() if self._position.exists() else ""
+        """A full disk costs output and the place reached in it, never the task's end."""
+        position = _Position(self._position)
+        since = position.read()
         tty = self._engine.inspect(self._container).tty
-        with self._position.open("r+" if self._position.exists() else "w") as position:
-            for frame in self._engine.follow_logs(self._container, since, tty):
-                self._files[frame.stream].write(frame.data)
-                position.seek(0)
-                position.write(frame.timestamp)
-                position.flush()
-                if self._stopping.is_set():
-                    return
+        for frame in self._engine.follow_logs(self._container, since, tty):
+            self._files[frame.stream].write(frame.data)
+            position.keep(frame.timestamp)
+            if self._stopping.is_set():
+                break
+        position.close()
+
+
+class _Position:
+    """How far the output has been copied: a timestamp, always of the same length."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def read(self) -> str:
+        with contextlib.suppress(FileNotFoundError):
+            return self._path.read_text()
+        return ""
+
+    def keep(self, timestamp: str) -> None:
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.pwrite(self._fd, timestamp.encode(), 0)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def _result(container: Container) -> ExitResult:

@@ -47,8 +47,7 @@ def _page_by_keys(
 
 
 def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
-    job = snapshot.job_version(each.namespace, each.job_id, each.job_version)
-    return allocation_with_job(each, job or snapshot.job(each.namespace, each.job_id))
+    return allocation_with_job(each, snapshot.nearest_job_of_allocation(each))
 
 
 async def read_allocation(call: Call) -> Response:

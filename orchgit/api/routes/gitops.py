@@ -290,7 +290,7 @@ def _only(found: Any) -> Any:
 
 
 def _origin_of_allocation(snapshot: Snapshot, each: Allocation) -> dict[str, Any]:
-    job = snapshot.job_version(each.namespace, each.job_id, each.job_version)
+    job = snapshot.job_of_allocation(each)
     value = {
         "AllocID": each.id,
         "NodeID": each.node_id,

@@ -14,6 +14,7 @@ from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub
 from orchgit.errors import InvalidInputError
+from orchgit.model.job import Job
 from orchgit.model.volume import HostVolume
 from orchgit.services.host_volumes import (
     delete_host_volume,
@@ -84,15 +85,12 @@ def _with_allocations(snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
     value["Allocations"] = [
         alloc_stub(each)
         for each in snapshot.allocations_by_node(volume.node_id, terminal=False)
-        if _mounts(snapshot, each.namespace, each.job_id, each.job_version, each.task_group, volume)
+        if _mounts(snapshot.job_of_allocation(each), each.task_group, volume)
     ]
     return value
 
 
-def _mounts(
-    snapshot: Snapshot, namespace: str, job_id: str, version: int, group: str, volume: HostVolume
-) -> bool:
-    job = snapshot.job_version(namespace, job_id, version)
+def _mounts(job: Job | None, group: str, volume: HostVolume) -> bool:
     found = job.group(group) if job else None
     requests = (found.volumes if found else None) or {}
     return any(each.type == "host" and each.source == volume.name for each in requests.values())

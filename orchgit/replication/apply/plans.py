@@ -54,11 +54,11 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
 
 
 def _planned_origin(txn: WriteTxn, command: ApplyPlan) -> JobOrigin:
-    """Of the version that the plan places; what was purged meanwhile can only be stopped."""
-    origin, is_registered = txn.version_origin(
-        command.namespace, command.job_id, command.job_version
-    )
-    if command.result.placements and (origin is None or not is_registered):
+    """Of the version that the plan places; what was purged meanwhile can only be stopped. A job
+    that was registered again under the purged name is another one."""
+    origin, created = txn.version_origin(command.namespace, command.job_id, command.job_version)
+    is_planned = created and command.job_create_index in (0, created)
+    if command.result.placements and not is_planned:
         raise ConflictError(
             f"cannot commit the plan of evaluation {command.eval_id!r}: version "
             f"{command.job_version} of job {command.job_id!r} is gone; evaluate the job again"
@@ -116,12 +116,15 @@ def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
     records = txn.alloc_records(ids | dict.fromkeys(replaced))
+    versions = _StoredVersions(txn)
     for stop in plan.stops:
         _stop(txn, records, stop)
     for preemption in plan.preemptions:
         _preempt(txn, records, preemption)
     for update in plan.updates:
-        _update(txn, records, update, command.eval_id)
+        record = records.get(update.alloc_id)
+        if record is not None and versions.has(record, update.job_version):
+            _update(txn, record, update, command.eval_id)
     for alloc_id, successor in replaced.items():
         if alloc_id in records:
             records[alloc_id].body.next_allocation = successor
@@ -167,10 +170,27 @@ def _preempt(txn: WriteTxn, records: Records, preemption: AllocPreemption) -> No
     record.body.preempted_by_allocation = preemption.preempted_by
 
 
-def _update(txn: WriteTxn, records: Records, update: AllocUpdate, eval_id: str) -> None:
-    record = records.get(update.alloc_id)
-    if record is None:
-        return
+class _StoredVersions:
+    """Which job versions an allocation may be updated to: those of its own registration that are
+    still stored. A job that was purged while its update was planned has no others."""
+
+    def __init__(self, txn: WriteTxn) -> None:
+        self._txn = txn
+        self._of_job: dict[tuple[str, str], list[tuple[int, int]]] = {}
+
+    def has(self, record: AllocRecord, version: int | None) -> bool:
+        """`version` None: the update leaves the version as it is."""
+        if version in (None, record.job_version):
+            return True
+        key = (record.namespace, record.job_id)
+        stored = self._of_job.get(key)
+        if stored is None:
+            stored = self._of_job[key] = self._txn.stored_versions(*key)
+        registrations = [created for created, _ in stored if created <= record.create_index]
+        return bool(registrations) and (max(registrations), version) in stored
+
+
+def _update(txn: WriteTxn, record: AllocRecord, update: AllocUpdate, eval_id: str) -> None:
     record.alloc_modify_index = txn.index
     record.eval_id = eval_id or None
     if update.job_version is not None:

@@ -12,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from orchgit.model.allocation import Allocation
 from orchgit.model.base import Model
 from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.state.body_table import both, conditions, starting_with
@@ -34,9 +35,17 @@ _OF_KEYS = f"""SELECT {_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
     WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
 _VERSIONS = f"SELECT {_COLUMNS} FROM job_versions v"  # noqa: S608 (constant names)
 
-_ORIGIN = """SELECT v.body, EXISTS (SELECT 1 FROM jobs WHERE namespace = ?1 AND id = ?2)
+_ORIGIN = """SELECT v.body,
+    v.job_create_index = (SELECT create_index FROM jobs WHERE namespace = ?1 AND id = ?2),
+    v.job_create_index
     FROM job_versions v WHERE v.namespace = ?1 AND v.id = ?2 AND v.version = ?3
     ORDER BY v.job_create_index DESC LIMIT 1"""
+
+
+_OF_ALLOCATION = f"""{_VERSIONS} WHERE v.namespace = ?1 AND v.id = ?2
+    AND v.version = ?3 AND v.job_create_index <= ?4 ORDER BY v.job_create_index DESC LIMIT 1"""
+_NEAREST = f"""{_VERSIONS} WHERE v.namespace = ?1 AND v.id = ?2
+    ORDER BY v.job_create_index > ?4, v.job_create_index DESC, abs(v.version - ?3) LIMIT 1"""
 
 
 class _Glance(Model):
@@ -74,15 +83,36 @@ class JobReads(Reads):
         row = self.connection.execute(sql, (namespace, job_id, version)).fetchone()
         return _job(row) if row else None
 
+    def job_of_allocation(self, held: Allocation) -> Job | None:
+        """The job version that the allocation runs. A job that was purged and registered again
+        counts its versions from 0 again: the version is that of the registration which the
+        allocation was placed for. None only for data of servers that lost versions."""
+        key = (held.namespace, held.job_id, held.job_version, held.create_index)
+        row = self.connection.execute(_OF_ALLOCATION, key).fetchone()
+        return _job(row) if row else None
+
+    def nearest_job_of_allocation(self, held: Allocation) -> Job | None:
+        """The same, or the stored version that comes nearest to it."""
+        key = (held.namespace, held.job_id, held.job_version, held.create_index)
+        row = self.connection.execute(_NEAREST, key).fetchone()
+        return _job(row) if row else None
+
+    def stored_versions(self, namespace: str, job_id: str) -> list[tuple[int, int]]:
+        """(create index of the registration, version) of all that are stored, dropped ones too."""
+        sql = "SELECT job_create_index, version FROM job_versions WHERE namespace = ? AND id = ?"
+        return cast(list[tuple[int, int]], self._rows(sql, (namespace, job_id)))
+
     def version_origin(
         self, namespace: str, job_id: str, version: int
-    ) -> tuple[JobOrigin | None, bool]:
-        """(where that version came from, None if it is gone; whether the job is registered). Reads
-        little of it: every plan asks."""
+    ) -> tuple[JobOrigin | None, int]:
+        """(where that version came from, None if it is gone; the create index of the registered
+        job that it is a version of, 0 if that job was purged). Reads little of it: every plan
+        asks."""
         row = self.connection.execute(_ORIGIN, (namespace, job_id, version)).fetchone()
         if row is None:
-            return None, False
-        return _GLANCE.decode(row[0]).origin or JobOrigin(), bool(row[1])
+            return None, 0
+        body, is_registered, create_index = row
+        return _GLANCE.decode(body).origin or JobOrigin(), create_index if is_registered else 0
 
     def job_versions(self, namespace: str, job_id: str) -> list[Job]:
         """The kept versions of a registered job, newest first."""

@@ -1,0 +1,177 @@
+"""The thread that writes the agent's state, many facts in one transaction.
+
+A disk without room loses nothing: what could not be written is kept (the latest of each fact) and
+tried again until there is room, and whoever waits for a fact to be on disk waits that long.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from orchgit.errors import UnavailableError
+
+_log = structlog.get_logger(component="agent")
+
+_RETRY_S = 0.5
+
+_PASSING = (
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL),
+)
+
+Statements = Callable[[sqlite3.Connection], None]
+
+
+class Write(NamedTuple):
+    """`key` names the fact: a later write of the same key takes the place of an earlier one."""
+
+    key: tuple[str, ...]
+    statements: Statements
+
+
+class _Batch:
+    """What is to be committed next, in the order of the latest write of each fact."""
+
+    def __init__(self) -> None:
+        self.writes: dict[tuple[str, ...], Statements] = {}
+        self.waiting: list[Future[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.waiting)
+
+    def add(self, write: Write | None, done: Future[None] | None) -> None:
+        if write is not None:
+            self.writes.pop(write.key, None)
+            self.writes[write.key] = write.statements
+        if done is not None and done.set_running_or_notify_cancel():
+            self.waiting.append(done)
+
+    def settle(self, error: Exception | None) -> None:
+        for done in self.waiting:
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+        self.writes, self.waiting = {}, []
+
+
+class StateWriter:
+    """`put` never blocks. Commits that somebody waits for are synced to disk; the others survive a
+    kill of the agent."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._queue: queue.SimpleQueue[tuple[Write | None, Future[None] | None] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._run, name="local-state", daemon=True)
+        self._closed = False
+        self.has_room = True
+        """False after a commit that failed, until one succeeds."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, write: Write | None, durable: bool = False) -> Future[None] | None:
+        """With `durable`, a future that is done when this and all before is on disk."""
+        if self._closed:
+            raise UnavailableError("cannot write the agent's state: the agent is stopping")
+        done: Future[None] | None = Future() if durable else None
+        self._queue.put((write, done))
+        return done
+
+    def close(self) -> None:
+        """Write what is queued, and stop."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+
+    # -- on the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        batch, is_last = _Batch(), False
+        while not is_last:
+            is_last = self._fill(batch)
+            try:
+                if connection is None:
+                    connection = connect(self._path)
+                if batch:
+                    _commit(connection, batch)
+            except sqlite3.Error as problem:
+                if _may_pass(problem):
+                    self._note_failure(problem)
+                else:
+                    _log.error("cannot write the agent's state", error=str(problem))
+                    batch.settle(UnavailableError(f"cannot write the agent's state: {problem}"))
+            else:
+                self._note_success()
+                batch.settle(None)
+        if batch:
+            _log.error("the agent stops with facts that are not stored", facts=len(batch.writes))
+            batch.settle(UnavailableError("cannot write the agent's state: the agent is stopping"))
+        if connection is not None:
+            connection.close()
+
+    def _fill(self, batch: _Batch) -> bool:
+        """Wait for something to write (for a while only, where something is left from before), and
+        take all there is; True when the writer is to stop."""
+        try:
+            item = self._queue.get(timeout=_RETRY_S if batch else None)
+            while item is not None:
+                batch.add(*item)
+                item = self._queue.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+    def _note_failure(self, problem: sqlite3.Error) -> None:
+        if self.has_room:
+            self.has_room = False
+            _log.error(
+                "cannot write the agent's state; trying again until it can be written",
+                path=str(self._path),
+                error=str(problem),
+                remedy="free room on the disk; no task is started until then",
+            )
+
+    def _note_success(self) -> None:
+        if not self.has_room:
+            self.has_room = True
+            _log.info("the agent's state can be written again", path=str(self._path))
+
+
+def _may_pass(problem: sqlite3.Error) -> bool:
+    """Whether the same write may succeed later, as with a disk that is full, or not there."""
+    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _commit(connection: sqlite3.Connection, batch: _Batch) -> None:
+    connection.execute(f"PRAGMA synchronous = {'FULL' if batch.waiting else 'NORMAL'}")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for statements in batch.writes.values():
+            statements(connection)
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
