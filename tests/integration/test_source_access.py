@@ -14,6 +14,8 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.fetch import GitCredential, login_environment
 from orchgit.gitops.urls import parse_url
 from orchgit.model.source import Source
+from orchgit.services.rollouts import delete_rollouts
+from orchgit.services.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -176,3 +178,27 @@ def test_ssh_without_a_credential_uses_no_key_of_the_servers_user() -> None:
     command = login_environment(parse_url("git@example.org:x"), None)["GIT_SSH_COMMAND"]
     for setting in ("-F none", "IdentityAgent=none", "IdentityFile=none"):
         assert setting in command
+
+
+def test_what_one_source_fetched_is_gone_before_another_of_its_name_uses_the_mirror(
+    tmp_path: Path,
+) -> None:
+    """Else a push that names the objects of a private repository could make them public."""
+
+    async def body(rig: GitopsRig, work: WorkTree, private: WorkTree) -> None:
+        assert await follow(rig, str(work.path)) == ""
+        mirror = rig.gitops.mirrors.get("demo")
+        assert mirror.open().has_commit(work.head())
+        await remove_source(rig.world, "demo")
+        await delete_rollouts(rig.world, [each.id for each in rig.rollouts()])
+        await rig.add_source("demo")
+        await rig.gitops.keeper.current("demo")
+        assert not mirror.open().has_commit(work.head())
+        pushed = await private.push(rig.url("demo"), "detach")
+        assert pushed.returncode == 0, pushed.output
+        await remove_source(rig.world, "demo")
+        await rig.add_source("demo")
+        await rig.gitops.keeper.current("demo")
+        assert mirror.open().has_commit(private.head()), "a built-in repository is kept"
+
+    with_rig(tmp_path, body)
