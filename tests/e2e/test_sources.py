@@ -20,10 +20,10 @@ SECRET = "a secret of the tests"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     config = tmp_path_factory.mktemp("config") / "agent.hcl"
-    paths = f'local_paths = ["{tmp_path_factory.getbasetemp()}"]'
-    config.write_text(f'gitops {{\n  {paths}\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
+    config.write_text(f'gitops {{\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
     data = tmp_path_factory.mktemp("dev") / "data"
-    with dev_server(data, "-no-demo", "-config", str(config)) as started:
+    paths = str(tmp_path_factory.getbasetemp())
+    with dev_server(data, "-no-demo", "-config", str(config), "-local-path", paths) as started:
         yield started
 
 
