@@ -219,6 +219,8 @@ class MirrorKeeper:
         wanted = self.wanted(mirror.name)
         if mirror.settled == wanted:
             return frozenset()
+        if wanted.identity:
+            await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
         missing = await lacking(self._git, mirror, wanted.objects)
         await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
         mirror.settled = wanted if not missing else None
@@ -249,8 +251,19 @@ class MirrorKeeper:
     async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
         """The leader asks: returns when the objects are here and on disk. It may name a source
         that this server has not heard of yet."""
-        await self._exchange.hold(self._mirrors.get(source), wants, address)
+        mirror = await asyncio.to_thread(self._mirrors.get, source)
+        await self._claim(mirror)
+        await self._exchange.hold(mirror, wants, address)
         self._tell_that_objects_came(source)
+
+    async def _claim(self, mirror: Mirror) -> None:
+        """What is held for a source must not go when the mirror becomes that source's later."""
+        async with mirror.lock:
+            wanted = self.wanted(mirror.name)
+            if wanted.identity:
+                await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
+            else:
+                await asyncio.to_thread(mirror.expect)
 
     def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]

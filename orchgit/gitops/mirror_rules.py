@@ -29,6 +29,8 @@ class Wanted:
     refs: Mapping[str, str] | None = None
     head: str = ""
     commits: frozenset[str] = frozenset()
+    identity: str = ""
+    """Of the source that the repository is for; '': the source was removed."""
 
     @property
     def objects(self) -> frozenset[str]:
@@ -49,14 +51,23 @@ def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     a revert, a comparison or a new push may ask for."""
     source = snapshot.source(name)
     refs: dict[str, str] | None = snapshot.git_refs(name)
-    commits = snapshot.applied_commits(name)
     if source is None:
-        return Wanted(refs, "", frozenset(commits))
+        return Wanted(refs, "", frozenset(snapshot.applied_commits(name)))
+    # What was fetched for another source of this name is none of this one's.
+    since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
+    commits = snapshot.applied_commits(name, since_index)
     commits |= {source.status.applied_commit, *source.status.quarantined}
     commits.discard("")
     if source.kind != SourceKind.BUILTIN or not (refs or not source.status.applied_commit):
         refs = None
-    return Wanted(refs, _head(source), frozenset(commits))
+    return Wanted(refs, _head(source), frozenset(commits), _identity(source))
+
+
+def _identity(source: Source) -> str:
+    """A built-in repository outlives its source; one that was fetched does not."""
+    if source.kind == SourceKind.BUILTIN:
+        return source.kind
+    return f"{source.kind} {source.create_index}"
 
 
 def _head(source: Source) -> str:

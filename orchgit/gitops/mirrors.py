@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,10 @@ from orchgit.gitops.mirror_rules import Wanted
 from orchgit.gitops.quarantine import remove_leftovers
 from orchgit.gitops.repo import Repository, TreeCache, init_bare
 from orchgit.model.source import SourceKind, is_source_name
+
+_MARKER = "orchgit-source"
+"""A file in the repository that says which source it is for."""
+_EXPECTED = "expected"
 
 
 @dataclass(slots=True)
@@ -38,6 +43,26 @@ class Mirror:
         """Make it, or take it over from a process that may have died in the middle of anything."""
         init_bare(self.path)
         remove_leftovers(self.path)
+
+    def become(self, identity: str, is_wanted: bool) -> None:
+        """Make sure that nothing is here which was fetched for another source of this name.
+        `is_wanted`: the state names objects of it, so one from before identities were written is
+        this source's. The caller holds `lock`."""
+        marker = self.path / _MARKER
+        known = marker.read_text(encoding="ascii") if marker.exists() else ""
+        if known == identity:
+            return
+        if known != _EXPECTED and (known or not is_wanted):
+            shutil.rmtree(self.path)
+            self.create()
+            self.cache = TreeCache()
+            self.held.clear()
+        marker.write_text(identity, encoding="ascii")
+
+    def expect(self) -> None:
+        """Objects come for a source that this server has not heard of yet: they are to stay. The
+        caller holds `lock`."""
+        (self.path / _MARKER).write_text(_EXPECTED, encoding="ascii")
 
     def open(self, quarantine: Path | None = None) -> Repository:
         return Repository(self.path, self.limits, self.cache, quarantine)

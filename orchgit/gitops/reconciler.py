@@ -148,6 +148,7 @@ class SourceReconciler:
     async def _newest_commit(self, source: Source) -> str | None:
         if source.kind == SourceKind.BUILTIN:
             return await self._builtin_commit(source)
+        await self._ports.keeper.settle_locked(self._mirror)
         known = source.status.applied_commit
         if not self._mirror.open().has_commit(known):
             known = ""

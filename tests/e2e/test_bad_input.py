@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 
@@ -51,6 +53,23 @@ def test_unknown_driver_is_told_in_the_plan_and_waits(repository: Repository) ->
         lambda evals: any(each["Status"] == "blocked" for each in evals),
     )
     assert found
+
+
+def test_rollout_that_cannot_be_placed_fails_at_its_deadline_with_job_and_reason(
+    repository: Repository,
+) -> None:
+    text = sleeper(repository.name).replace('driver = "raw_exec"', 'driver = "raw_exce"')
+    repository.write("driver.nomad.hcl", text)
+    commit = repository.commit("No such driver")
+    changed = repository.server.cli("source", "set", repository.name, "-rollout-deadline", "1s")
+    assert changed.code == 0, changed.text
+    seen = repository.push()
+    why = "no progress: 0/1 healthy, 1 not placed (missing driver raw_exce on 1 node)"
+    assert f"Failed after 1.0 s: failed: {repository.name} ({why})" in re.sub(
+        r"after \d+\.\d s", "after 1.0 s", seen
+    ), seen
+    shown = " ".join(repository.server.cli("rollout", "status", commit[:10]).out.split())
+    assert f"failed: {repository.name} (no progress: 0/1 healthy" in shown, shown
 
 
 def test_large_body_and_wrong_json_over_http_are_refused_by_name(repository: Repository) -> None:

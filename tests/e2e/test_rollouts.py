@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tests.e2e.conftest import Repository
+from tests.support.dev_server import ApiUser
 from tests.support.job_texts import sleeper, sticky
 
 
@@ -141,3 +142,34 @@ def test_purge_deletes_the_claim(repository: Repository) -> None:
     )
     for pid in repository.server.task_pids(repository.name):
         os.kill(pid, 0)
+
+
+def test_completed_batch_job_is_run_again_by_hand_and_by_no_unrelated_commit(
+    repository: Repository,
+) -> None:
+    server, name = repository.server, repository.name
+    text = sleeper(name, command="exit 0").replace(
+        f'job "{name}" {{', f'job "{name}" {{\n  type = "batch"'
+    )
+    update = text[text.index("    update {") : text.index("    restart {")]
+    repository.write("migrate.nomad.hcl", text.replace(update, ""))
+    repository.commit("Migrate")
+    repository.push()
+    server.wait_for(f"/v1/job/{name}", lambda job: job["Status"] == "dead")
+    assert server.cli("system", "gc").code == 0
+    assert not is_registered(server, name)
+    repository.write("README", "a note")
+    repository.commit("A note")
+    assert "Healthy after" in repository.push()
+    assert not is_registered(server, name)
+    again = server.cli("source", "sync", name, "-rerun", name)
+    assert again.code == 0, again.text
+    assert "runs" in again.out
+    server.wait_for(f"/v1/job/{name}", lambda job: job["Status"] == "dead")
+    assert len(server.get(f"/v1/job/{name}/allocations")) == 1
+    unknown = server.cli("source", "sync", name, "-rerun", "nothing")
+    assert (unknown.code, "has no such job" in unknown.err) == (1, True), unknown.text
+
+
+def is_registered(server: ApiUser, job_id: str) -> bool:
+    return any(job["ID"] == job_id for job in server.get("/v1/jobs", prefix=job_id))

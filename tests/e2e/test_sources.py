@@ -20,10 +20,10 @@ SECRET = "a secret of the tests"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     config = tmp_path_factory.mktemp("config") / "agent.hcl"
-    paths = f'local_paths = ["{tmp_path_factory.getbasetemp()}"]'
-    config.write_text(f'gitops {{\n  {paths}\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
+    config.write_text(f'gitops {{\n  webhook_secrets = {{ hook = "{SECRET}" }}\n}}\n')
     data = tmp_path_factory.mktemp("dev") / "data"
-    with dev_server(data, "-no-demo", "-config", str(config)) as started:
+    paths = str(tmp_path_factory.getbasetemp())
+    with dev_server(data, "-no-demo", "-config", str(config), "-local-path", paths) as started:
         yield started
 
 
@@ -185,3 +185,88 @@ def test_refs_and_urls_that_look_like_options_are_refused(server: DevServer) -> 
         done = server.cli(*arguments)
         assert done.code == 1, (arguments, done.text)
         assert "cannot" in done.err
+
+
+def test_source_that_exists_is_changed_by_set_and_not_by_add(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    arguments = (name, f"file://{upstream}", "-poll-interval", "1h", "-var", "a=1", "-no-prune")
+    assert server.cli("source", "add", *arguments).code == 0
+    again = server.cli("source", "add", name)
+    assert (again.code, f"`orchgit source set {name}`" in again.err) == (1, True), again.text
+    changed = server.cli("source", "set", name, "-var", "b=2", "-rollout-deadline", "20m")
+    assert changed.code == 0, changed.text
+    source = server.get(f"/v1/gitops/source/{name}")
+    assert source["Kind"] == "remote"
+    assert source["URL"] == f"file://{upstream}"
+    assert source["Variables"] == {"a": "1", "b": "2"}
+    assert source["PollInterval"] == 3600 * 10**9
+    assert source["RolloutDeadline"] == 1200 * 10**9
+    assert source["Prune"] == {"Enabled": False, "MaxSharePercent": 50}
+    assert server.cli("source", "set", name).code == 1
+    removed = server.cli("source", "set", name, "-remove-var", "a", "-prune")
+    assert removed.code == 0, removed.text
+    source = server.get(f"/v1/gitops/source/{name}")
+    assert (source["Variables"], source["Prune"]["Enabled"]) == ({"b": "2"}, True)
+
+
+def test_kind_of_a_source_never_changes_over_the_api(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    """Else the mirror of a repository elsewhere could be cloned as a built-in one."""
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    source = f"{server.address}/v1/gitops/source/{name}"
+    builtin = {"Name": name, "Kind": "builtin", "URL": ""}
+    put = httpx.put(source, json=builtin, trust_env=False)
+    assert (put.status_code, "there is one of that name" in put.text) == (409, True), put.text
+    put = httpx.put(f"{source}/settings", json=builtin, trust_env=False)
+    assert (put.status_code, "cannot change the kind" in put.text) == (400, True), put.text
+    assert server.cli("source", "remove", name, "-yes").code == 0
+    put = httpx.put(source, json=builtin, trust_env=False)
+    assert (put.status_code, "choose another name" in put.text) == (409, True), put.text
+
+
+def test_path_that_the_configuration_does_not_allow_is_refused(
+    server: DevServer, upstream: Path
+) -> None:
+    for url in ("file:///etc", "/etc", f"file://{upstream}/../../../../../../etc"):
+        added = server.cli("source", "add", "evil", url)
+        assert (added.code, "local_paths" in added.err) == (1, True), added.text
+    server.cli("source", "add", "moves", f"file://{upstream}", "-poll-interval", "1h")
+    moved = server.cli("source", "set", "moves", "-url", "file:///etc")
+    assert (moved.code, "status 403" in moved.err) == (1, True), moved.text
+
+
+def test_removed_source_keeps_or_stops_its_jobs_and_a_renamed_one_takes_them_along(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    renamed = server.cli("source", "rename", name, "renamed")
+    assert renamed.code == 0, renamed.text
+    adopted = server.wait_for(
+        f"/v1/job/{name}", lambda job: (job["Origin"] or {}).get("Source") == "renamed"
+    )
+    assert adopted["Version"] == 0
+    assert len(server.running_allocations(name)) == 1
+    removed = server.cli("source", "remove", "renamed", "-stop", "-yes")
+    assert removed.code == 0, removed.text
+    assert server.get(f"/v1/job/{name}")["Stop"]
+
+
+def test_released_job_says_how_it_is_given_back(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    assert server.cli("source", "release", name).code == 0
+    assert server.get(f"/v1/job/{name}")["Origin"]["ReleasedFrom"] == name
+    twice = server.cli("source", "release", name)
+    assert (twice.code, "it belongs to no source" in twice.err) == (1, True), twice.text
+    assert server.cli("source", "release", "-undo", name).code == 0
+    assert server.get(f"/v1/job/{name}")["Origin"]["Source"] == name

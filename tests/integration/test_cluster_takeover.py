@@ -84,7 +84,9 @@ def simulated_nodes(directory: Path, cluster: ServerCluster) -> Iterator[None]:
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begun]:
     directory = tmp_path_factory.mktemp("takeover")
     with (
-        server_cluster(directory, num_schedulers=1, heartbeat_s=2.0) as cluster,
+        server_cluster(
+            directory, num_schedulers=1, heartbeat_s=2.0, local_paths=[str(directory)]
+        ) as cluster,
         simulated_nodes(directory, cluster),
     ):
         found = Begun(cluster, WorkTree(directory / "work"))

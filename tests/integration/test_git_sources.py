@@ -407,6 +407,7 @@ async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
                 "ssh://127.0.0.1",
                 ssh_key_file=str(directory / "user"),
                 ssh_known_hosts_file=str(directory / "known"),
+                sources=["demo"],
             ),
         )
     finally:
@@ -422,7 +423,7 @@ def test_over_ssh_with_a_known_host(tmp_path: Path) -> None:
         commit = work.commit({"web.hcl": batch_job("web")})
         async with sshd(tmp_path / "ssh") as (port, credential):
             stranger = GitCredential(credential.origin, ssh_key_file=credential.ssh_key_file,
-                ssh_known_hosts_file="/dev/null")  # fmt: skip
+                ssh_known_hosts_file="/dev/null", sources=["demo"])  # fmt: skip
             config = GitopsConfig(credentials={"key": credential, "stranger": stranger})
             async with gitops_rig(tmp_path / "data", config) as rig:
                 url = f"ssh://{getpass.getuser()}@127.0.0.1:{port}{work.path}"

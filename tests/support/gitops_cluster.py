@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchgit.clock import SystemClock
@@ -161,6 +161,8 @@ class GitopsCluster:
 async def gitops_cluster(
     directory: Path, count: int = 3, config: GitopsConfig = PATIENT
 ) -> AsyncIterator[GitopsCluster]:
+    # Tests keep their repositories beside the servers' directories.
+    config = replace(config, local_paths=(str(directory.parent),))
     ports = free_ports(2 * count)
     rafts = [f"127.0.0.1:{port}" for port in ports[:count]]
     rpcs = [f"127.0.0.1:{port}" for port in ports[count:]]

@@ -20,6 +20,7 @@ from orchgit import logs
 from orchgit.control.heartbeat_timers import HeartbeatLimits
 from orchgit.control.reign import ControlConfig
 from orchgit.errors import OrchgitError
+from orchgit.gitops.config import GitopsConfig
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 
@@ -51,6 +52,8 @@ async def main(arguments: dict[str, Any]) -> None:
         if name in arguments:
             arguments[name] = Path(arguments[name])
     arguments["peers"] = tuple(arguments["peers"])
+    if "local_paths" in arguments:
+        arguments["gitops"] = GitopsConfig(local_paths=tuple(arguments.pop("local_paths")))
     heartbeat_s = arguments.pop("heartbeat_s", None)
     failover_s = arguments.pop("failover_s", 60.0)
     if heartbeat_s:

@@ -61,10 +61,11 @@ class GitopsReads(Reads):
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
         return ROLLOUTS.find(self.connection, where, _TERMINAL, "create_index, id")
 
-    def applied_commits(self, source: str) -> set[str]:
+    def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
         """The commits of the source's rollouts that were carried out, as far as they are kept."""
-        sql = "SELECT DISTINCT commit_id FROM rollouts WHERE source = ? AND was_applied"
-        return {str(commit_id) for (commit_id,) in self._rows(sql, (source,))}
+        sql = """SELECT DISTINCT commit_id FROM rollouts
+            WHERE source = ? AND was_applied AND create_index >= ?"""
+        return {str(commit_id) for (commit_id,) in self._rows(sql, (source, since_index))}
 
     def git_ref(self, source: str, name: str) -> GitRef | None:
         return GIT_REFS.get(self.connection, f"{source}:{name}")

@@ -8,14 +8,18 @@ import pytest
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Commit, Rollout, RolloutJob
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.replication.commands import (
+    ApplyCommit,
     ApplyRollout,
     DeleteRollouts,
     DeleteSource,
     JobDeletion,
     JobUpsert,
     RecordRollout,
+    RemoveSource,
+    SetJobOwner,
+    StoreSource,
     UpdateSourceStatus,
     UpsertSource,
 )
@@ -125,3 +129,69 @@ def test_progress_is_recorded_and_history_outlives_the_source(cluster: Cluster) 
         assert snapshot.rollouts() == []
     with pytest.raises(NotFoundError, match="source 'demo'"):
         cluster.do(DeleteSource(name="demo"))
+
+
+def applied(job_id: str, content: str = "c") -> AppliedJob:
+    return AppliedJob("default", job_id, "demo", content, "s")
+
+
+def test_commit_remembers_and_forgets_with_its_jobs(cluster: Cluster) -> None:
+    cluster.do(ApplyCommit(rollout=rollout("c1"), remember=[applied("a"), applied("b")]))
+    cluster.do(
+        ApplyCommit(
+            rollout=rollout("c2", id_="r2"),
+            expected_commit="c1",
+            remember=[applied("a", "d")],
+            forget=[("default", "b")],
+        )
+    )
+    with pytest.raises(ConflictError):
+        cluster.do(ApplyCommit(rollout=rollout("c3", id_="r3"), remember=[applied("x")]))
+    cluster.do(UpdateSourceStatus(name="demo", status=SourceStatus(last_error="no route")))
+    with cluster.see() as snapshot:
+        (kept,) = snapshot.applied_jobs("demo")
+        source = snapshot.source("demo")
+    assert (kept.job_id, kept.content_id) == ("a", "d")
+    assert kept.create_index < kept.modify_index
+    assert source is not None
+    assert source.status.remembers_jobs, "a check of the source does not forget that"
+
+
+def test_settings_are_stored_only_over_those_that_were_read(cluster: Cluster) -> None:
+    with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
+        cluster.do(StoreSource(source=Source(name="demo"), expected_modify_index=0))
+    with cluster.see() as snapshot:
+        known = snapshot.source("demo")
+    assert known is not None
+    changed = StoreSource(
+        source=Source(name="demo", ref="x"), expected_modify_index=known.modify_index
+    )
+    cluster.do(changed)
+    with pytest.raises(ConflictError, match="was changed meanwhile"):
+        cluster.do(changed)
+    with pytest.raises(NotFoundError, match="it was removed"):
+        cluster.do(StoreSource(source=Source(name="gone"), expected_modify_index=7))
+
+
+def test_removed_source_leaves_its_jobs_and_its_memory_to_the_next(cluster: Cluster) -> None:
+    cluster.register(make_job(id="web", origin=ORIGIN))
+    cluster.do(ApplyCommit(rollout=rollout("c1"), remember=[applied("a")]))
+    cluster.do(RemoveSource(name="demo"))
+    with cluster.see() as snapshot:
+        job = snapshot.job("default", "web")
+        assert snapshot.jobs_by_source("demo") == []
+        assert [each.job_id for each in snapshot.applied_jobs("")] == ["a"]
+    assert job is not None
+    assert job.origin is not None
+    assert (job.origin.source, job.origin.former_source) == ("", "demo")
+    assert (job.origin.commit_id, job.version) == ("c1", 0)
+
+
+def test_owner_changes_only_from_the_one_that_was_read(cluster: Cluster) -> None:
+    cluster.register(make_job(id="web", origin=ORIGIN))
+    free = SetJobOwner(
+        namespace="default", job_id="web", released_from="demo", expected_source="demo"
+    )
+    cluster.do(free)
+    with pytest.raises(ConflictError, match="it was changed meanwhile"):
+        cluster.do(free)
