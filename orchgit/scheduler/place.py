@@ -182,8 +182,9 @@ class Placer:
         previous = placement.previous
         if not placement.rescheduling or previous is None:
             return
-        stop = self._stops.pop(previous.id, None)
-        if stop is not None:
+        stop = self._stops.get(previous.id)
+        if stop is not None and not self._has_given_room_of(previous):
+            self._stops.pop(previous.id)
             self._plan.stops.remove(stop)
         tracker = replace(
             previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
@@ -197,6 +198,12 @@ class Placer:
                     alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker
                 )
             )
+
+    def _has_given_room_of(self, previous: Allocation) -> bool:
+        """Whether the plan places something where the allocation runs: its room may be needed."""
+        return not previous.is_client_terminal and any(
+            previous.node_id in columns.node_ids for columns in self._plan.placements
+        )
 
     def _previous_replaced(self, placement: Placement, previous: Allocation) -> None:
         if placement.stops_previous:
