@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from orchgit.ids import IdSource
@@ -153,7 +154,12 @@ class Placer:
         """Whether a node that the job was let in to takes more work. It may have left the job's
         pool since: the data is there."""
         node = node_at(self._stacks.columns, row)
-        return node.is_ready and all(check.mask[row] for check in stack.checks)
+        if not node.is_ready:
+            return False
+        # It is looked at before the others: what its class cannot do is known from then on.
+        only = np.array([row])
+        keep, _, _ = self._stacks.eligibility.filter(only, stack.group.name, stack.checks)
+        return bool(keep[0])
 
     def _same_place(self, previous: Allocation, job: Job) -> bool:
         old = self._stacks.view.job_version(

@@ -257,7 +257,7 @@ class _SystemRun:
         if not self._is_sysbatch:
             run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
         total = run.staying + len(run.wanted)
-        is_busy = bool(run.wanted or diff.update)
+        is_busy = bool(run.wanted or diff.update or diff.migrate)
         run.rolling = self._deployment.begin(group, diff, self._allocations, total, is_busy)
         return run
 

@@ -171,7 +171,7 @@ class Rolling(GroupPart):
         ran_before = bool(self._steady) or any(
             a.job_version == self._job.version for a in everything.values()
         )
-        if ran_before and not destructive and not self._changes.in_place:
+        if ran_before and not destructive and not self._desired.in_place_update:
             return
         self._deployments.add_group(
             self._group.name, self._state, self._job, self._world.evaluation, self._world.ids
