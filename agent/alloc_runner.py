@@ -109,6 +109,7 @@ class AllocRunner:
         before, served = self.context.alloc, _served(self.context)
         if alloc.modify_index and alloc.modify_index <= before.modify_index:
             return
+        limit_ns = self.context.group.max_run_duration_ns
         self.context.alloc, self.context.job = alloc, job
         self.services.alloc = alloc
         if alloc.deployment_id != before.deployment_id:
@@ -119,6 +120,9 @@ class AllocRunner:
         elif not self.local.finished:
             if _served(self.context) != served:
                 self._register_again()
+            if self.context.group.max_run_duration_ns != limit_ns:
+                self._limit.close()
+                self._limit.begin(self.local.received_ns, self.context.group.max_run_duration_ns)
             self._health.begin()
 
     def stop(self, because: TaskEvent) -> None:

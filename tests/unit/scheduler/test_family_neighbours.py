@@ -425,6 +425,27 @@ def test_a_multiregion_deployment_becomes_pending_once_it_is_known() -> None:
     )
 
 
+def test_what_goes_out_of_touch_is_replaced_though_the_deployment_is_paused() -> None:
+    case = recorded("disc-replace-now")
+    job = current_job(case)
+    job["TaskGroups"][0]["Update"] = {"MaxParallel": 1}
+    case["deployments"] = [
+        {
+            "ID": "de910000-0000-4000-8000-000000000001",
+            "Namespace": "default",
+            "JobID": job["ID"],
+            "JobVersion": job["Version"],
+            "JobCreateIndex": job["CreateIndex"],
+            "Status": "paused",
+            "TaskGroups": {"web": {"DesiredTotal": job["TaskGroups"][0]["Count"]}},
+        }
+    ]
+    decided = decide(case)
+    assert [name for name, _ in decided.placed()] == ["api.web[0]"]
+    assert decided.updated() == [("api.web[0]", "disconnect")]
+    assert not decided.stopped()
+
+
 @pytest.mark.parametrize("promoted", [True, False])
 def test_beside_waiting_canaries_the_newest_good_version_runs(promoted: bool) -> None:
     case = recorded("canary-noncanary-node-down")
