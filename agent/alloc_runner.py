@@ -121,6 +121,7 @@ class AllocRunner:
         with; the rest is taken in place. An allocation that the servers call ended is to end: they
         do not count on it any more."""
         before, served = self.context.alloc, _served(self.context)
+        limit_ns = self.context.group.max_run_duration_ns
         self.context.alloc = self.services.alloc = alloc
         if not alloc.is_terminal:
             self.context.job = job
@@ -132,6 +133,9 @@ class AllocRunner:
         elif not self.local.finished:
             if _served(self.context) != served:
                 self._register_again()
+            if self.context.group.max_run_duration_ns != limit_ns:
+                self._limit.close()
+                self._limit.begin(self.local.received_ns, self.context.group.max_run_duration_ns)
             self._health.begin()
 
     def stop(self, because: TaskEvent) -> None:

@@ -219,7 +219,10 @@ class _Judge:
     def _add_updates(self, usage: NodeUsage, node_id: str, change: NodeChange) -> str:
         reason = ""
         live = live_allocations(self._view, node_id) if change.updates else {}
+        stopped = {stop.alloc_id for stop in change.stops}
         for update in change.updates:
+            if update.alloc_id in stopped:
+                continue
             held = live.get(update.alloc_id)
             resources = update.allocated_resources or (held and held.allocated_resources) or None
             reason = usage.add(update.alloc_id, ask_of(resources)) or reason

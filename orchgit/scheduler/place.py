@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from orchgit.ids import IdSource
@@ -153,7 +154,12 @@ class Placer:
         """Whether a node that the job was let in to takes more work. It may have left the job's
         pool since: the data is there."""
         node = node_at(self._stacks.columns, row)
-        return node.is_ready and all(check.mask[row] for check in stack.checks)
+        if not node.is_ready:
+            return False
+        # It is looked at before the others: what its class cannot do is known from then on.
+        only = np.array([row])
+        keep, _, _ = self._stacks.eligibility.filter(only, stack.group.name, stack.checks)
+        return bool(keep[0])
 
     def _same_place(self, previous: Allocation, job: Job) -> bool:
         old = self._stacks.view.job_version(
@@ -182,8 +188,9 @@ class Placer:
         previous = placement.previous
         if not placement.rescheduling or previous is None:
             return
-        stop = self._stops.pop(previous.id, None)
-        if stop is not None:
+        stop = self._stops.get(previous.id)
+        if stop is not None and not self._has_given_room_of(previous):
+            self._stops.pop(previous.id)
             self._plan.stops.remove(stop)
         tracker = replace(
             previous.reschedule_tracker or RescheduleTracker(), last_reschedule=NO_PLACEMENT
@@ -197,6 +204,12 @@ class Placer:
                     alloc_id=previous.id, node_id=previous.node_id, reschedule_tracker=tracker
                 )
             )
+
+    def _has_given_room_of(self, previous: Allocation) -> bool:
+        """Whether the plan places something where the allocation runs: its room may be needed."""
+        return not previous.is_client_terminal and any(
+            previous.node_id in columns.node_ids for columns in self._plan.placements
+        )
 
     def _previous_replaced(self, placement: Placement, previous: Allocation) -> None:
         if placement.stops_previous:

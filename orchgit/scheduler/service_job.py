@@ -336,41 +336,35 @@ def _older_jobs(
     older: dict[int, tuple[Job, str]] = {}
     newest_first = sorted(deployments, key=lambda d: d.job_version, reverse=True)
     for position, placement in enumerate(places):
-        if placement.downgrade:
-            found = _good_version(placement, job, versions, newest_first)
-            found = found or _undeployed_version(placement, job, versions, allocations)
-            if found is not None:
-                older[position] = found
+        if not placement.downgrade:
+            continue
+        name = placement.group.name
+        good = next((d for d in newest_first if _is_good(d, name)), None)
+        if good is not None:
+            version = versions.version(job.namespace, job.id, good.job_version)
+            deployment_id = good.id
+        else:
+            version, deployment_id = _undeployed(placement, job, versions, allocations), ""
+        if version and version.version >= placement.min_version and version.group(name):
+            older[position] = (version, deployment_id)
     return older
 
 
-def _good_version(
-    placement: Placement, job: Job, versions: JobVersions, deployments: Sequence[Deployment]
-) -> tuple[Job, str] | None:
-    """The version of the newest deployment whose canaries were promoted, or that had none."""
-    name = placement.group.name
-    for deployment in deployments:
-        state = deployment.task_groups.get(name)
-        if state is None or not (state.promoted or state.desired_canaries == 0):
-            continue
-        version = versions.version(job.namespace, job.id, deployment.job_version)
-        if version is None or version.version < placement.min_version or not version.group(name):
-            return None
-        return version, deployment.id
-    return None
+def _is_good(deployment: Deployment, group: str) -> bool:
+    """Whether the group's canaries were promoted, or it had none."""
+    state = deployment.task_groups.get(group)
+    return state is not None and (state.promoted or state.desired_canaries == 0)
 
 
-def _undeployed_version(
+def _undeployed(
     placement: Placement, job: Job, versions: JobVersions, allocations: Sequence[Allocation]
-) -> tuple[Job, str] | None:
+) -> Job | None:
     """The version that ran before, if its updates are not deployments: it is good as it is."""
     name = placement.group.name
     previous = placement.previous or _newest_before(job, name, allocations)
     version = versions.of(previous) if previous is not None else None
     group = version.group(name) if version is not None else None
-    if version is None or group is None or has_deployments(group.update):
-        return None
-    return version, ""
+    return None if group is None or has_deployments(group.update) else version
 
 
 def _newest_before(job: Job, group: str, allocations: Sequence[Allocation]) -> Allocation | None:

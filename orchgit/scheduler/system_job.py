@@ -253,9 +253,17 @@ class _SystemRun:
                 run.updates.append(allocation)
                 stacks.unstop(allocation, held_claim=False)
         for allocation in run.unfit:
-            # Its node does not pass the new version's checks: nothing follows there.
-            if allocation.is_server_terminal:
-                continue
+            self._leave(allocation)
+        if not self._is_sysbatch:
+            run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
+        total = run.staying + len(run.wanted)
+        is_busy = bool(run.wanted or diff.update or diff.migrate)
+        run.rolling = self._deployment.begin(group, diff, self._allocations, total, is_busy)
+        return run
+
+    def _leave(self, allocation: Allocation) -> None:
+        """Its node does not pass the new version's checks: it ends, and nothing follows there."""
+        if not allocation.is_server_terminal:
             self._plan.stops.append(
                 AllocStop(
                     alloc_id=allocation.id,
@@ -263,12 +271,6 @@ class _SystemRun:
                     desired_description=UPDATING,
                 )
             )
-        if not self._is_sysbatch:
-            run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
-        total = run.staying + len(run.wanted)
-        is_busy = bool(run.wanted or diff.update)
-        run.rolling = self._deployment.begin(group, diff, self._allocations, total, is_busy)
-        return run
 
     @staticmethod
     def _first_failure(stack: GroupStack, row: int) -> str:
@@ -327,9 +329,12 @@ class _SystemRun:
         if placement.stops_previous and placement.previous is not None:
             stacks.stop(placement.previous)
         reason = selector.refusal(row, request.name)
-        if reason and not placement.stops_previous:
+        if reason:
             run.filtered.append((node, reason))
-            run.refused += 1
+            if placement.stops_previous and placement.previous is not None:
+                self._leave(placement.previous)
+            else:
+                run.refused += 1
             return ""
         over_quota = placer.over_quota(stack)
         choice = selector.choose_row(row, request) if over_quota is None else None

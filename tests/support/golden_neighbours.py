@@ -12,12 +12,16 @@ from tests.support.golden_report import Report
 from tests.support.golden_world import play
 
 CASES = Path(__file__).resolve().parents[1] / "golden" / "scheduler"
+FAMILIES = CASES.parent / "scheduler-families"
 Case = dict[str, Any]
 
 
 @cache
 def _text(name: str) -> str:
-    return (CASES / f"{name}.json").read_text(encoding="utf-8")
+    """`name` may be the beginning of a family's name."""
+    family = sorted(FAMILIES.glob(f"{name}*.json"))
+    file = family[0] if family else CASES / f"{name}.json"
+    return file.read_text(encoding="utf-8")
 
 
 def recorded(name: str) -> Case:

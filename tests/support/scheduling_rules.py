@@ -195,8 +195,8 @@ def _names(decision: Decision) -> Iterator[str]:
         return
     wanted: Counter[str] = Counter()
     for allocation in decision.after.values():
-        away = allocation.client_status == ClientStatus.UNKNOWN
-        if not allocation.is_server_terminal and not away and not allocation.next_allocation:
+        waits_or_runs = allocation.client_status in ("pending", "running", "failed")
+        if allocation.desired_status == "run" and waits_or_runs and not allocation.next_allocation:
             wanted[allocation.name] += 1
     for allocation in decision.placed:
         if wanted[allocation.name] > 1:
@@ -286,9 +286,10 @@ def _ended_sysbatch(decision: Decision) -> Iterator[str]:
 
 def _per_node(decision: Decision) -> Iterator[str]:
     """F09: what a node's checks refuse is no failure; each node has `count` of each group."""
-    for name, metric in (decision.outcome.evaluation.failed_tg_allocs or {}).items():
-        filtered = metric.nodes_filtered and decision.outcome.blocked is not None
-        if filtered and not metric.nodes_exhausted:
+    ended = decision.outcome.evaluation
+    for name, metric in (ended.failed_tg_allocs or {}).items():
+        is_queued = (ended.queued_allocations or {}).get(name, 0) > 0
+        if is_queued and metric.nodes_filtered and not metric.nodes_exhausted:
             yield f"F09: {name} waits for a node that does not pass its checks"
     wanted = Counter((a.node_id, a.name) for a in decision.after.values() if not a.is_terminal)
     for (node_id, name), number in wanted.items():

@@ -189,15 +189,19 @@ class Selector:
             return None
         if row in self.limited and self._proposed.free_slots(row) < 1:
             return None
-        return self.fill(row, ask_cpu)
+        return self._packing(used_cpu / (cpu or 1), used_memory / (memory or 1))
 
     def fill(self, row: int, ask_cpu: int) -> float:
         """The score of the row with what is asked, whether it has room for it or not."""
         cpu, memory, _ = self._capacities.get(row) or self._capacity(row)
         used_cpu, used_memory, _ = self._proposed.usage(row)
-        used_cpu += ask_cpu
-        used_memory += self.ask.memory
-        total = 10.0 ** (1.0 - used_cpu / (cpu or 1)) + 10.0 ** (1.0 - used_memory / (memory or 1))
+        return self._packing(
+            (used_cpu + ask_cpu) / (cpu or 1), (used_memory + self.ask.memory) / (memory or 1)
+        )
+
+    def _packing(self, cpu_share: float, memory_share: float) -> float:
+        """0 to 1: how well these shares of a node in use go with the algorithm."""
+        total = 10.0 ** (1.0 - cpu_share) + 10.0 ** (1.0 - memory_share)
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
         return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST  # type: ignore[no-any-return]
 

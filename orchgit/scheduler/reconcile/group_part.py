@@ -58,6 +58,8 @@ class GroupPart:
         self._desired = DesiredUpdates()
         self._state, self._in_deployment = deployments.group_state(group)
         self._disconnecting: Allocs = {}
+        self._returned: Allocs = {}
+        """Originals that their node brings back, and that stay."""
         changes.desired[group.name] = self._desired
 
     def _classify(self, allocs: Allocs) -> Classes:

@@ -21,6 +21,7 @@ RESCHEDULED_OK = "ok"
 NO_PLACEMENT = "no placement"
 _WINDOW_NS = NS_PER_S
 _EVENTS_KEPT = 5
+_NONE: Allocs = {}
 
 
 def failed_at_ns(allocation: Allocation) -> int:
@@ -147,13 +148,16 @@ def split_by_reschedule(
     disconnecting: bool,
     eval_id: str,
     now_ns: int,
+    counted: Allocs = _NONE,
 ) -> Rescheduling:
-    """Which of `allocs` go on, which are replaced now, which later; the rest is out of play."""
+    """Which of `allocs` go on, which are replaced now, which later; the rest is out of play.
+
+    `counted` ones are not set aside, though they were replaced."""
     result = Rescheduling()
     for alloc_id, allocation in allocs.items():
         if disconnecting and allocation.client_status == ClientStatus.UNKNOWN:
             continue
-        if allocation.next_allocation and _is_set_aside(allocation):
+        if allocation.next_allocation and _is_set_aside(allocation) and alloc_id not in counted:
             result.waiting += not allocation.is_terminal
             continue
         if not disconnecting:

@@ -37,7 +37,7 @@ class Rolling(GroupPart):
                 if state.desired_canaries > 0 and not state.promoted:
                     unwanted += state.placed_canaries or ()
         old = {i: allocs[i] for i in unwanted if i in allocs}
-        live = [a for a in old.values() if not a.is_terminal]
+        live = [a for a in old.values() if not a.is_server_terminal]
         self._changes.stops += [Stop(a, NOT_NEEDED) for a in live]
         self._desired.stop += len(live)
         return without(allocs, old)
@@ -113,12 +113,13 @@ class Rolling(GroupPart):
             allowed = min(len(lost), len(place))
             self._desired.place += allowed
             self._changes.places += place[:allowed]
-        for placement in place if failed else ():
-            self._place_failed(placement)
+        for placement in place if now else ():
+            self._replace_due(placement, failed)
         return limit
 
-    def _place_failed(self, placement: Placement) -> None:
-        """A failed allocation of the failed deployment itself is not tried again."""
+    def _replace_due(self, placement: Placement, failed: Allocs) -> None:
+        """What is due is replaced all the same, but for allocations of a failed deployment. What
+        is out of touch and not `failed` is not stopped for it."""
         previous = placement.previous
         current = self._deployments.current
         part_of_failed = (
@@ -132,8 +133,9 @@ class Rolling(GroupPart):
         if placement not in self._changes.places:
             self._changes.places.append(placement)
             self._desired.place += 1
-        self._changes.stops.append(Stop(previous, RESCHEDULED))
-        self._desired.stop += 1
+        if previous.id in failed:
+            self._changes.stops.append(Stop(previous, RESCHEDULED))
+            self._desired.stop += 1
 
     def _replace_destructive(self, destructive: Allocs, limit: int) -> None:
         if not self._may_roll:
@@ -171,7 +173,7 @@ class Rolling(GroupPart):
         ran_before = bool(self._steady) or any(
             a.job_version == self._job.version for a in everything.values()
         )
-        if ran_before and not destructive and not self._changes.in_place:
+        if ran_before and not destructive and not self._desired.in_place_update:
             return
         self._deployments.add_group(
             self._group.name, self._state, self._job, self._world.evaluation, self._world.ids

@@ -68,9 +68,10 @@ class SystemWorld:
 def diff_system(world: SystemWorld, allocations: Sequence[Allocation]) -> dict[str, GroupDiff]:
     """Group -> its difference; groups that the job does not have (any more) are stopped."""
     groups: dict[str, TaskGroup] = {}
+    diffs: dict[str, GroupDiff] = {}
     if world.job is not None and not world.job.stop:
         groups = {group.name: group for group in world.job.task_groups if group.count > 0}
-    diffs = {name: GroupDiff() for name in groups}
+        diffs = {group.name: GroupDiff() for group in world.job.task_groups}
     by_group: dict[str, list[Allocation]] = defaultdict(list)
     for allocation in allocations:
         by_group[allocation.task_group].append(allocation)

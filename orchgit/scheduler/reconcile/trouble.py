@@ -26,7 +26,8 @@ class Trouble(GroupPart):
         self._changes.reconnects += back
         self._desired.reconnect = len(back)
         stopped = {stop.allocation.id: stop.allocation for stop in stops}
-        classes.untainted = union(without(classes.untainted, stopped), kept)
+        self._returned = kept
+        classes.untainted = without(classes.untainted, stopped)
         classes.migrate = without(classes.migrate, stopped)
         classes.lost = without(classes.lost, stopped)
         classes.disconnecting = without(classes.disconnecting, stopped)
@@ -43,14 +44,16 @@ class Trouble(GroupPart):
     def _reschedule(self, classes: Classes) -> tuple[Allocs, Allocs, bool]:
         """(what counts as it is, what is replaced now, whether something is replaced later)"""
         world = self._world
+        # An original that stays counts again, heard of or not: its replacement is stopped.
         split = split_by_reschedule(
-            classes.untainted,
+            union(classes.untainted, self._returned),
             world.group_of,
             self._deployments.current,
             is_batch=world.is_batch,
             disconnecting=False,
             eval_id=world.evaluation.id,
             now_ns=world.now_ns,
+            counted=self._returned,
         )
         self._desired.ignore += split.waiting
         if classes.disconnecting:

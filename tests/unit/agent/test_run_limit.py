@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from agent.run_limit import EXCEEDED
 from orchgit.model.base import NS_PER_S
 from orchgit.model.job import Job
@@ -36,6 +39,32 @@ def test_it_ends_as_complete_and_nothing_is_run_after_it(tmp_path: Path) -> None
             assert rig.state(runner, "last").started_at is None
             reasons = {event.kill_reason for event in rig.state(runner, "last").events}
             assert EXCEEDED in reasons
+        finally:
+            await rig.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("limit_s", [30, 90, None])
+def test_a_limit_that_changes_in_place_counts_from_the_arrival(
+    tmp_path: Path, limit_s: int | None
+) -> None:
+    async def run() -> None:
+        rig = AgentRig(tmp_path)
+        try:
+            job = limited()
+            runner = rig.deliver(job)
+            await rig.until_status(runner, "running")
+            await rig.clock.advance(20)
+            changed_ns = limit_s and limit_s * NS_PER_S
+            group = replace(job.task_groups[0], max_run_duration_ns=changed_ns)
+            rig.update(runner.context.alloc, replace(job, version=1, task_groups=[group]))
+            await rig.clock.advance(limit_s - 21 if limit_s else 600)
+            assert rig.state(runner).state == "running"
+            if limit_s is not None:
+                await rig.clock.advance(1)
+                await rig.until_status(runner, "complete")
+                assert rig.last(runner).client_description == EXCEEDED
         finally:
             await rig.close()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.run_golden import problems
-from tests.support.golden_neighbours import CASES, recorded
+from tests.support.golden_neighbours import CASES, FAMILIES, recorded
 from tests.support.golden_variants import VARIANTS
 
-_NAMES = sorted(file.stem for file in CASES.glob("*.json"))
+_NAMES = sorted(file.stem for kind in (CASES, FAMILIES) for file in kind.glob("*.json"))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
