@@ -63,6 +63,18 @@ def test_event_has_the_keys_and_kinds_of_nomads(kind: str, scenario: NomadScenar
     assert min(found, key=len) == []
 
 
+@pytest.mark.parametrize("job_id", ["web", "done", "sticky", "per", "param", "nofit"])
+def test_job_sent_back_as_it_was_read_stays_the_same_version(
+    job_id: str, scenario: NomadScenario
+) -> None:
+    http = scenario.rig.http
+    read = http.get(f"/v1/job/{job_id}").json()
+    plan = http.put(f"/v1/job/{job_id}/plan", json={"Job": read, "Diff": True}).json()
+    assert plan["Diff"]["Type"] == "None"
+    scenario.rig.register(read)
+    assert http.get(f"/v1/job/{job_id}").json()["Version"] == read["Version"]
+
+
 def _unexpected(wanted: Any, found: Any) -> list[str]:
     return [
         line
