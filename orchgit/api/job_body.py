@@ -42,7 +42,7 @@ def as_stored(spec: dict[str, Any]) -> dict[str, Any]:
         scaling = group["Scaling"]
         own_id = scaling_policy_id(spec["Namespace"], spec["ID"], group["Name"])
         if scaling is not None and scaling["ID"] == own_id:
-            scaling["ID"] = ""
+            scaling.update(ID="", CreateIndex=0, ModifyIndex=0)
         for network in group["Networks"] or ():
             for port in (*(network["ReservedPorts"] or ()), *(network["DynamicPorts"] or ())):
                 if port["HostNetwork"] == "default":
