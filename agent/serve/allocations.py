@@ -142,6 +142,8 @@ def _sum_usage(usages: list[dict[str, Any]]) -> dict[str, Any]:
     percent = sum(float(str(usage["CpuStats"]["Percent"])) for usage in usages)
     ticks = sum(float(str(usage["CpuStats"]["TotalTicks"])) for usage in usages)
     total = _usage_json(memory, percent, 0.0)
+    if not usages:
+        total["CpuStats"]["Measured"] = total["MemoryStats"]["Measured"] = None
     total["CpuStats"]["TotalTicks"] = ticks
     return total
 

@@ -72,7 +72,6 @@ LEFT_OUT_WHEN_UNSET: dict[Struct, frozenset[str]] = {
     ServiceCheck: frozenset(("advertise",)),
     Service: frozenset(("check_restart",)),
     LogConfig: frozenset(("enabled",)),
-    ScalingPolicy: frozenset(("namespace",)),
     HostVolume: frozenset(("constraints", "parameters")),
     Job: frozenset(("origin",)),
     Deployment: frozenset(("commit_id", "rollout_id")),
@@ -87,8 +86,9 @@ NULL_WHEN_EMPTY: frozenset[Struct] = frozenset(
 
 NEVER_SHOWN: dict[Struct, frozenset[str]] = {
     Allocation: frozenset(("job_version", "job_type")),
+    ScalingPolicy: frozenset(("namespace",)),
 }
-"""Fields that lists show, but the whole object does not, because its job says them."""
+"""Fields that another key says already: an allocation's job, a policy's target."""
 
 
 def _job(job: Job) -> Job:

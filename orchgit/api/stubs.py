@@ -96,11 +96,9 @@ class AllocStub(Model):
     desired_transition: DesiredTransition
     client_status: str
     client_description: str
-    deployment_id: str
     deployment_status: AllocDeploymentStatus | None
     followup_eval_id: str
     next_allocation: str
-    previous_allocation: str
     reschedule_tracker: RescheduleTracker | None
     preempted_allocations: list[str] | None
     preempted_by_allocation: str

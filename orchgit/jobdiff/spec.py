@@ -27,5 +27,12 @@ def bare_spec(job: Job) -> Job:
 
 
 def same_spec(old: Job, new: Job) -> bool:
-    """Equal but for bookkeeping; `stop` counts, since a stopped job asks for nothing."""
-    return old.stop == new.stop and bare_spec(old) == bare_spec(new)
+    """Equal but for bookkeeping; `stop` counts, since a stopped job asks for nothing.
+
+    The job's own update block does not count: what it asks for is in the groups' blocks.
+    """
+    return old.stop == new.stop and _asked(old) == _asked(new)
+
+
+def _asked(job: Job) -> Job:
+    return replace(bare_spec(job), update=None)

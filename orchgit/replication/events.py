@@ -74,9 +74,9 @@ class Effects:
     def note(self, index: int, type_: str, subject: Topical) -> None:
         self.notes.append(EventNote(type_, index, subject))
 
-    def note_evaluations(self, index: int, stored: Sequence[Evaluation]) -> None:
+    def note_evaluations(self, index: int, type_: str, stored: Sequence[Evaluation]) -> None:
         self.evaluations.extend(stored)
-        self.notes.append(EvaluationNotes("EvaluationUpdated", index, stored))
+        self.notes.append(EvaluationNotes(type_, index, stored))
 
     def note_allocs(self, index: int, type_: str, ids: Collection[str]) -> None:
         if ids:

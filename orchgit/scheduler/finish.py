@@ -74,7 +74,8 @@ def complete(
         snapshot_index=view.index,
         modify_time_ns=now_ns,
     )
-    outcome = Outcome(ended, followups=list(followups), learn_classes=learn_classes)
+    later = [replace(each, snapshot_index=view.index) for each in followups]
+    outcome = Outcome(ended, followups=later, learn_classes=learn_classes)
     if evaluation.annotate_plan or _changes_something(plan, view):
         outcome.plan = plan
     if failed and evaluation.type in ("service", "batch"):
@@ -107,7 +108,9 @@ def _block(
     blocked.failed_tg_allocs = outcome.evaluation.failed_tg_allocs
     if outcome.learn_classes is not None:
         blocked.escaped_computed_class, blocked.class_eligibility = outcome.learn_classes()
-    if not was_blocked:
+    if was_blocked:
+        blocked.status_description = evaluation.status_description
+    else:
         blocked.create_time_ns = blocked.modify_time_ns = outcome.evaluation.modify_time_ns
         outcome.blocked = blocked
         outcome.evaluation.blocked_eval = blocked.id

@@ -111,7 +111,12 @@ class DryRun:
         )
         plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
         plan.created_evals = [
-            replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
+            replace(
+                each,
+                failed_tg_allocs=outcome.evaluation.failed_tg_allocs,
+                job_modify_index=plan.job_modify_index,
+                snapshot_index=0,
+            )
             for each in outcome.new_evaluations
         ]
         updates = plan.annotations.desired_tg_updates

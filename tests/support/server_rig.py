@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ from orchgit.cli.commands.dev import end_tasks
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 
+DRIVERS = {"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}}
+
 T = TypeVar("T")
 START_TIMEOUT_S = 90.0
 
@@ -25,11 +27,18 @@ START_TIMEOUT_S = 90.0
 class ServerRig:
     """`http` is a client of its API; `run` runs a coroutine on its loop."""
 
-    def __init__(self, data_dir: Path, with_agent: bool = True, **config: Any) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        with_agent: bool = True,
+        agent_config: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._data_dir = data_dir
         self._with_agent = with_agent
+        self._agent_config = agent_config or {}
         self._config = config
         self.server: Server
         self.agent: Agent
@@ -58,7 +67,7 @@ class ServerRig:
                 servers=(self.server.rpc_address,),
                 node_name="rig",
                 http_addr=self.server.http_address,
-                drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
+                **{"drivers": DRIVERS, **self._agent_config},
             )
         )
         await self.agent.start()

@@ -72,16 +72,19 @@ async def read_evaluation(call: Call) -> Response:
 
 def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
     """Every evaluation that leads here or follows from here."""
+    known = {each.id: each for each in snapshot.evaluations_by_job(start.namespace, start.job_id)}
+    followers: dict[str, list[str]] = {}
+    for each in known.values():
+        followers.setdefault(each.previous_eval, []).append(each.id)
     seen, queue = {start.id}, [start]
-    found: list[Evaluation] = []
     while queue:
         each = queue.pop()
-        for name in (each.previous_eval, each.next_eval, each.blocked_eval):
-            other = snapshot.evaluation(name) if name and name not in seen else None
-            if other is not None:
+        names = (each.previous_eval, each.next_eval, each.blocked_eval)
+        for name in (*names, *followers.get(each.id, ())):
+            if name in known and name not in seen:
                 seen.add(name)
-                queue.append(other)
-                found.append(other)
+                queue.append(known[name])
+    found = [known[name] for name in seen - {start.id}]
     return [_related_stub(each) for each in in_order_of_creation(found)]
 
 

@@ -17,7 +17,7 @@ from orchgit.api.stubs import job_stub
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
-from orchgit.services.node_pools import delete_node_pool, put_node_pool
+from orchgit.services.node_pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
 
 _IDENTITY_TTL_NS = 24 * 3600 * SECOND_NS
@@ -39,8 +39,11 @@ def shown(pool: NodePool) -> Any:
     """With Nomad's content hash, which its Terraform provider compares."""
     value = nomad_json.tree(pool)
     value["NodeIdentityTTL"] = pool.node_identity_ttl_ns or _IDENTITY_TTL_NS
-    value["Hash"] = nomad_json.content_hash(pool.name, pool.description, pool.meta)
-    value["Meta"] = pool.meta or {}
+    if pool.name in BUILT_IN_POOLS:
+        value["Hash"], value["Meta"] = None, None
+    else:
+        value["Hash"] = nomad_json.content_hash(pool.name, pool.description, pool.meta)
+        value["Meta"] = pool.meta or {}
     return value
 
 

@@ -38,7 +38,7 @@ def update_allocs_from_client(
     _save(txn, list(changed.values()), "AllocationUpdated", effects)
     if any(record.client_status in CLIENT_TERMINAL for record in changed.values()):
         effects.freed_nodes.add(command.node_id)
-    store_evaluations(txn, command.evaluations, effects)
+    store_evaluations(txn, command.evaluations, effects, "AllocationUpdated")
 
 
 def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effects) -> None:
@@ -91,7 +91,7 @@ def update_alloc_transitions(
         record.body.desired_transition = merged(record.body.desired_transition, wanted)
     txn.save_alloc_records(records.values())
     effects.note_allocs(txn.index, "AllocationUpdateDesiredStatus", list(records))
-    store_evaluations(txn, command.evaluations, effects)
+    store_evaluations(txn, command.evaluations, effects, "AllocationUpdateDesiredStatus")
 
 
 def merged(known: DesiredTransition | None, wanted: DesiredTransition) -> DesiredTransition:

@@ -14,8 +14,14 @@ def upsert_evaluations(txn: WriteTxn, command: UpsertEvaluations, effects: Effec
     store_evaluations(txn, command.evaluations, effects)
 
 
-def store_evaluations(txn: WriteTxn, evaluations: Sequence[Evaluation], effects: Effects) -> None:
-    """Store them at this index, with all that follows for their jobs."""
+def store_evaluations(
+    txn: WriteTxn,
+    evaluations: Sequence[Evaluation],
+    effects: Effects,
+    type_: str = "EvaluationUpdated",
+) -> None:
+    """Store them at this index, with all that follows for their jobs; `type_`: of their events,
+    which are named after what made the evaluations."""
     if not evaluations:
         return
     stored = [*evaluations]
@@ -28,7 +34,7 @@ def store_evaluations(txn: WriteTxn, evaluations: Sequence[Evaluation], effects:
             queued = evaluation.queued_allocations
             txn.set_queued(evaluation.namespace, evaluation.job_id, queued)
     txn.put_evaluations(stored)
-    effects.note_evaluations(txn.index, stored)
+    effects.note_evaluations(txn.index, type_, stored)
 
 
 def _cancelled_by(txn: WriteTxn, evaluation: Evaluation) -> list[Evaluation]:

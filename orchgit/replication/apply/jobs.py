@@ -41,21 +41,25 @@ class JobResult(Model):
 
 def register_job(txn: WriteTxn, command: RegisterJob, effects: Effects) -> JobResult:
     result = upsert_job(txn, command.upsert, effects)
-    return _evaluated(txn, result, command.evaluation, effects)
+    return _evaluated(txn, result, command.evaluation, effects, "JobRegistered")
 
 
 def deregister_job(txn: WriteTxn, command: DeregisterJob, effects: Effects) -> JobResult:
     result = delete_job(txn, command.deletion, effects)
-    return _evaluated(txn, result, command.evaluation, effects)
+    return _evaluated(txn, result, command.evaluation, effects, "JobDeregistered")
 
 
 def _evaluated(
-    txn: WriteTxn, result: JobResult, evaluation: Evaluation | None, effects: Effects
+    txn: WriteTxn,
+    result: JobResult,
+    evaluation: Evaluation | None,
+    effects: Effects,
+    type_: str,
 ) -> JobResult:
     if evaluation is not None:
         result.eval_id = evaluation.id
         for_job(evaluation, result)
-        store_evaluations(txn, [evaluation], effects)
+        store_evaluations(txn, [evaluation], effects, type_)
     return result
 
 

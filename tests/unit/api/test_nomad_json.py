@@ -51,3 +51,27 @@ def test_a_value_of_the_wrong_type_names_its_place() -> None:
 def test_ids_of_nested_objects_follow_from_their_names() -> None:
     assert stable_uuid("a", "b") == stable_uuid("a", "b")
     assert stable_uuid("a", "b") != stable_uuid("ab")
+
+
+def test_empty_namespace_means_the_default_one() -> None:
+    assert nomad_json.decode(b'{"Name":"v","Namespace":""}', HostVolume).namespace == "default"
+    assert nomad_json.decode(b'{"Name":"v","Namespace":"dev"}', HostVolume).namespace == "dev"
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"), [('"24h0m0s"', 86_400_000_000_000), ('""', 0), ("5", 5), ("null", 0)]
+)
+def test_duration_is_read_as_text_and_as_nanoseconds(sent: str, stored: int) -> None:
+    body = f'{{"Name":"gpu","NodeIdentityTTL":{sent}}}'.encode()
+    assert nomad_json.decode(body, NodePool).node_identity_ttl_ns == stored
+
+
+def test_duration_that_is_none_is_refused_by_its_key() -> None:
+    with pytest.raises(InvalidInputError, match="NodeIdentityTTL"):
+        nomad_json.decode(b'{"NodeIdentityTTL":"soon"}', NodePool)
+
+
+@pytest.mark.parametrize("value", ["1", 1.5, True, [], 1 << 64])
+def test_whole_number_of_another_kind_is_refused_by_its_key(value: object) -> None:
+    with pytest.raises(InvalidInputError, match="JobModifyIndex"):
+        nomad_json.whole({"JobModifyIndex": value}, "JobModifyIndex")

@@ -42,7 +42,7 @@ def test_a_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
         found = snapshot.evaluation(evaluation.id)
     assert found is not None
     assert (found.job_modify_index, found.create_index, found.modify_index) == (1, 1, 1)
-    assert cluster.noted() == ["Job:JobRegistered", "Evaluation:EvaluationUpdated"]
+    assert cluster.noted() == ["Job:JobRegistered", "Evaluation:JobRegistered"]
 
 
 def test_the_same_spec_makes_no_version(cluster: Cluster) -> None:
