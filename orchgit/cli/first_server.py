@@ -35,11 +35,13 @@ class FirstServer(httpx.BaseTransport):
         inner: httpx.BaseTransport | None = None,
         tls: TlsClient | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
+        first_byte_s: float = FIRST_BYTE_S,
     ) -> None:
         self._urls = [httpx.URL(one if "://" in one else f"http://{one}") for one in addresses]
         self._tls = tls or TlsClient()
         self._inner = inner or self._transport()
         self._monotonic_s = monotonic_s
+        self._first_byte_s = first_byte_s
         self._current = 0
         self._answered_s: float | None = None
 
@@ -56,20 +58,18 @@ class FirstServer(httpx.BaseTransport):
         passed_over = (*_NOT_THERE, *_FELL_SILENT) if request.method in _SAFE else _NOT_THERE
         for attempt in range(len(self._urls)):
             is_last = attempt == len(self._urls) - 1
-            try:
-                if len(self._urls) > 1:
-                    self._check_it_answers()
+            error = self._silence() if len(self._urls) > 1 else None
+            if error is None:
                 self._direct(request, path)
-                response = self._inner.handle_request(request)
-            except _Silent as silent:
-                if is_last:
-                    raise silent.error from None
-            except passed_over:
-                if is_last:
-                    raise
-            else:
-                self._answered_s = self._monotonic_s()
-                return response
+                try:
+                    response = self._inner.handle_request(request)
+                except passed_over as failed:
+                    error = failed
+                else:
+                    self._answered_s = self._monotonic_s()
+                    return response
+            if is_last:
+                raise error
             self._current = (self._current + 1) % len(self._urls)
             self._answered_s = None
         raise AssertionError("the loop returns or raises")
@@ -82,28 +82,22 @@ class FirstServer(httpx.BaseTransport):
         if self._tls.server_name:
             request.extensions["sni_hostname"] = self._tls.server_name
 
-    def _check_it_answers(self) -> None:
-        """Raises _Silent if it does not; what it answers does not matter."""
-        if self._answered_s is not None and self._monotonic_s() - self._answered_s < _TRUSTED_S:
-            return
-        timeout = httpx.Timeout(FIRST_BYTE_S, connect=CONNECT_S).as_dict()
+    def _silence(self) -> httpx.TransportError | None:
+        """What is wrong where the server in use does not answer. What it answers does not matter,
+        and one that answered lately is not asked."""
+        now_s = self._monotonic_s()
+        if self._answered_s is not None and now_s - self._answered_s < _TRUSTED_S:
+            return None
+        timeout = httpx.Timeout(self._first_byte_s, connect=CONNECT_S).as_dict()
         request = httpx.Request("GET", "http://server", extensions={"timeout": timeout})
         self._direct(request, b"/v1/status/leader")
         try:
             response = self._inner.handle_request(request)
             response.read()
             response.close()
-        except (*_NOT_THERE, *_FELL_SILENT, httpx.WriteError, httpx.WriteTimeout) as error:
-            raise _Silent(error) from error
-        self._answered_s = self._monotonic_s()
+        except httpx.TransportError as error:
+            return error
+        return None
 
     def close(self) -> None:
         self._inner.close()
-
-
-class _Silent(Exception):
-    """The server in use does not answer."""
-
-    def __init__(self, error: httpx.TransportError) -> None:
-        super().__init__(str(error))
-        self.error = error

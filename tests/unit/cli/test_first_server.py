@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,12 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
-from orchgit.cli import first_server
-from orchgit.cli.first_server import FirstServer
-from orchgit.cli.http_client import ApiClient, ApiError
-from orchgit.cli.main import cli
+from orchgit.cli.first_server import FIRST_BYTE_S, FirstServer
+from orchgit.cli.tls_client import TlsClient
+from orchgit.cli.unreachable import why_unreachable
 
 PROBE = "/v1/status/leader"
 
@@ -38,7 +35,7 @@ class Doors(httpx.BaseTransport):
         if not is_probe:
             self.asked.append(str(request.url))
         if request.url.host in self.silent:
-            assert request.extensions["timeout"]["read"] <= first_server.FIRST_BYTE_S
+            assert request.extensions["timeout"]["read"] <= FIRST_BYTE_S
             raise httpx.ReadTimeout("silent", request=request)
         if request.url.host in self.rude and not is_probe:
             raise httpx.ReadError("reset", request=request)
@@ -142,21 +139,18 @@ def answering() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-def test_command_moves_on_from_a_frozen_server_within_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(first_server, "FIRST_BYTE_S", 0.2)
+def test_real_server_that_is_frozen_is_passed_over() -> None:
     with frozen() as stopped, answering() as (address, asked):
-        began_s = time.monotonic()
-        done = CliRunner().invoke(cli, ["job", "status", "-address", f"{stopped},{address}"])
-        assert done.exit_code == 0, done.output
-        assert time.monotonic() - began_s < 20
-    assert asked[0] == PROBE
-    assert any(path.startswith("/v1/jobs") for path in asked)
+        servers = FirstServer([stopped, address], first_byte_s=0.2)
+        with httpx.Client(base_url="http://server", transport=servers) as http:
+            assert http.get("/v1/jobs", timeout=20.0).json() == []
+        assert servers.address == address
+    assert asked == [PROBE, "/v1/jobs"]
 
 
-def test_frozen_servers_alone_are_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_server, "FIRST_BYTE_S", 0.2)
-    with frozen() as one, frozen() as two:
-        with ApiClient(f"{one},{two}") as client_, pytest.raises(ApiError, match="took too long"):
-            client_.get("/v1/jobs")
+@pytest.mark.parametrize(("writes", "words"), [(True, "is not known"), (False, "ORCHGIT_ADDR")])
+def test_server_that_took_too_long_is_named_with_the_way_out(writes: bool, words: str) -> None:
+    error = httpx.ReadTimeout("timed out")
+    said = why_unreachable(error, "http://a:1", "http://a:1", TlsClient(), writes)
+    assert said.startswith("cannot get an answer from the server at http://a:1")
+    assert words in said
