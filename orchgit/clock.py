@@ -36,6 +36,11 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+def boottime_s() -> float:
+    """Monotonic seconds in which the time counts that the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class FakeClock:
     """A clock that moves only when told; sleepers wake in order as it passes them."""
 

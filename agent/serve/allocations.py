@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from agent.alloc_runner import AllocRunner
 from agent.drivers.base import TaskHandle, TaskStats
-from agent.serve.replies import body_of, json_reply
+from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services import RunningCheck
 from orchgit.errors import DriverError
 from orchgit.model.base import NS_PER_S
@@ -58,6 +58,7 @@ class _Allocations:
         return json_reply({"Index": 0})
 
     async def gc(self, request: Request) -> Response:
+        check_no_page(request)
         if not await self._agent.garbage.collect_one(self._runner(request)):
             raise DriverError("cannot collect the allocation's garbage: it still runs")
         return json_reply({})

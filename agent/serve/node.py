@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from agent.serve.replies import body_of, json_reply
+from agent.serve.replies import body_of, check_no_page, json_reply
 from orchgit.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class _NodeRoutes:
             raise NotFoundError(f"Unknown node {wanted}")
 
     async def gc(self, request: Request) -> Response:
+        check_no_page(request)
         self._check_node(request)
         await self._agent.garbage.collect_all()
         return json_reply({})

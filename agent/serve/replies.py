@@ -73,6 +73,19 @@ def number(request: Request, name: str, default: int | None = None, least: int =
     return found
 
 
+def check_no_page(request: Request) -> None:
+    """Raises NotAllowedError for a GET of a browser.
+
+    Nomad documents some requests that change something with GET, and its Go client sends them so:
+    they are taken from programs. A page of any site can make a browser send them.
+    """
+    headers = request.headers
+    marks = ("origin", "sec-fetch-site", "sec-fetch-mode")
+    of_browser = headers.get("user-agent", "").startswith("Mozilla/")
+    if request.method == "GET" and (of_browser or any(mark in headers for mark in marks)):
+        raise NotAllowedError(f"cannot do {request.url.path} by GET for a browser: use PUT")
+
+
 def flag(request: Request, name: str) -> bool:
     text = request.query_params.get(name, "").lower()
     if text not in ("", "true", "false", "1", "0", "t", "f"):

@@ -48,6 +48,8 @@ async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tup
 
 def wait_parameters(call: Call) -> tuple[int, float]:
     """(index to exceed, seconds to wait); index 0 means: answer at once."""
+    if "index" not in call.query and "wait" not in call.query:
+        return 0, 0.0
     min_index = whole_number(call.query.get("index") or "0")
     if min_index is None or min_index < 0:
         raise InvalidInputError("Invalid index")

@@ -36,7 +36,14 @@ class Leading(Protocol):
     @property
     def is_leader(self) -> bool: ...
 
-    async def read_index(self) -> int: ...
+    @property
+    def leads_for_certain(self) -> bool:
+        """Whether no other server can lead by now; costs next to nothing to ask."""
+        ...
+
+    async def read_index(self) -> int:
+        """Returns when a majority has confirmed that this server leads."""
+        ...
 
     async def leadership_lost(self) -> None:
         """Returns while this server does not lead."""
@@ -111,10 +118,11 @@ class Consistency:
     async def _as_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
         if not self._leading.is_leader:
             raise NotLeaderError("cannot answer here: this server does not lead")
-        if place is Place.CURRENT:
+        is_read = is_safe(scope["method"])
+        if place is Place.CURRENT or (is_read and not self._leading.leads_for_certain):
             await self._leading.read_index()
         WRITES.set(Writes())
-        if is_safe(scope["method"]) and b"index=" in scope["query_string"]:
+        if is_read and b"index=" in scope["query_string"]:
             await self._while_leading(scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -18,6 +18,10 @@ from orchgit.errors import OrchgitError
 _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _ANY_SERVER = "http://server"
+_LONGEST_S = 660.0
+"""A write, or a stream that says nothing: as long as a blocking query may last."""
+_READ_S = 60.0
+"""A read that does not wait for a change; without a leader servers answer after 5 s."""
 
 
 class ApiError(OrchgitError):
@@ -57,7 +61,7 @@ class ApiClient:
         self._http = httpx.Client(
             base_url=_ANY_SERVER,
             headers=headers,
-            timeout=httpx.Timeout(10.0, read=660.0),
+            timeout=httpx.Timeout(10.0, read=_LONGEST_S),
             transport=self._servers,
         )
 
@@ -183,17 +187,21 @@ class ApiClient:
         self, method: str, path: str, params: dict[str, Any], body: Any = None
     ) -> httpx.Response:
         content = None if body is None else json.dumps(body).encode()
+        waits = method != "GET" or "index" in params
+        timeout = httpx.Timeout(10.0, read=_LONGEST_S if waits else _READ_S)
         try:
-            return self._http.request(method, path, params=self._merged(params), content=content)
+            return self._http.request(
+                method, path, params=self._merged(params), content=content, timeout=timeout
+            )
         except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, writes=method != "GET") from error
 
     def _merged(self, params: dict[str, Any]) -> dict[str, Any]:
         given = {key: value for key, value in params.items() if value not in (None, "")}
         return {**self._params, **given}
 
-    def _unreachable(self, error: httpx.TransportError) -> ApiError:
-        return ApiError(why_unreachable(error, self.address, self._addresses, self.tls))
+    def _unreachable(self, error: httpx.TransportError, writes: bool = False) -> ApiError:
+        return ApiError(why_unreachable(error, self.address, self._addresses, self.tls, writes))
 
     @staticmethod
     def _refusal(response: httpx.Response) -> ApiError:

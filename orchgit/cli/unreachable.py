@@ -11,14 +11,22 @@ from orchgit.wire.certificate_errors import OVER, UNKNOWN_AUTHORITY, WRONG_HOST
 
 
 def why_unreachable(
-    error: httpx.TransportError, address: str, addresses: str, tls: TlsClient
+    error: httpx.TransportError, address: str, addresses: str, tls: TlsClient, writes: bool = False
 ) -> str:
-    """`address`: of the server that was asked last, of all `addresses` given."""
+    """`address`: of the server that was asked last, of all `addresses` given. `writes`: whether the
+    request changes something."""
     failure = _ssl_error(error)
     if isinstance(failure, ssl.SSLCertVerificationError):
         return f"cannot connect to {address}: {_why_not_trusted(failure, address, tls)}"
     if failure is not None:
         return f"cannot connect to {address}: {_why_no_tls(failure, tls)}"
+    if isinstance(error, httpx.ReadTimeout):
+        known = (
+            "whether it was done is not known: look before trying again"
+            if writes
+            else "ask another server, with -address or ORCHGIT_ADDR"
+        )
+        return f"cannot get an answer from the server at {address}: it took too long; {known}"
     if address.startswith("https://") and not isinstance(error, httpx.ConnectError):
         return f"cannot talk to the server at {address}: {_said(error)}; {_what_certificate(tls)}"
     return (

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from orchgit.clock import boottime_s
 from orchgit.errors import OrchgitError, RefusedError, TimedOutError
 from orchgit.replication.leadership import Leadership, LeaderSignal
 from orchgit.replication.membership import Change, Member, PeerProgress
@@ -143,6 +144,18 @@ class ClusterCalls:
     @property
     def is_leader(self) -> bool:
         return self.leadership.is_leader
+
+    @property
+    def _sure_s(self) -> float:
+        """No member votes for another while it has heard of a leader for so long; less what clocks
+        may differ."""
+        return self._config.timing.election_s[0] * 0.9
+
+    @property
+    def leads_for_certain(self) -> bool:
+        """Whether a majority has confirmed it so lately that no other member can have been elected
+        meanwhile, also if this process, or the machine, stood still."""
+        return self._started and boottime_s() - self._node.confirmed_s < self._sure_s
 
     @property
     def leader_address(self) -> str | None:

@@ -9,9 +9,9 @@ the transport's sockets are too.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 
+from orchgit.clock import boottime_s
 from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.replication.applier import Committed
 from orchgit.replication.disk_space import JOURNAL, RETRY_S, DiskSpace
@@ -56,7 +56,7 @@ class RaftNode(Reporting):
         on_role: Callable[[bool], None],
         on_installed: Callable[[SnapshotRef], None],
         timing: Timing | None = None,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = boottime_s,
         space: DiskSpace | None = None,
         waits_for_admission: bool = False,
         log_id: str = "",
@@ -81,6 +81,8 @@ class RaftNode(Reporting):
         if waits_for_admission:
             self.core.wait_for_admission()
         self._last_log_index = journal.last_index
+        self.confirmed_s = self.core.confirmed_s
+        """As of when a majority has confirmed that this member leads, in the time of `now_s`."""
         self._led = False
         self._led_term: int | None = None
         self._leader: tuple[str | None, int] = (None, 0)
@@ -160,6 +162,8 @@ class RaftNode(Reporting):
             self._tick()
             self._sync()
             self.core.durable()
+            # Before messages leave by which another member may come to lead.
+            self.confirmed_s = self.core.confirmed_s
             self._tell_role()
             self._tell_peers()
             if self.core.strangers:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -68,6 +70,11 @@ class Replicating(Electing):
         self._parted: dict[str, int] = {}
         """Members that are to be told of their removal, when its entry is committed."""
         self._gone_rounds: dict[str, int] = {}
+        self.confirmed_s = -math.inf
+        """As of when a majority has confirmed that this member leads: when that was sent which it
+        answered, however late the answers are read. -inf: another may lead already."""
+        self._beats: deque[tuple[int, float]] = deque()
+        """(round, when it was begun), not answered by a majority yet."""
 
     # -- what the owner calls --------------------------------------------------------------------
 
@@ -133,6 +140,7 @@ class Replicating(Electing):
         # Entries of earlier terms are committed by the first of this one.
         self.no_op_index = self._append(self.term, NO_OP)
         self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+        self._begin_round()
         if not self._configurations.newest.logged:
             self._append(self.term, self.configuration.encode())
 
@@ -146,6 +154,8 @@ class Replicating(Electing):
                 or Progress(start, self._now_s, self._gone_rounds.get(name, 0))
                 for name in self.others
             }
+            if self.confirmed_s == math.inf:
+                self._confirm()
 
     def _note_rounds_of_gone(self) -> None:
         """One that is taken in again may have lost its disk: what it answered before is void."""
@@ -160,6 +170,8 @@ class Replicating(Electing):
         self.progress = {}
         self._telling.forget()
         self._gone_rounds = {}
+        self._beats.clear()
+        self.confirmed_s = -math.inf
         self.reads_done.extend((read.ticket, None) for read in self._reads)
         self._reads.clear()
 
@@ -174,11 +186,32 @@ class Replicating(Electing):
             self._transfer = None
         if self._now_s >= self._heartbeat_s:
             self._heartbeat_s = self._now_s + self._timing.heartbeat_s
+            self._begin_round()
             heard_s = self._now_s - self._timing.heartbeat_s / 2
             for name in self.others:
                 if self.progress[name].sent_s < heard_s:
                     self._replicate(name, force=True)
             self._batches.forget()
+
+    def _begin_round(self) -> None:
+        """What is sent from here on carries its number, and so do the answers."""
+        self._round += 1
+        self._beats.append((self._round, self._now_s))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Not while another member may be elected at once, as it is asked to stand."""
+        if self._transfer is not None:
+            return
+        if self.configuration.voters == {self.name}:
+            self.confirmed_s = math.inf
+            self._beats.clear()
+            return
+        confirmed = self._reached_by_majority(self._round, lambda peer: peer.acked_round)
+        if self.confirmed_s == math.inf:
+            self.confirmed_s = -math.inf
+        while self._beats and self._beats[0][0] <= confirmed:
+            self.confirmed_s = self._beats.popleft()[1]
 
     @property
     def tell_s(self) -> float | None:
@@ -243,6 +276,8 @@ class Replicating(Electing):
         peer.heard_s = self._now_s
         peer.could_write = message.has_room
         peer.acked_round = max(peer.acked_round, message.round)
+        if self._beats and peer.acked_round >= self._beats[0][0]:
+            self._confirm()
         if message.accepted:
             self._accepted(peer, message.index)
         elif peer.refused(message.refused, self._agreeing_with(peer, message)):
@@ -295,6 +330,7 @@ class Replicating(Electing):
             return
         target, _ = self._transfer
         if self.progress[target].match == self.log.last_index:
+            self.confirmed_s = -math.inf
             self._send(target, TimeoutNow(self.term, self.log_id))
 
     def _retire(self) -> None:

@@ -7,8 +7,7 @@ another origin. Programs send neither `Origin` nor `Sec-Fetch-Site`, and notice 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,13 +16,10 @@ from orchgit.errors import InvalidInputError, NotAllowedError, OrchgitError
 from orchgit.server.host_names import HostNames
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_CHANGING_GET = re.compile(r"^/v1/client/(?:gc|allocation/[^/]+/gc)/?$")
-"""Nomad documents these two with GET, and its Go client uses it: taken from programs only."""
 _DEFAULT_PORTS = {"http": ":80", "https": ":443", "ws": ":80", "wss": ":443"}
-_LOOKED_AT = frozenset((b"host", b"origin", b"sec-fetch-site"))
+_OF_A_PAGE = frozenset((b"origin", b"sec-fetch-site"))
+_LOOKED_AT = _OF_A_PAGE | {b"host"}
 _MOST_KNOWN = 1000
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 class BrowserGuard:
@@ -36,54 +32,32 @@ class BrowserGuard:
         """Hosts that were found to be allowed."""
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if self._is_plain(scope):
-            return self._app(scope, receive, send)
+        host = None
+        for name, value in scope["headers"]:
+            if name in _LOOKED_AT:
+                if name != b"host" or host is not None:
+                    break
+                host = value
+        else:
+            if host in self._known:  # nothing else is to be checked: so it is for most requests
+                return self._app(scope, receive, send)
         try:
             self._check(scope)
         except OrchgitError as error:
             return _refuse(scope, receive, send, error)
         return self._app(scope, receive, send)
 
-    def _is_plain(self, scope: Scope) -> bool:
-        """Whether nothing is to be checked: what most requests are, for little work."""
-        host = None
-        for name, value in scope["headers"]:
-            if name in _LOOKED_AT:
-                if name != b"host" or host is not None:
-                    return False
-                host = value
-        return host in self._known and not scope["path"].startswith("/v1/client/")
-
     def _check(self, scope: Scope) -> None:
         """Raises InvalidInputError or NotAllowedError with the reason."""
-        host = origin = site = agent = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                if host is not None:
-                    raise InvalidInputError("cannot take the request: it has two Host headers")
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"sec-fetch-site":
-                site = value
-            elif name == b"user-agent":
-                agent = value
-        if host is not None and host not in self._known:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1:
+            raise InvalidInputError("cannot take the request: it has two Host headers")
+        host = hosts[0] if hosts else b""
+        if hosts and host not in self._known:
             self._check_host(host)
-        is_socket = scope["type"] == "websocket"
-        if origin is not None or site is not None:
-            if is_socket or scope["method"] not in _SAFE:
-                self._check_page(host, origin, site)
-            elif _CHANGING_GET.match(scope["path"]):
-                raise _not_for_pages(scope)
-        elif (
-            agent is not None
-            and agent.startswith(b"Mozilla/")
-            and not is_socket
-            and scope["method"] in _SAFE
-            and _CHANGING_GET.match(scope["path"])
-        ):
-            raise _not_for_pages(scope)
+        page = {name: value for name, value in scope["headers"] if name in _OF_A_PAGE}
+        if page and (scope["type"] == "websocket" or scope["method"] not in _SAFE):
+            self._check_page(host, page.get(b"origin"), page.get(b"sec-fetch-site"))
 
     def _check_host(self, host: bytes) -> None:
         text = host.decode("latin-1")
@@ -97,13 +71,13 @@ class BrowserGuard:
             self._known.clear()
         self._known.add(host)
 
-    def _check_page(self, host: bytes | None, origin: bytes | None, site: bytes | None) -> None:
+    def _check_page(self, host: bytes, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:
             if site not in (b"same-origin", b"none"):
                 raise NotAllowedError("cannot change anything for a page of another site")
             return
         text = origin.decode("latin-1")
-        if not self._is_own(text, (host or b"").decode("latin-1")):
+        if not self._is_own(text, host.decode("latin-1")):
             raise NotAllowedError(
                 f"cannot change anything for a page of {text[:200]}: it is another site"
             )
@@ -119,10 +93,6 @@ class BrowserGuard:
         same = parts.netloc.lower().removesuffix(default) == host.lower().removesuffix(default)
         # A name that a person gave is the server's own behind a proxy that changes Host.
         return same or self._names.names(parts.netloc)
-
-
-def _not_for_pages(scope: Scope) -> NotAllowedError:
-    return NotAllowedError(f"cannot do {scope['path']} by GET for a browser: use PUT")
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: OrchgitError) -> None:

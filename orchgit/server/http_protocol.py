@@ -43,6 +43,12 @@ _REASONS = {
 }
 
 
+_parse = HttpToolsProtocol.data_received
+_begin = HttpToolsProtocol.on_headers_complete
+_complete = HttpToolsProtocol.on_message_complete
+"""Called for every request: without the detour of `super()`."""
+
+
 class TooLargeHeadError(Exception):
     """Raised inside the parser, which hands it on as an error of its own."""
 
@@ -86,23 +92,26 @@ class HttpProtocol(HttpToolsProtocol):
         self._leave()
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= _SLICE_BYTES:
-            self._take(data)
-            return
-        for start in range(0, len(data), _SLICE_BYTES):
-            self._take(data[start : start + _SLICE_BYTES])
-            if self.transport.get_protocol() is not self:
-                return
-
-    def _take(self, data: bytes) -> None:
-        if self._refused is not None:
+        if len(data) > _SLICE_BYTES or self._refused is not None:
+            self._take_slices(data)
             return
         self._progressed = False
-        super().data_received(data)
+        _parse(self, data)
         if self._progressed:
             self._without_progress = 0
+        else:
+            self._note_no_progress(len(data))
+
+    def _take_slices(self, data: bytes) -> None:
+        for start in range(0, len(data), _SLICE_BYTES):
+            if self._refused is not None or self.transport.get_protocol() is not self:
+                return
+            self.data_received(data[start : start + _SLICE_BYTES])
+
+    def _note_no_progress(self, size: int) -> None:
+        self._without_progress += size
+        if self._refused is not None:
             return
-        self._without_progress += len(data)
         if self._without_progress > MAX_HEAD_BYTES:
             self._refuse(_TOO_LARGE)
         elif self._head_began_s is None and not self._is_in_body():
@@ -112,14 +121,16 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         # A head that came in one slice cannot be too long.
-        if len(self.headers) > MAX_HEADERS or (
-            self._without_progress and self._head_bytes() > MAX_HEAD_BYTES
-        ):
-            self._is_too_large = True
-            raise TooLargeHeadError
+        if self._without_progress or len(self.headers) > MAX_HEADERS:
+            self._check_head()
         self._progressed = True
         self._head_began_s = None
-        super().on_headers_complete()
+        _begin(self)
+
+    def _check_head(self) -> None:
+        if len(self.headers) > MAX_HEADERS or self._head_bytes() > MAX_HEAD_BYTES:
+            self._is_too_large = True
+            raise TooLargeHeadError
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True
@@ -128,7 +139,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._progressed = True
-        super().on_message_complete()
+        _complete(self)
 
     def _head_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

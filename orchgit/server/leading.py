@@ -19,6 +19,10 @@ class Leading:
     def is_leader(self) -> bool:
         return self._state.is_leader
 
+    @property
+    def leads_for_certain(self) -> bool:
+        return self._state.leads_for_certain
+
     async def read_index(self) -> int:
         return await self._state.read_index()
 

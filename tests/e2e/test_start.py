@@ -20,7 +20,7 @@ from tests.support.secure_cluster import Office, Papers
     ("arguments", "said"),
     [
         (("-data-dir", "/proc/nowhere"), "choose another with -data-dir"),
-        (("-bind", "0.0.0.0"), "without TLS"),
+        (("-bind", "0.0.0.0"), "insecure_http = true"),
         (("-config", "/nonexistent.hcl"), "cannot read the configuration /nonexistent.hcl"),
     ],
 )

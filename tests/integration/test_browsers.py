@@ -22,6 +22,7 @@ from tests.support.hostile.requests_http import BROWSER_REQUESTS
 from tests.support.raw_http import RawConnection
 from tests.support.server_rig import ServerRig, server_rig
 
+CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120 Safari/537.36"
 EXEC = "/v1/client/allocation/{}/exec?task=main&command=%5B%22true%22%5D"
 _UPGRADE = (
     "GET {} HTTP/1.1\r\nHost: {}\r\nOrigin: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -50,6 +51,16 @@ def test_server_refuses_what_a_foreign_page_sends(
     rig: ServerRig, method: str, path: str, headers: dict[str, str]
 ) -> None:
     assert rig.http.request(method, path, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/v1/client/gc", "/v1/client/allocation/none/gc"])
+def test_garbage_is_collected_by_get_for_programs_only(rig: ServerRig, path: str) -> None:
+    program = rig.http.get(path, headers={"User-Agent": "Go-http-client/1.1"})
+    assert program.status_code in (200, 404)
+    page = {"User-Agent": CHROME, "Sec-Fetch-Site": "none"}
+    assert rig.http.get(path, headers=page).status_code in (403, 404)
+    page["Origin"] = f"http://{rig.server.http_address}"
+    assert rig.http.put(path, headers=page).status_code in (200, 404)
 
 
 def test_agent_refuses_what_a_foreign_page_sends(rig: ServerRig) -> None:

@@ -142,7 +142,7 @@ def test_a_client_that_leaves_ends_its_query_at_the_leader(cluster: ServerCluste
     until(lambda: waiting() == 0 or None)
     host, _, port = follower.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as raw:
-        raw.sendall(b"GET /v1/nodes?index=1000000&wait=60s HTTP/1.1\r\nHost: x\r\n\r\n")
+        raw.sendall(b"GET /v1/nodes?index=1000000&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(lambda: waiting() == 1 or None)
     until(lambda: waiting() == 0 or None)
 

@@ -234,7 +234,8 @@ def test_options_tells_the_methods(http: httpx.Client) -> None:
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(rig: ServerRig) -> None:
     host, _, port = rig.server.http_address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as sock:
-        head = f"PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
+        head = "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
         sock.sendall(head.encode())
         assert b" 413 " in sock.recv(4096).partition(b"\r\n")[0]
 
@@ -243,7 +244,9 @@ def test_a_chunked_body_beyond_the_limit_is_refused(rig: ServerRig) -> None:
     host, _, port = rig.server.http_address.rpartition(":")
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with socket.create_connection((host, int(port)), timeout=10) as sock:
-        sock.sendall(b"PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sock.sendall(
+            b"PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
         with contextlib.suppress(ConnectionError):  # the server may close while we still send
             for _ in range(MAX_BODY_BYTES // 0x10000 + 1):
                 sock.sendall(chunk)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import shutil
+import ssl
 import sys
 from pathlib import Path
 
@@ -51,12 +52,16 @@ class Site:
 
     async def run(self, command: str, ask: str = "s1", code: int = 0) -> str:
         """A command line of a shell, in the person's directory, who says yes; its output."""
-        host, port = self.servers[ask].http if self.servers else ("", 0)
+        asked = self.servers.get(ask)
+        host, port = asked.http if asked else ("", 0)
+        scheme, papers = "http", {}
+        if asked is not None and asked.tls is not None:
+            scheme, papers = "https", self._papers
         python = f"{sys.executable} -m orchgit"
         process = await asyncio.create_subprocess_exec(
             *self._network.command_at_hub("sh", "-c", command.replace("orchgit ", python + " ", 1)),
             cwd=self._directory,
-            env={**os.environ, "ORCHGIT_ADDR": f"http://{host}:{port}"},
+            env={**os.environ, "ORCHGIT_ADDR": f"{scheme}://{host}:{port}", **papers},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -64,6 +69,22 @@ class Site:
         out, _ = await process.communicate(b"y\n")
         assert process.returncode == code, f"{command}: {process.returncode} {out.decode()}"
         return out.decode()
+
+    @property
+    def _papers(self) -> dict[str, str]:
+        files = {
+            "ORCHGIT_CACERT": "orchgit-agent-ca.pem",
+            "ORCHGIT_CLIENT_CERT": "me.pem",
+            "ORCHGIT_CLIENT_KEY": "me-key.pem",
+        }
+        return {name: str(self._directory / file) for name, file in files.items()}
+
+    def context(self) -> ssl.SSLContext:
+        """Of a client with the person's certificate."""
+        papers = self._papers
+        context = ssl.create_default_context(cafile=papers["ORCHGIT_CACERT"])
+        context.load_cert_chain(papers["ORCHGIT_CLIENT_CERT"], papers["ORCHGIT_CLIENT_KEY"])
+        return context
 
     async def run_until(self, command: str, ask: str = "s1") -> None:
         """Until it ends with 0."""
@@ -105,6 +126,7 @@ def test_runbooks(tmp_path: Path) -> None:
             await change_certificates_and_upgrade(site, tmp_path)
             await lose_the_quorum(site, tmp_path)
             await restore(site)
+            await without_https(site, tmp_path)
             await serve_https(site, tmp_path)
             for book in site.books:
                 assert not book.left, f"{book.title!r} has steps that were not run: {book.left}"
@@ -123,6 +145,7 @@ async def start_a_cluster(site: Site, directory: Path, network: FaultyNetwork) -
     for name in NAMES:
         of_one = book.command(1, 1).replace("10.0.0.1", network.address(name))
         await site.run(of_one.replace("server-1", f"server-{name[1:]}"))
+    await site.run(book.command(1, 2))
     await site.run(book.command(2))
     for name in NAMES:
         place = directory / name
@@ -135,11 +158,13 @@ async def start_a_cluster(site: Site, directory: Path, network: FaultyNetwork) -
         (place / "agent.hcl").write_text(site.here(book.block(3), name))
         arguments = site.here(book.command(4), name).split()
         server = site.servers[name] = HostProcess(network, name, place, arguments)
+        server.tls = site.context()
         await server.start()
     await asyncio.gather(*(one.answers() for one in site.servers.values()))
-    await site.shown(book.command(5), "alive", 3)
-    await site.shown(book.command(5, 1), "true", 3)
-    await site.run_until(book.command(5, 2))
+    commands = site.here(book.block(5))
+    await site.shown(commands + book.command(5), "alive", 3)
+    await site.shown(commands + book.command(5, 1), "true", 3)
+    await site.run_until(commands + book.command(5, 2))
 
 
 async def back_up(site: Site) -> None:
@@ -215,6 +240,23 @@ async def restore(site: Site) -> None:
         await site.run(book.command(4, number))
 
 
+async def without_https(site: Site, directory: Path) -> None:
+    """As a cluster is that was started so."""
+    for name in NAMES:
+        file = directory / name / "agent.hcl"
+        lines = file.read_text().splitlines(keepends=True)
+        kept = [each for each in lines if "http  " not in each and "verify_https" not in each]
+        file.write_text("insecure_http = true\n" + "".join(kept))
+        assert await site.servers[name].stop() == 0
+    for file in ("me.pem", "me-key.pem"):
+        (directory / file).unlink()
+    for server in site.servers.values():
+        server.tls = None
+        await server.start()
+    await asyncio.gather(*(server.answers() for server in site.servers.values()))
+    await site.leader()
+
+
 async def serve_https(site: Site, directory: Path) -> None:
     book = site.open("Serve HTTPS")
     for name in NAMES:
@@ -226,6 +268,7 @@ async def serve_https(site: Site, directory: Path) -> None:
     for name in NAMES:
         file = directory / name / "agent.hcl"
         rest, _, _ = file.read_text().partition("tls {")
+        rest = rest.replace("insecure_http = true\n", "")
         file.write_text(rest + site.here(book.block(3), name))
         assert await site.servers[name].stop() == 0
         await site.servers[name].start()

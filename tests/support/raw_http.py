@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -46,12 +47,20 @@ class RawConnection(asyncio.Protocol):
         self._error: OSError | None = None
 
     @classmethod
-    async def open(cls, address: tuple[str, int], dial: Dial | None = None) -> Self:
+    async def open(
+        cls,
+        address: tuple[str, int],
+        dial: Dial | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> Self:
         loop = asyncio.get_running_loop()
         sock = dial() if dial else _socket()
         try:
             await loop.sock_connect(sock, address)
-            _, made = await loop.create_connection(lambda: cls(address[0]), sock=sock)
+            name = address[0] if tls else None
+            _, made = await loop.create_connection(
+                lambda: cls(address[0]), sock=sock, ssl=tls, server_hostname=name
+            )
         except BaseException:
             sock.close()
             raise

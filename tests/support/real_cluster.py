@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -62,6 +63,8 @@ class HostProcess:
         self.data_dir = directory / "data"
         self._command = place.command(host, sys.executable, "-m", *arguments)
         self._process: asyncio.subprocess.Process | None = None
+        self.tls: ssl.SSLContext | None = None
+        """With what it is asked, where it serves HTTPS."""
 
     @property
     def http(self) -> tuple[str, int]:
@@ -109,7 +112,7 @@ class HostProcess:
     ) -> Answer:
         """Over a connection of its own; OSError or TimeoutError when it does not answer."""
         async with asyncio.timeout(timeout_s):
-            connection = await RawConnection.open(self.http, self.place.dial)
+            connection = await RawConnection.open(self.http, self.place.dial, self.tls)
             try:
                 return await connection.request(method, path, body)
             finally:

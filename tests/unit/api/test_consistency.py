@@ -58,6 +58,7 @@ class World:
 
     def __init__(self) -> None:
         self.is_leader = False
+        self.leads_for_certain = True
         self.forwarding: list[Exception | None] = []
         self.seen: list[tuple[str, bytes]] = []
         self.sent: list[Message] = []
@@ -129,6 +130,20 @@ def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
         await test(World())
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("method", "certain", "reads"), [("GET", True, 0), ("GET", False, 1), ("PUT", False, 0)]
+)
+def test_leader_that_heard_no_majority_lately_asks_one_before_a_read(
+    method: str, certain: bool, reads: int
+) -> None:
+    async def scenario(world: World) -> None:
+        world.is_leader, world.leads_for_certain = True, certain
+        assert await world.ask(method, "/v1/jobs") == 200
+        assert world.reads == reads
+
+    run(scenario)
 
 
 def test_a_follower_hands_on_and_answers_what_is_stale() -> None:

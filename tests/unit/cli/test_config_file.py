@@ -20,6 +20,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig
 from orchgit.server.config import ServerConfig
 from orchgit.server.joining_rules import JoinConfig
+from orchgit.wire.limits import Limits
 
 DOCS = Path(__file__).parents[3] / "docs/operations.md"
 
@@ -259,3 +260,47 @@ def test_what_is_no_address_to_join_is_refused(tmp_path: Path) -> None:
         ServerConfig(data_dir=tmp_path, join=JoinConfig(retry_join=("provider=aws",)))
     with pytest.raises(InvalidInputError, match="either these or server_join"):
         ServerConfig(data_dir=tmp_path, join=JoinConfig(3), peers=("127.0.0.1:1",))
+
+
+def test_limits_and_names_are_those_of_servers_and_of_agents(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(
+        """
+        insecure_http      = true
+        http_allowed_hosts = ["orchgit.example", "*.lan"]
+        limits {
+          http_max_conns_per_client = 7
+          https_handshake_timeout   = "500ms"
+          rpc_handshake_timeout     = "0s"
+          rpc_max_conns_per_client  = 0
+        }
+        """
+    )
+    given = read_config(path)
+    for settings in (given.server, given.agent):
+        assert settings["insecure_http"]
+        assert settings["http_allowed_hosts"] == ("orchgit.example", "*.lan")
+        assert settings["limits"] == Limits(7, 0.5, 0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("limits { http_max_conns_per_client = -1 }", "http_max_conns_per_client must not be neg"),
+        ("limits { rpc_max_conns_per_client = -5 }", "rpc_max_conns_per_client must not be neg"),
+        ('limits { https_handshake_timeout = "soon" }', "limits.https_handshake_timeout"),
+        ('limits { rpc_handshake_timeout = "-1s" }', "limits.rpc_handshake_timeout"),
+        ('limits { rpc_handshake_timeout = "48h" }', "limits.rpc_handshake_timeout"),
+        ("limits { http_max_conns = 5 }", "http_max_conns"),
+        ('limits { http_max_conns_per_client = "5" }', "http_max_conns_per_client"),
+        ('http_allowed_hosts = ["https://a.example"]', "without a scheme"),
+        ('insecure_http = "yes"', "insecure_http"),
+    ],
+)
+def test_limits_and_names_that_cannot_work_are_refused(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match=problem):
+        read_config(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from orchgit.replication.membership import Configuration, Placed
@@ -321,7 +322,7 @@ def test_only_answers_that_change_nothing_are_needless() -> None:
     core.read("ticket")
     assert not core.lacks_only_needless_answers, "a read waits for one"
     settle(core)
-    core.receive("c", AppendReply(core.term, True, 3, 1), 2.2)
+    core.receive("c", AppendReply(core.term, True, 3, core._round), 2.2)
     settle(core)
     assert core.reads_done
     assert not core.lacks_only_needless_answers, "all have answered"
@@ -338,3 +339,41 @@ def test_a_follower_that_does_not_answer_keeps_nobody_awake() -> None:
     assert core.progress["b"].sent_commit == core.commit_index == 2
     assert core.progress["c"].sent_commit < 2
     assert core.tell_s is None
+
+
+def test_leader_is_confirmed_as_of_when_it_asked_not_of_when_it_read_the_answers() -> None:
+    core = make()
+    elect(core, 2.0)
+    (beat, _) = core._beats[0]
+    assert core.confirmed_s == -math.inf
+    core.receive("b", AppendReply(core.term, True, 1, beat), 2.1)
+    assert core.confirmed_s == 2.0
+    core.tick(2.2)
+    (later, _) = core._beats[-1]
+    # The process stood still for ten seconds; the answer had come before.
+    core.receive("b", AppendReply(core.term, True, 1, later), 12.0)
+    assert core.confirmed_s == 2.2
+
+
+def test_leader_that_hands_over_or_follows_is_not_confirmed() -> None:
+    core = make()
+    elect(core, 2.0)
+    core.receive("b", AppendReply(core.term, True, core.log.last_index, core._round), 2.1)
+    assert core.confirmed_s == 2.0
+    assert core.transfer("b") is None
+    settle(core)
+    core.receive("c", AppendReply(core.term, True, core.log.last_index, core._round), 2.15)
+    assert core.confirmed_s == -math.inf
+    core.receive("b", Append(core.term + 1, 0, 0, [], 0, 0), 2.2)
+    assert core.confirmed_s == -math.inf
+
+
+def test_sole_member_is_confirmed_for_ever() -> None:
+    alone = Placed(0, Configuration.of("a"))
+    core = RaftCore(
+        *("a", alone, MemoryLog(), MemorySnapshots(), random.Random(1)),
+        *(Timing(), 1, 0.0),
+    )
+    core.tick(0.1)
+    assert core.is_leader
+    assert core.confirmed_s == math.inf
