@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+import structlog
+
 from agent.alloc_runner import AllocRunner
 from agent.context import AllocContext, NodeServices
 from agent.hooks import alloc_dir
@@ -15,6 +17,8 @@ from orchgit.errors import NotFoundError
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from orchgit.wire.messages import AllocReport, AllocSet
+
+_log = structlog.get_logger(__name__)
 
 
 class Allocations:
@@ -87,6 +91,7 @@ class Allocations:
 
     def _receive(self, alloc: Allocation, job: Job) -> None:
         """Stored now; the first start of a task waits until that (and this) is on disk."""
+        _log.info("allocation received", alloc=alloc.id, job=job.id, group=alloc.task_group)
         local = AllocRecord(received_ns=self._node.clock.now_ns())
         self._node.local.put_allocation(alloc, job, local)
         context = AllocContext(alloc, job, self._paths(alloc.id))

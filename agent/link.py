@@ -131,7 +131,8 @@ class ServerLink:
         while True:
             address = hint or self._servers[position % len(self._servers)]
             admit = partial(self._belonging.admit, address)
-            session = _Session(self._side, self._clock, self._belonging.known, admit, self._began)
+            began = partial(self._began, address=address)
+            session = _Session(self._side, self._clock, self._belonging.known, admit, began)
             problem = await self._held(session, address)
             self._ended(address, problem)
             if session.welcomed:
@@ -182,14 +183,18 @@ class ServerLink:
         )
         raise NotLeaderError(f"cannot go on: {leader} leads now", leader)
 
-    def _began(self, session: _Session) -> None:
+    def _began(self, session: _Session, address: str) -> None:
+        _log.info("connected to a server", server=address)
         self._session = session
         self.connected.set()
         self._side.contact_changed(True)
 
     def _ended(self, address: str, problem: OrchgitError) -> None:
         if self._session is not None:
-            _log.warning("lost the server", server=address, error=str(problem))
+            if isinstance(problem, NotLeaderError):
+                _log.info("going on to the leader", server=address, leader=problem.leader or "")
+            else:
+                _log.warning("lost the server", server=address, error=str(problem))
             self._side.contact_changed(False)
         self._session = None
         self.connected.clear()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
+import structlog
 
 from agent import check_state
 from agent.check_state import CheckState, CheckStatus
@@ -24,6 +25,8 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.base import NS_PER_S
 from orchgit.model.node import Node
 from orchgit.model.service import Service, ServiceCheck
+
+_log = structlog.get_logger(__name__)
 
 _FIRST_RETRY_S = 0.05
 _MIN_INTERVAL_S = 0.1
@@ -208,6 +211,10 @@ class AllocServices:
             running.check, state, result, started_ns, now_ns
         )
         if running.state.status is not before:
+            status = running.state.status
+            log = _log.warning if status is check_state.CheckStatus.FAILURE else _log.info
+            name = running.check.name
+            log("check changed its status", alloc=self.alloc.id, check=name, status=str(status))
             self._on_change()
         if restart:
             self._on_unhealthy(running.owner, running.check)

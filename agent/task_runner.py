@@ -401,8 +401,24 @@ class TaskRunner:
         self.record = msgspec.structs.replace(
             self.record, state=task_state.apply(self.state, event)
         )
+        self._log_event(event)
         self._put()
         self._changed()
+
+    def _log_event(self, event: TaskEvent) -> None:
+        log = _log.bind(alloc=self._context.alloc.id, task=self.name)
+        match event.type:
+            case Happened.STARTED:
+                log.info("task started", driver=self.task.driver)
+            case Happened.TERMINATED:
+                ended = {"exit_code": event.exit_code, "signal": event.signal}
+                log.info("task ended", **{name: number for name, number in ended.items()})
+            case Happened.SETUP_FAILURE | Happened.DRIVER_FAILURE | Happened.ARTIFACT_FAILED:
+                log.warning("task cannot start", reason=event.display_message)
+            case Happened.NOT_RESTARTING:
+                log.warning("task is not restarted", reason=event.display_message)
+            case _:
+                log.debug("task event", type=event.type)
 
     def _save(self, **changes: Any) -> None:
         self.record = msgspec.structs.replace(self.record, **changes)

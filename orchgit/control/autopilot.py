@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.autopilot_rules import (
@@ -16,14 +17,14 @@ from orchgit.control.autopilot_rules import (
     removals,
     standings,
 )
-from orchgit.errors import OrchgitError, RefusedError
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord, ServerState
 from orchgit.replication.commands import DeleteServer, SetServerStatus
 from orchgit.replication.replicated import ReplicatedState
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _LEARNING_S = 0.2
 """How often it looks while a server is catching up."""
@@ -79,7 +80,7 @@ class Autopilot:
             try:
                 await self._act(servers)
             except OrchgitError as error:
-                logger.warning("autopilot: %s", error)
+                _log.warning("cannot look after the servers", error=str(error))
             learning = any(not server.voter for server in servers)
             await self._clock.sleep(_LEARNING_S if learning else self._limits.interval_s)
 
@@ -137,14 +138,22 @@ class Autopilot:
         limits = self._limits
         await self._tell_states(servers)
         for address in promotions(servers, self._standing, config, limits.bootstrap_expect, now_s):
-            logger.info("autopilot: %s has caught up and gets a vote", address)
-            return await self._state.promote_member(address)
+            return await self._promote(address)
         for address in removals(servers, self._standing, config, limits.dead_after_s, now_s):
-            logger.warning("autopilot: %s is dead and is taken out of the cluster", address)
+            _log.warning("a dead server is taken out of the cluster", server=address)
             await self._state.remove_member(address)
             await self._state.propose(DeleteServer(address=address))
             return
         await self._forget_strays(servers, now_s)
+
+    async def _promote(self, address: str) -> None:
+        """A new server that falls behind once more is asked again a moment later."""
+        try:
+            await self._state.promote_member(address)
+        except UnavailableError as error:
+            _log.debug("a server gets no vote yet", server=address, error=str(error))
+            return
+        _log.info("a server has caught up and got a vote", server=address)
 
     async def _tell_states(self, servers: list[ServerView]) -> None:
         """All servers show the same; a server that cannot be told from a dead one is failed."""
@@ -156,8 +165,8 @@ class Autopilot:
             heard = server.silent_s < self._limits.failed_after_s
             status = ServerState.FAILED if silent else ServerState.ALIVE if heard else None
             if status and known.get(server.address, status) != status:
-                log = logger.warning if silent else logger.info
-                log("server %s is %s", server.address, status)
+                log = _log.warning if silent else _log.info
+                log("server changed its status", server=server.address, status=status)
                 await self._tell(SetServerStatus(address=server.address, status=status))
 
     async def _tell(self, command: SetServerStatus) -> None:
@@ -165,7 +174,7 @@ class Autopilot:
         try:
             await self._state.propose(command)
         except RefusedError as error:
-            logger.debug("autopilot: %s", error)
+            _log.debug("a server's status is not understood", error=str(error))
 
     async def _forget_strays(self, servers: list[ServerView], now_s: float) -> None:
         """Records of servers that were taken out and wrote themselves down once more, or that left

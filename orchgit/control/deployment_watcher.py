@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import msgspec
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.deployment_rules import Memory, Verdict, judge
@@ -29,7 +30,7 @@ from orchgit.replication.replicated import ReplicatedState
 from orchgit.scheduler.auto_revert import auto_revert
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
 _REST_FACTOR = 10.0
@@ -115,7 +116,7 @@ class DeploymentWatcher:
         except OrchgitError as exc:
             meanwhile = isinstance(exc, ConflictError | RefusedError)
             level = logging.INFO if meanwhile else logging.WARNING
-            logger.log(level, "cannot act on deployment %s: %s", deployment_id, exc)
+            _log.log(level, "cannot act on a deployment", deployment=deployment_id, error=str(exc))
             self._memories.pop(deployment_id, None)
             self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
+
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.drain_rules import (
@@ -29,7 +30,7 @@ from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
 _REST_FACTOR = 10.0
@@ -113,7 +114,7 @@ class Drainer:
                 if drain.is_done:
                     await self._state.propose(self._end_of_drain(node_id, drain))
         except OrchgitError as exc:
-            logger.warning("cannot go on draining: %s", exc)
+            _log.warning("cannot go on draining", error=str(exc))
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
         return spent_s
 

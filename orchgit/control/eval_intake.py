@@ -6,8 +6,9 @@ from a snapshot and goes on with the batches after it, so nothing is missed and 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable
+
+import structlog
 
 from orchgit.control.blocked_evals import BlockedEvals
 from orchgit.control.eval_broker import job_key
@@ -17,7 +18,7 @@ from orchgit.replication.events import AppliedBatch
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class EvalIntake:

@@ -6,11 +6,11 @@ A sweep from time to time takes what is left when the cluster is quiet.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Sequence
 
 import msgspec
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.blocked_evals import BlockedEvals
@@ -22,7 +22,7 @@ from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
 from orchgit.replication.commands import UpsertEvaluations
 from orchgit.replication.replicated import ReplicatedState
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 CANCEL_BATCH = 500
 SWEEP_S = 5.0
@@ -68,7 +68,7 @@ class EvalReaper:
             await self._store([failed, follow_up])
             self._queue.ack(failed.id, delivery.token)
         except OrchgitError as exc:
-            logger.warning("cannot record evaluation %s as failed: %s", failed.id, exc)
+            _log.warning("cannot record a failed evaluation", eval=failed.id, error=str(exc))
             self._queue.nack(failed.id, delivery.token)
 
     async def _cancel_batch(self) -> None:
@@ -93,7 +93,7 @@ class EvalReaper:
             if canceled:
                 await self._store(canceled)
         except OrchgitError as exc:
-            logger.warning("cannot cancel %d evaluations: %s", len(canceled), exc)
+            _log.warning("cannot cancel evaluations", count=len(canceled), error=str(exc))
             self._blocked.return_cancelable(canceled)
 
     def _failed(self, evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:

@@ -7,10 +7,11 @@ batches, so that no log entry grows with the cluster.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control import garbage_rules as rules
@@ -32,7 +33,7 @@ from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.chunks import chunks
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 BATCH = 1000
 LOOKED_AT_ONCE = 20
@@ -69,7 +70,7 @@ class GarbageCollector:
             try:
                 await self.collect()
             except OrchgitError as exc:
-                logger.warning("cannot collect garbage: %s", exc)
+                _log.warning("cannot collect garbage", error=str(exc))
 
     async def collect(self, force: bool = False) -> None:
         """Forget all that is over; `force`: whatever its age. Raises what a proposal raises."""
@@ -163,7 +164,7 @@ class GarbageCollector:
             for command in commands:
                 await self._state.propose(command)
         except (ConflictError, NotFoundError) as exc:
-            logger.info("job %s is not forgotten: %s", job.id, exc)
+            _log.info("a job is not forgotten", job=job.id, error=str(exc))
 
     def _purge(
         self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]

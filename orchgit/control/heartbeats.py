@@ -4,8 +4,9 @@ wait for them, else `down`; and evaluates the jobs concerned (invariant 5)."""
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
@@ -27,7 +28,7 @@ from orchgit.replication.commands import UpdateNodeStatus
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
 
@@ -79,12 +80,12 @@ class Heartbeats:
                 command = self._command(snapshot, node_id)
             if command is None:
                 return
-            logger.warning("node %s missed its heartbeat and is %s", node_id, command.status)
+            _log.warning("node missed its heartbeat", node=node_id, status=command.status)
             await self._state.propose(command)
             if command.status == NodeStatus.DISCONNECTED:
                 self.heartbeat(node_id)
         except OrchgitError as exc:
-            logger.warning("cannot mark node %s, which missed its heartbeat: %s", node_id, exc)
+            _log.warning("cannot mark a node that is silent", node=node_id, error=str(exc))
             self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:

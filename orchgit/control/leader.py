@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Collection, Sequence
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.autopilot import ClusterHealth
@@ -23,7 +24,7 @@ from orchgit.model.plan import Plan, PlanResult
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.wire.worker_messages import CloseEvaluation
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 RESTART_DELAY_S = 1.0
 TAKE_OVER_WAIT_S = 5.0
@@ -171,6 +172,8 @@ class Control:
             async for leads in changes:
                 await _end(reign)
                 reign = asyncio.create_task(self._lead()) if leads else None
+                if leads:
+                    _log.info("this server leads the cluster")
         finally:
             changes.close()
             await _end(reign)
@@ -184,12 +187,12 @@ class Control:
             try:
                 await self._reign.run()
             except OrchgitError as exc:
-                logger.warning("cannot lead now: %s", exc)
+                _log.warning("cannot lead now", error=str(exc))
             except Exception:
                 # A loop that fails while all are being canceled hides the cancellation.
                 if _is_canceled():
                     raise
-                logger.exception("a loop of the leader failed; starting over from the state")
+                _log.exception("a loop of the leader failed; starting over from the state")
             finally:
                 self._ready.clear()
                 self._reign = None

@@ -6,7 +6,7 @@ what fell due while nobody led is launched once.
 
 from __future__ import annotations
 
-import logging
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.job_evals import evaluation_of
@@ -23,7 +23,7 @@ from orchgit.replication.events import AppliedBatch, EventNote
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 JobKey = tuple[str, str]
 
@@ -101,7 +101,7 @@ class PeriodicDispatcher:
         try:
             due_ns = next_launch_ns(job.periodic, self._clock.now_ns())
         except InvalidInputError as exc:
-            logger.warning("periodic job %s is never launched: %s", job.id, exc)
+            _log.warning("a periodic job is never launched", job=job.id, error=str(exc))
             due_ns = None
         self._versions[key] = job.job_modify_index
         if due_ns is None:
@@ -124,13 +124,13 @@ class PeriodicDispatcher:
             return
         self._track(parent)
         if parent.periodic.prohibit_overlap and overlaps(children):
-            logger.info("periodic job %s still runs; this launch is skipped", parent.id)
+            _log.info("a periodic job still runs; this launch is skipped", job=parent.id)
             return
         try:
             await self._register(parent, due_ns)
             await self._record(parent, due_ns)
         except OrchgitError as exc:
-            logger.warning("cannot launch periodic job %s: %s", parent.id, exc)
+            _log.warning("cannot launch a periodic job", job=parent.id, error=str(exc))
             again_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
             self._failed[key] = (again_ns, due_ns)
 
@@ -145,7 +145,7 @@ class PeriodicDispatcher:
                 RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
             )
         except ConflictError:
-            logger.info("periodic job %s was launched for this moment already", parent.id)
+            _log.info("a periodic job was launched for this moment already", job=parent.id)
 
     async def _record(self, parent: Job, due_ns: int) -> None:
         await self._state.propose(

@@ -11,12 +11,12 @@ after another look at a state in which everything earlier is committed.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.job_evals import evaluation_of
@@ -35,7 +35,7 @@ from orchgit.replication.commands import ApplyPlan
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 MAX_ON_THE_WAY = 32
 
@@ -205,7 +205,7 @@ class PlanApplier:
         try:
             applied = await self._state.propose(command)
         except OrchgitError as exc:
-            logger.warning("plan of evaluation %s was not committed: %s", plan.eval_id, exc)
+            _log.warning("a plan was not committed", eval=plan.eval_id, error=str(exc))
             self._ledger.forget(
                 {node_id for group in result.placements for node_id in group.node_ids}
             )

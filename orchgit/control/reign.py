@@ -7,11 +7,12 @@ order of `run` is the order that matters: subscribe, catch up (barrier), read, t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.autopilot import Autopilot, AutopilotLimits
@@ -44,7 +45,7 @@ from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.worker_messages import CloseEvaluation
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 UNBLOCK_FAILED_S = 60.0
 REMEMBERED_MINUTES = 15
@@ -247,7 +248,7 @@ class Reign:
         try:
             await self._state.propose(command)
         except OrchgitError as exc:
-            logger.warning("cannot mark node %s ineligible: %s", node_id, exc)
+            _log.warning("cannot mark a node ineligible", node=node_id, error=str(exc))
 
 
 def _not_held_any_more(eval_id: str) -> ConflictError:

@@ -3,8 +3,9 @@ a new one gives every lock its whole TTL again, so a lock may last longer, never
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
+
+import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.wakeup import Wakeup
@@ -15,7 +16,7 @@ from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
 
@@ -91,11 +92,11 @@ class VariableLocks:
         )
         try:
             await self._state.propose(command)
-            logger.info("the lock of variable %s ran out", path)
+            _log.info("the lock of a variable ran out", path=path)
         except (ConflictError, NotFoundError):
-            logger.info("the lock of variable %s was renewed or given up just in time", path)
+            _log.info("the lock of a variable was renewed or given up just in time", path=path)
         except OrchgitError as error:
-            logger.warning("cannot end the lock of variable %s: %s", path, error)
+            _log.warning("cannot end the lock of a variable", path=path, error=str(error))
             self._keep((namespace, path), held)
             return
         self._forget((namespace, path), held)

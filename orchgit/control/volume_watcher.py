@@ -3,8 +3,9 @@ does not report it. Who waits for one is let go when it is ready again (`eval_in
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.wakeup import Wakeup
@@ -16,7 +17,7 @@ from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 READY, UNAVAILABLE = "ready", "unavailable"
 _RETRY_S = 1.0
@@ -59,7 +60,9 @@ class VolumeWatcher:
                     SetHostVolumeStates(now_ns=self._clock.now_ns(), states=states)
                 )
             except OrchgitError as exc:
-                logger.warning("cannot record what became of volumes %s: %s", list(states), exc)
+                _log.warning(
+                    "cannot record what became of volumes", volumes=list(states), error=str(exc)
+                )
                 self._marked |= marked
 
     def _mark(self, node_ids: Iterable[str]) -> None:

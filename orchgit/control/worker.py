@@ -12,12 +12,13 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import logging
 import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import structlog
 
 from orchgit import logs
 from orchgit.clock import SystemClock
@@ -34,7 +35,7 @@ from orchgit.state.columns import ClusterColumns
 from orchgit.state.expected import ExpectedPlacements
 from orchgit.state.store import Store, StoreReader
 
-logger = logging.getLogger("orchgit.worker")
+_log = structlog.get_logger(__name__)
 
 
 class StoreViews:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
+
+import structlog
 
 from orchgit.control.leader_port import NearLeaderPort
 from orchgit.errors import OrchgitError
@@ -26,7 +27,7 @@ from orchgit.wire.worker_messages import (
     Withdraw,
 )
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class WorkerLink:
@@ -106,5 +107,5 @@ class WorkerLink:
 
 def _noted(error: Exception) -> Exception:
     if not isinstance(error, OrchgitError):
-        logger.error("a question of a scheduler worker failed", exc_info=error)
+        _log.error("a question of a scheduler worker failed", exc_info=error)
     return error

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.leader_port import LeaderPort
@@ -41,7 +42,7 @@ from orchgit.scheduler.outcome import Attempts, Outcome, gave_up
 from orchgit.scheduler.ports import ClusterView
 from orchgit.wire.messages import DequeuedEvaluation
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class Expected(Protocol):
@@ -177,7 +178,7 @@ class WorkerLoop:
         try:
             self._taken.extend(await self._dequeue())
         except UnavailableError as exc:
-            logger.debug("no evaluation from the leader: %s", exc)
+            _log.debug("no evaluation from the leader", error=str(exc))
             await self._clock.sleep(self._limits.leader_retry_s)
 
     async def _begin(self) -> None:
@@ -225,7 +226,7 @@ class WorkerLoop:
             await self._back_off(evaluation, token, taken.wait_index)
             return False
         except asyncio.CancelledError:
-            logger.info("shutting down while evaluation %s waits for the store", evaluation.id)
+            _log.info("stopping while an evaluation waits for the store", eval=evaluation.id)
             await self._give_back(evaluation, token)
             raise
         return True
@@ -239,15 +240,17 @@ class WorkerLoop:
             outcome = decided.outcome or await self._decide(evaluation, after_answers=True)
             await self._process(evaluation, token, outcome)
         except ConflictError as exc:
-            logger.warning("evaluation %s is not this worker's any more: %s", evaluation.id, exc)
+            _log.warning(
+                "an evaluation is not this worker's any more", eval=evaluation.id, error=str(exc)
+            )
         except OrchgitError as exc:
-            logger.warning("evaluation %s is given back: %s", evaluation.id, exc)
+            _log.warning("an evaluation is given back", eval=evaluation.id, error=str(exc))
             await self._give_back(evaluation, token)
         except asyncio.CancelledError:
             await self._give_back(evaluation, token)
             raise
-        except Exception:
-            logger.exception("the scheduler failed on evaluation %s", evaluation.id)
+        except Exception:  # noqa: BLE001 - logged with its trace; the evaluation is given back
+            _log.exception("the scheduler failed on an evaluation", eval=evaluation.id)
             await self._give_back(evaluation, token)
 
     async def _rest(self) -> None:
@@ -378,8 +381,8 @@ class WorkerLoop:
     async def _back_off(self, evaluation: Evaluation, token: str, wait_index: int) -> None:
         """The store is far behind: others may be ahead, so give back and keep away for long, or
         until the store has caught up."""
-        logger.warning(
-            "the store is behind index %d; evaluation %s is given back", wait_index, evaluation.id
+        _log.warning(
+            "the store is behind; an evaluation is given back", index=wait_index, eval=evaluation.id
         )
         await self._give_back(evaluation, token)
         await self._give_back_taken()
@@ -406,7 +409,7 @@ class WorkerLoop:
         try:
             await self._leader.nack(evaluation.id, token, untouched=untouched)
         except OrchgitError as exc:
-            logger.debug("cannot give back evaluation %s: %s", evaluation.id, exc)
+            _log.debug("cannot give back an evaluation", eval=evaluation.id, error=str(exc))
 
 
 def _is_canceled() -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import sys
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+
+import structlog
 
 from orchgit import logs
 from orchgit.child import PIPE, Child, start_child
@@ -29,7 +30,7 @@ from orchgit.control.worker_status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WOR
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 SCHEDULER_TYPES = ("service", "batch", "system", "sysbatch")
 MAX_WORKERS = 64
@@ -232,7 +233,7 @@ class WorkerPool:
             code = await slot.process.wait()
             if slot.stopping.is_set():
                 return
-            logger.warning("scheduler worker %s ended with code %s", slot.info.id, code)
+            _log.warning("a scheduler worker ended", worker=slot.info.id, code=code)
             if self._clock.monotonic_s() - started_s < 1.0:
                 await self._clock.sleep(1.0)
             slot.info.restarts += 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+
+import structlog
 
 from orchgit.errors import DiskFullError
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 RETRY_S = 0.2
 """How often a part that waits looks whether there is room again."""
 
@@ -26,14 +27,14 @@ class DiskSpace:
     def lacks(self, part: str, error: DiskFullError) -> None:
         was_enough = not self._problems
         if part not in self._problems:
-            _LOG.warning("the %s waits for room: %s", part, error)
+            _log.warning("writing waits for room on the disk", part=part, error=str(error))
         self._problems[part] = str(error)
         if was_enough:
             self._on_lack()
 
     def suffices(self, part: str) -> None:
         if self._problems.pop(part, None) is not None:
-            _LOG.warning("the %s has room again", part)
+            _log.warning("there is room on the disk again", part=part)
 
     def is_lacked_by(self, part: str) -> bool:
         return part in self._problems

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 
 import msgspec
+import structlog
 
 from orchgit.errors import InvariantError, OrchgitError
 from orchgit.replication import commands
@@ -13,7 +13,7 @@ from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class _Kind(msgspec.Struct):
@@ -48,7 +48,7 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
         # The same entry fails the same way everywhere: skipping it keeps servers equal, stopping
         # would keep them all from ever starting again.
         txn.undo_entry()
-        _LOG.exception("log entry refused: its handler failed (index %d)", index)
+        _log.exception("log entry refused: its handler failed", index=index)
         return InvariantError(f"cannot apply {type(command).__name__} at index {index}: {error!r}")
     effects.merge(own)
     return result

@@ -8,11 +8,11 @@ read once, and renamed to `peers.json.used`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.replication.checked_file import CheckedFile
@@ -28,7 +28,7 @@ from orchgit.replication.membership import (
 )
 from orchgit.replication.raft_tls import split_address
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class Self(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Origin:
             if newest.addresses == {own.address}:
                 # Alone, it is its own majority: nobody else knows it by the old address.
                 return self._forced(Configuration.of([self._address]))
-            _LOG.warning(
+            _log.warning(
                 "this server was the raft member %s and is %s now: join it again, and remove the "
                 "old address",
                 *(own.address, self._address),
@@ -92,7 +92,7 @@ class Origin:
         if self._peers_file.exists():
             self._disk.replace(self._peers_file, self._peers_file.with_suffix(".json.used"))
             self._disk.sync_dir(self._peers_file.parent)
-            _LOG.warning("members forced by peers.json: %s", sorted(configuration.addresses))
+            _log.warning("members forced by peers.json", members=sorted(configuration.addresses))
         return Placed(index, configuration, logged=False)
 
     def _keep(self, own: Self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import structlog
 
 from orchgit.errors import DiskFullError
 from orchgit.replication.disk import DISK, Disk
@@ -20,7 +21,7 @@ _LONE_WAIT_S = 60.0
 _CLUSTER_WAIT_S = 0.02
 _PUT_OFF_S = 30.0
 """A snapshot for which there was no room is tried again after that time."""
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class RaftThread:
@@ -97,7 +98,7 @@ class RaftThread:
             self._snapshot_index = write_snapshot(self._store, self._snapshot_path, self._disk)
         except DiskFullError as error:
             self._not_before_s = time.monotonic() + _PUT_OFF_S
-            _LOG.warning("the snapshot is put off, the log stays uncut: %s", error)
+            _log.warning("the snapshot is put off, the log stays uncut", error=str(error))
         except BaseException as error:  # noqa: BLE001 (a disk that cannot hold a snapshot is failing)
             self._on_failure(error)
         self._snapshot_made.set()

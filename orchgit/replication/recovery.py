@@ -8,17 +8,18 @@ thrown away and rebuilt from the last fsynced snapshot and the journal.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import sqlite3
 from pathlib import Path
 
+import structlog
+
 from orchgit.replication.disk import DISK, Disk
 from orchgit.replication.snapshotting import check_snapshot, snapshot_index
 from orchgit.state.connection import is_full
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 _CLEAN = "clean"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CHECKED_BYTES = 64 << 20
@@ -47,7 +48,9 @@ class StateFiles:
 
     def _prepare(self, first_index: int) -> None:
         if self.store.exists() and not (self._is_trusted() and self._reaches(first_index)):
-            _LOG.warning("rebuilding the state from its snapshot and the log (%s)", self.store)
+            _log.warning(
+                "rebuilding the state from its snapshot and the log", state=str(self.store)
+            )
             self._remove_store()
         if not self.store.exists() and self.snapshot.exists():
             check_snapshot(self.snapshot, self._disk)

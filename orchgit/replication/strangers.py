@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
-_LOG = logging.getLogger(__name__)
+import structlog
+
+_log = structlog.get_logger(__name__)
 
 
 class Strangers:
@@ -19,7 +20,7 @@ class Strangers:
         for address, log_id in strangers.items():
             if self._told.get(address) != log_id:
                 self._told[address] = log_id
-                _LOG.error(
+                _log.error(
                     "server %s belongs to another cluster (its log is %s, the one here %s), and "
                     "neither hears the other. If one of the two lost its data and formed a cluster "
                     "of its own: stop it, empty its data directory, name a server of the cluster "

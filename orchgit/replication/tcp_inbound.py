@@ -7,7 +7,6 @@ is ever decoded, and nothing is read before the greeting is accepted.
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 import threading
@@ -15,6 +14,7 @@ import time
 from functools import partial
 
 import msgspec
+import structlog
 
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.replication import raft_messages
@@ -25,7 +25,7 @@ from orchgit.replication.tcp_link import NOT_NOW, SILENCE_S, Greeting, shut, wit
 from orchgit.replication.transport import Receive
 from orchgit.wire.tls import PerVersion
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 PROTOCOL = 2
 MAX_GREETING_BYTES = 1024
 MAX_INBOUND = 256
@@ -212,7 +212,7 @@ class Inbound:
 
     def _say_ended(self, error: Exception) -> None:
         if not self._closing:
-            _LOG.info("a raft connection to %s ended: %s", self._name, error)
+            _log.info("a raft connection ended", to=self._name, error=str(error))
 
     def _forget(self, channel: socket.socket) -> None:
         with self._lock:

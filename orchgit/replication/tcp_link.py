@@ -7,7 +7,6 @@ handshake, may take long and has a thread for as long as it takes.
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 import ssl
 import threading
@@ -15,6 +14,7 @@ import time
 from collections import deque
 
 import msgspec
+import structlog
 
 from orchgit.replication import raft_messages
 from orchgit.replication.poll_loop import PollLoop
@@ -23,7 +23,7 @@ from orchgit.replication.raft_tls import split_address
 from orchgit.replication.tcp_frames import LAST_PART, PART, PART_BYTES, STILL_HERE, frame
 from orchgit.wire.tls import PerVersion
 
-_LOG = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 _MAX_QUEUED = 4096
 _MAX_QUEUED_BYTES = 64 << 20
 _CONNECT_S = 1.0
@@ -181,7 +181,9 @@ class TcpLink:
                 channel.close()
                 raise
         except (OSError, ValueError) as error:
-            _LOG.debug("cannot reach raft member %s: %s", self._greeting.receiver, error)
+            _log.debug(
+                "cannot reach a raft member", member=self._greeting.receiver, error=str(error)
+            )
         self._loop.call(self._take_over)
 
     def _take_over(self) -> None:
@@ -217,7 +219,11 @@ class TcpLink:
             self._lost(ConnectionError("it spoke out of turn" if said else "it was closed"))
 
     def _lost(self, error: OSError) -> None:
-        _LOG.debug("the connection to raft member %s ended: %s", self._greeting.receiver, error)
+        _log.debug(
+            "the connection to a raft member ended",
+            member=self._greeting.receiver,
+            error=str(error),
+        )
         self._disconnect()
         self._retry_at_s = time.monotonic() + _RETRY_S[0]
 

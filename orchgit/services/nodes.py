@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 
+import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
@@ -21,6 +22,8 @@ from orchgit.services.host_volumes import volumes_made
 from orchgit.services.node_class import computed_class
 from orchgit.services.node_evaluations import evaluations_for_node
 from orchgit.services.world import World
+
+_log = structlog.get_logger(__name__)
 
 OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
@@ -54,6 +57,8 @@ async def register_node(world: World, node: Node) -> NodeChange:
     if known is None:
         node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(world, "registered")])
     applied = await world.propose(RegisterNode(now_ns=world.now_ns(), node=node))
+    if known is None:
+        _log.info("node registered", node=node.id, name=node.name, pool=node.node_pool)
     await _settle_volumes(world, node)
     evals = await _evaluate_if_ready(world, node.id) if known is not None else ()
     status = known.status if known is not None else NodeStatus.INITIALIZING
@@ -85,6 +90,8 @@ async def update_node_status(world: World, node_id: str, wanted: str) -> NodeCha
             event=_event(world, f"status changed from {node.status} to {status}"),
         )
     )
+    log = _log.warning if status in OUT_OF_TOUCH else _log.info
+    log("node changed its status", node=node_id, name=node.name, status=status, before=node.status)
     return NodeChange(applied.index, status, tuple(each.id for each in evaluations))
 
 

@@ -8,14 +8,14 @@ msgpack array), and arrives as one list.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
+import structlog
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _LENGTH_BYTES = 4
 _FIRST_BUFFER_BYTES = 1 << 16
@@ -82,7 +82,7 @@ class Pipe(asyncio.BufferedProtocol):
             for frame in self._whole_frames():
                 self._on_messages(self._decoder.decode(frame))
         except msgspec.DecodeError:
-            logger.exception("cannot read what the other process sends; hanging up")
+            _log.exception("cannot read what the other process sends; hanging up")
             if self._transport is not None:
                 self._transport.abort()
 

@@ -6,12 +6,12 @@ async iterator of frames to an async iterator of frames (stream). Errors are map
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+import structlog
 
 from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
 from orchgit.wire import codec, failures
@@ -19,7 +19,7 @@ from orchgit.wire.error_detail import pack
 from orchgit.wire.methods import Stream, Unary
 from orchgit.wire.tls import TlsFiles, check_plain, names_server, server_credentials
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -52,7 +52,7 @@ async def _fail(
 ) -> None:
     error = translate(error)
     if not isinstance(error, OrchgitError):
-        logger.error("RPC %s failed inside the server", path, exc_info=error)
+        _log.error("an RPC failed inside the server", method=path, exc_info=error)
     metadata = ((failures.METADATA_KEY, pack(error)),)
     await context.abort(failures.status_of(error), str(error)[:1000], metadata)
 

@@ -4,18 +4,17 @@ where the former one still counts on it: over real sockets and files, in one pro
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from pathlib import Path
 
-import pytest
+from structlog.testing import capture_logs
 
 from tests.integration.test_replication_members import jobs, register, servers, start, take_in
 from tests.support.raft_processes import until
 
 
 def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 3) as group:
@@ -34,7 +33,8 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
             assert ours not in ("", theirs)
 
             async def both_are_told() -> bool:
-                said = [each for each in caplog.messages if "belongs to another cluster" in each]
+                events = [str(each["event"]) for each in logged]
+                said = [each for each in events if "belongs to another cluster" in each]
                 of_former = [each for each in said if f"its log is {theirs}" in each]
                 return bool(of_former) and len(of_former) < len(said)
 
@@ -47,5 +47,5 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
             await first.remove_member(lost.address)
             assert silent.last_contact_s > 0
 
-    with caplog.at_level(logging.ERROR):
+    with capture_logs() as logged:
         asyncio.run(scenario())

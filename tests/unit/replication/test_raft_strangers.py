@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import random
 
 import pytest
+from structlog.testing import capture_logs
 
 from orchgit.replication.membership import Configuration, Placed
 from orchgit.replication.raft_core import RaftCore
@@ -95,12 +95,13 @@ def test_a_member_that_does_not_know_its_log_yet_hears_and_is_heard() -> None:
     assert core.strangers == {}
 
 
-def test_people_are_told_once_of_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_people_are_told_once_of_each() -> None:
     strangers = Strangers()
-    with caplog.at_level(logging.ERROR):
+    with capture_logs() as logged:
         for _ in range(3):
             strangers.met({"10.0.0.1:4648": "new"}, "old")
         strangers.met({"10.0.0.1:4648": "newer"}, "old")
-    assert len(caplog.messages) == 2
-    assert "server 10.0.0.1:4648 belongs to another cluster (its log is new" in caplog.messages[0]
-    assert "server_join" in caplog.messages[0]
+    assert len(logged) == 2
+    first = logged[0]["event"]
+    assert "server 10.0.0.1:4648 belongs to another cluster (its log is new" in first
+    assert "server_join" in first
