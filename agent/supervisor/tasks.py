@@ -13,6 +13,7 @@ import os
 import time
 
 from agent.supervisor import cgroup_files, children, proc
+from agent.supervisor.log_lines import log_line
 from agent.supervisor.output import Stream
 from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
 
@@ -266,7 +267,7 @@ class Task:
         try:
             self._save({**ended, **result})
         except OSError as problem:  # the agent may have room to store it
-            print(f"cannot write down the end of {self.key}: {problem}", flush=True)
+            log_line("error", f"cannot write down the end of {self.key}: {problem}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -325,7 +326,7 @@ class Task:
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
         except OSError as problem:
-            print(f"cannot write down that {self.key} is forgotten: {problem}", flush=True)
+            log_line("error", f"cannot write down that {self.key} is forgotten: {problem}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""
