@@ -191,7 +191,10 @@ class ServerLink:
 
     def _ended(self, address: str, problem: OrchgitError) -> None:
         if self._session is not None:
-            _log.warning("lost the connection to the server", server=address, error=str(problem))
+            if isinstance(problem, NotLeaderError):
+                _log.info("moving to the leader", server=address, leader=problem.leader or "")
+            else:
+                _log.warning("lost the server", server=address, error=str(problem))
             self._side.contact_changed(False)
         self._session = None
         self.connected.clear()

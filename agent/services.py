@@ -212,7 +212,7 @@ class AllocServices:
         if running.state.status is not before:
             log = _log.warning if running.state.status is CheckStatus.FAILURE else _log.info
             log(
-                "check status changed",
+                "check changed its status",
                 alloc=self.alloc.id,
                 check=running.check.name,
                 was=before.value,

@@ -430,18 +430,23 @@ class TaskRunner:
         self.record = msgspec.structs.replace(
             self.record, state=task_state.apply(self.state, event)
         )
+        self._log_event(event)
         self._put()
-        self._tell(event)
         self._changed()
 
-    def _tell(self, event: TaskEvent) -> None:
+    def _log_event(self, event: TaskEvent) -> None:
         log = _log.bind(alloc=self._context.alloc.id, task=self.name)
-        if event.type == Happened.STARTED:
-            log.info("task started", job=self._context.alloc.job_id)
-        elif event.type == Happened.TERMINATED:
-            log.info("task ended", exit_code=event.exit_code, signal=event.signal)
-        else:
-            log.debug("task event", type=event.type, message=event.display_message)
+        match event.type:
+            case Happened.STARTED:
+                log.info("task started", driver=self.task.driver)
+            case Happened.TERMINATED:
+                log.info("task ended", exit_code=event.exit_code, signal=event.signal)
+            case Happened.SETUP_FAILURE | Happened.DRIVER_FAILURE | Happened.ARTIFACT_FAILED:
+                log.warning("task cannot start", reason=event.display_message)
+            case Happened.NOT_RESTARTING:
+                log.warning("task is not restarted", reason=event.display_message)
+            case _:
+                log.debug("task event", type=event.type, message=event.display_message)
 
     def _save(self, **changes: Any) -> None:
         self.record = msgspec.structs.replace(self.record, **changes)

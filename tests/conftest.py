@@ -9,8 +9,11 @@ import os
 import hypothesis
 import pytest
 
+from orchgit import logs
+
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
+logs.configure(logs.LogSettings("WARNING"))
 
 _MOST_PROCESSES = 8
 

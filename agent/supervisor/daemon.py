@@ -14,8 +14,8 @@ import time
 from agent.supervisor import proc
 from agent.supervisor.connections import Connection, Listener
 from agent.supervisor.journal import Journal
+from agent.supervisor.log_lines import log_line
 from agent.supervisor.loop import Loop
-from agent.supervisor.records import tell
 from agent.supervisor.tasks import Task
 
 TYPE_CHECKING = False
@@ -216,7 +216,7 @@ class Daemon:
         if self._journal.is_there():
             self.loop.call_later(_REACHABLE_CHECK_S, self._check_reachable)
             return
-        tell("ending all tasks: the directory was deleted")
+        log_line("warning", "ending all tasks: the directory was deleted")
         for task in list(self._tasks.values()):
             task.kill()
         self.loop.call_later(_LAST_WORDS_S, self.loop.stop)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent.supervisor.journal import Record
 
 _TOLD = ("key", "pid", "started_ns", "finished_ns", "exit_code", "signal", "oom_killed")
 _TAIL_BYTES = 2000
-
-
-def tell(text: str) -> None:
-    """A line for supervisor.log; a full disk, which such lines are about, takes none."""
-    try:
-        os.write(1, f"{text}\n".encode())
-    except OSError:
-        return
 
 
 def describe(record: Record, state: str, dropped_bytes: int) -> Record:

@@ -13,8 +13,9 @@ import os
 import time
 
 from agent.supervisor import cgroup_files, children, proc
+from agent.supervisor.log_lines import log_line
 from agent.supervisor.output import Stream
-from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of, tell
+from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Task:
         try:
             self._save({"state": "running", "pid": pid, "ticks": ticks})
         except OSError as problem:  # a later supervisor reads the runtime's pid file again
-            tell(f"cannot write down that {self.key} runs: {problem}")
+            log_line("error", f"cannot write down that {self.key} runs: {problem}")
         self._pidfd = proc.open_pidfd(pid, ticks)
         self._started()
 
@@ -269,7 +270,7 @@ class Task:
         try:
             self._save({**ended, **result})
         except OSError as problem:  # the agent may have room to store it
-            tell(f"cannot write down the end of {self.key}: {problem}")
+            log_line("error", f"cannot write down the end of {self.key}: {problem}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -328,7 +329,7 @@ class Task:
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
         except OSError as problem:
-            tell(f"cannot write down that {self.key} is forgotten: {problem}")
+            log_line("error", f"cannot write down that {self.key} is forgotten: {problem}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""

@@ -17,7 +17,7 @@ from orchgit.control.autopilot_rules import (
     removals,
     standings,
 )
-from orchgit.errors import OrchgitError, RefusedError
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord, ServerState
@@ -138,14 +138,22 @@ class Autopilot:
         limits = self._limits
         await self._tell_states(servers)
         for address in promotions(servers, self._standing, config, limits.bootstrap_expect, now_s):
-            _log.info("server has caught up and becomes a voter", server=address)
-            return await self._state.promote_member(address)
+            return await self._promote(address)
         for address in removals(servers, self._standing, config, limits.dead_after_s, now_s):
             _log.warning("dead server removed from the cluster", server=address)
             await self._state.remove_member(address)
             await self._state.propose(DeleteServer(address=address))
             return
         await self._forget_strays(servers, now_s)
+
+    async def _promote(self, address: str) -> None:
+        """A new server that falls behind once more is asked again a moment later."""
+        try:
+            await self._state.promote_member(address)
+        except UnavailableError as error:
+            _log.debug("a server gets no vote yet", server=address, error=str(error))
+            return
+        _log.info("a server has caught up and became a voter", server=address)
 
     async def _tell_states(self, servers: list[ServerView]) -> None:
         """All servers show the same; a server that cannot be told from a dead one is failed."""

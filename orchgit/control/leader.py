@@ -172,6 +172,8 @@ class Control:
             async for leads in changes:
                 await _end(reign)
                 reign = asyncio.create_task(self._lead()) if leads else None
+                if leads:
+                    _log.info("this server leads the cluster")
         finally:
             changes.close()
             await _end(reign)

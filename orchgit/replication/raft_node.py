@@ -11,6 +11,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from orchgit.clock import boottime_s
 from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.replication.applier import Committed
@@ -21,7 +23,7 @@ from orchgit.replication.poll_loop import PollLoop
 from orchgit.replication.proposal import Proposal, not_leader, queue_full
 from orchgit.replication.raft_committing import REGULAR, Committing
 from orchgit.replication.raft_core import RaftCore
-from orchgit.replication.raft_election import Timing
+from orchgit.replication.raft_election import Role, Timing
 from orchgit.replication.raft_forwarding import Forwarding
 from orchgit.replication.raft_gathering import Submission, Submissions
 from orchgit.replication.raft_inbox import Inbox
@@ -33,6 +35,7 @@ from orchgit.replication.segment import Record
 from orchgit.replication.strangers import Strangers
 from orchgit.replication.transport import Transport
 
+_log = structlog.get_logger(component="raft")
 _CONNECTED_WAIT_S = 1.0
 _NAP_S = 0.002
 """What is sent to a leader that waits for no answer is heard so much later at the most."""
@@ -61,6 +64,7 @@ class RaftNode(Reporting):
         waits_for_admission: bool = False,
         log_id: str = "",
     ) -> None:
+        self._name = name
         self._space = space or DiskSpace()
         self._look_for_room_s = 0.0
         self._journal = journal
@@ -86,6 +90,7 @@ class RaftNode(Reporting):
         self._led = False
         self._led_term: int | None = None
         self._leader: tuple[str | None, int] = (None, 0)
+        self._stood_term = 0
         self.on_leader: Callable[[], None] = lambda: None
         """Called on the raft thread when another member, or none, is the leader."""
         self._peers: tuple[str, ...] = ()
@@ -294,12 +299,19 @@ class RaftNode(Reporting):
         led, self._led_term = self._led_term, self.core.term if self.core.is_leader else None
         self._led = self._led_term is not None
         if led is not None and led != self._led_term:
+            _log.info("lost the leadership", term=led, leader=self.core.leader or "unknown")
             self._on_role(False)
             self._committing.deposed(self._now_s() + self._timing.election_s[1])
         if self._led and led != self._led_term:
+            _log.info("won the election", term=self._led_term)
             self._on_role(True)
+        if self.core.role is Role.CANDIDATE and self._stood_term != self.core.term:
+            self._stood_term = self.core.term
+            _log.info("standing for election", term=self.core.term)
         leader = self.core.leader, self.core.term
         if leader != self._leader:
+            if leader[0] is None and self._leader[0] not in (None, self._name):
+                _log.warning("lost the leader", leader=self._leader[0], term=self._leader[1])
             self._leader = leader
             self._forwarding.leader_changed(leader)
             self.on_leader()

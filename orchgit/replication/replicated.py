@@ -7,8 +7,6 @@ import contextlib
 import os
 from collections.abc import Awaitable
 
-import structlog
-
 from orchgit.clock import Clock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import (
@@ -41,8 +39,6 @@ from orchgit.replication.writing import Writing
 from orchgit.state.store import Store
 
 __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
-
-_log = structlog.get_logger(component="raft")
 
 
 class ReplicatedState(Writing):
@@ -295,14 +291,7 @@ class ReplicatedState(Writing):
             self._loop.call_soon_threadsafe(self.leadership.set, False)
 
     def _leader_changed(self) -> None:
-        self._loop.call_soon_threadsafe(self._tell_leader, *self._node.leader_and_term)
-
-    def _tell_leader(self, leader: str | None, term: int) -> None:
-        if leader is None:
-            _log.info("election: no leader yet", term=term)
-        else:
-            _log.info("server leads", leader=leader, term=term, own=leader == self._config.address)
-        self._leader_signal.tell()
+        self._loop.call_soon_threadsafe(self._leader_signal.tell)
 
     def _installed(self, ref: SnapshotRef) -> None:
         self._applier.put([Installed(ref.index, self._files.snapshot)])

@@ -48,12 +48,8 @@ class Office:
             async for leads in self._services.world.state.leadership.subscribe():
                 await end_tasks(work)
                 if leads:
-                    _log.info("leadership gained")
                     work = [asyncio.create_task(self._take(), name="take office")]
                     continue
-                if work:
-                    _log.warning("leadership lost")
-                work = []
                 self._end_streams()
                 await self._gitops.stop()
         finally:

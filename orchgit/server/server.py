@@ -302,6 +302,9 @@ class Server:
             if leader and term_now > term:
                 term = term_now
                 self._leader_for_workers.follow(leader)
+                record = self.directory.leader()
+                name = record.name if record is not None else ""
+                _log.info("the leader is known", leader=name, address=leader, term=term)
 
     def _metrics(self) -> Sequence[Gauge | Counter]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0

@@ -56,8 +56,9 @@ async def register_node(world: World, node: Node) -> NodeChange:
         return NodeChange(index, known.status)
     if known is None:
         node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(world, "registered")])
-        _log.info("node registered", node=node.id, name=node.name, pool=node.node_pool)
     applied = await world.propose(RegisterNode(now_ns=world.now_ns(), node=node))
+    if known is None:
+        _log.info("node registered", node=node.id, name=node.name, pool=node.node_pool)
     await _settle_volumes(world, node)
     evals = await _evaluate_if_ready(world, node.id) if known is not None else ()
     status = known.status if known is not None else NodeStatus.INITIALIZING
@@ -80,7 +81,6 @@ async def update_node_status(world: World, node_id: str, wanted: str) -> NodeCha
             if concerns_jobs(node.status, status)
             else []
         )
-    _log.info("node status changed", node=node_id, name=node.name, was=node.status, now=status)
     applied = await world.propose(
         UpdateNodeStatus(
             now_ns=world.now_ns(),
@@ -90,6 +90,8 @@ async def update_node_status(world: World, node_id: str, wanted: str) -> NodeCha
             event=_event(world, f"status changed from {node.status} to {status}"),
         )
     )
+    log = _log.warning if status in OUT_OF_TOUCH else _log.info
+    log("node changed its status", node=node_id, name=node.name, status=status, before=node.status)
     return NodeChange(applied.index, status, tuple(each.id for each in evaluations))
 
 

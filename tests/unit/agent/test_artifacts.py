@@ -6,11 +6,14 @@ Everything is real: the server, the confined process, the archives.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hashlib
 import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +36,7 @@ from tests.support.artifact_server import (
 )
 from tests.unit.agent.test_hooks import new_setup
 
+HAS_LANDLOCK = ctypes.CDLL(None).syscall(444, None, 0, 1) > 0
 CASES: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "golden/agent/artifacts.json").read_text(encoding="utf-8")
 )
@@ -401,3 +405,57 @@ def test_option_without_effect_is_refused(
 def test_mode_dir_of_a_single_file_is_refused() -> None:
     with pytest.raises(FetchError, match='mode = "dir" needs an archive'):
         read_source("http://h/x", {}, {}, "dir", False, FetchLimits())
+
+
+# -- confinement ---------------------------------------------------------------------------------
+
+PROBE = """
+import json, os, subprocess, sys
+from agent.artifacts.confine import confine
+here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+user = (65534, 65534) if sys.argv[1] == "nobody" else None
+confine(here, user, 1000)
+def tried(work):
+    try:
+        work()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+def large():
+    with open("large", "wb") as file:
+        file.write(bytes(2000))
+print(json.dumps({
+    "inside": tried(lambda: open("inside", "w").close()),
+    "outside": tried(lambda: open(sys.argv[2] + "/outside", "w").close()),
+    "secret": tried(lambda: open(sys.argv[2] + "/secret").close()),
+    "system": tried(lambda: open("/etc/hosts").close()),
+    "program": tried(lambda: subprocess.run(["/bin/true"])),
+    "large": tried(large),
+    "user": os.geteuid(),
+}))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize("user", ["nobody", "same"])
+def test_confined_process_reaches_its_directory_only(tmp_path: Path, user: str) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for each in (inside, outside):
+        each.mkdir()
+        each.chmod(0o777)
+    (outside / "secret").write_text("secret")
+    (outside / "secret").chmod(0o600)
+    command = [sys.executable, "-I", "-c", PROBE, user, str(outside)]
+    done = subprocess.run(command, cwd=inside, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    if not HAS_LANDLOCK:
+        pytest.skip("this kernel has no Landlock")
+    denied = "PermissionError"
+    assert found["inside"] == found["system"] == "done"
+    assert (found["outside"], found["secret"], found["program"]) in (
+        (denied, denied, denied),
+        (denied, denied, "BlockingIOError"),
+    )
+    assert found["large"] == "OSError"
+    assert found["user"] == (65534 if user == "nobody" else 0)
