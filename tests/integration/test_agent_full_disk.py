@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchgit.model.allocation import Allocation
+from orchgit.model.group import RestartPolicy
+from orchgit.model.job import Job
 from tests.integration.test_agent import end_everything, new_agent, raw_task
 from tests.support.agent_rig import mock_job
 from tests.support.factories import make_allocation
@@ -26,13 +29,17 @@ def test_what_a_full_disk_held_up_goes_on_when_there_is_room(tmp_path: Path) -> 
             await agent.start()
             await server.until(lambda: bool(server.nodes))
 
-            def allocation(script: str):
-                job = mock_job(raw_task(script))
+            def allocation(script: str) -> tuple[Allocation, Job]:
+                job = mock_job(
+                    raw_task(script, restart_policy=RestartPolicy(attempts=9, delay_ns=10**9))
+                )
                 return make_allocation(job, agent.node()), job
 
             stays, ends, comes = (allocation("exec sleep 300") for _ in range(3))
-            restarts = allocation('[ -e "$NOMAD_ALLOC_DIR/data/again" ] && exec sleep 300; '
-                                  'while [ ! -e "$NOMAD_ALLOC_DIR/data/go" ]; do sleep 0.05; done')
+            restarts = allocation(
+                '[ -e "$NOMAD_ALLOC_DIR/data/again" ] && exec sleep 300; '
+                'while [ ! -e "$NOMAD_ALLOC_DIR/data/go" ]; do sleep 0.05; done'
+            )
             server.deliver(stays, ends, restarts)
             for alloc, _ in (stays, ends, restarts):
                 await server.until_status(alloc.id, "running")
@@ -46,8 +53,10 @@ def test_what_a_full_disk_held_up_goes_on_when_there_is_room(tmp_path: Path) -> 
             (go / "go").touch()
             await server.until_status(comes[0].id, "running")
             await server.until(
-                lambda: server.reports[restarts[0].id].task_states["web"].restarts == 1
-                and server.reports[restarts[0].id].client_status == "running"
+                lambda: (
+                    server.reports[restarts[0].id].task_states["web"].restarts == 1
+                    and server.reports[restarts[0].id].client_status == "running"
+                )
             )
             assert agent.allocations.get(ends[0].id).local.finished
             await agent.local.flush()
