@@ -295,6 +295,7 @@ class AllocRunner:
             await self._wake.wait()
             self._wake.clear()
             self._health.look()
+        self._reported(self)  # a full disk, or an engine that is down, may delay what follows
         await asyncio.gather(*self._task_loops.values())
 
     def _done(self) -> bool:

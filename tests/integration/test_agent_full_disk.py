@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchgit.model.allocation import Allocation
+from orchgit.model.group import RestartPolicy
+from orchgit.model.job import Job
 from tests.integration.test_agent import end_everything, new_agent, raw_task
 from tests.support.agent_rig import mock_job
 from tests.support.factories import make_allocation
@@ -26,8 +29,10 @@ def test_what_a_full_disk_held_up_goes_on_when_there_is_room(tmp_path: Path) -> 
             await agent.start()
             await server.until(lambda: bool(server.nodes))
 
-            def allocation(script: str):
-                job = mock_job(raw_task(script))
+            def allocation(script: str) -> tuple[Allocation, Job]:
+                job = mock_job(
+                    raw_task(script, restart_policy=RestartPolicy(attempts=9, delay_ns=10**9))
+                )
                 return make_allocation(job, agent.node()), job
 
             stays, ends, comes = (allocation("exec sleep 300") for _ in range(3))

@@ -13,34 +13,34 @@ from agent.alloc_runner import AllocRunner
 from agent.drivers.docker.config import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
 from orchgit.clock import SystemClock
+from orchgit.model.group import RestartPolicy
 from orchgit.model.task import Task
 from tests.support import docker_engine
 from tests.support.agent_rig import AgentRig, mock_job
-from tests.support.docker_engine import IMAGE, MortalEngine
+from tests.support.engine_proxy import EngineProxy
 
 pytestmark = [docker_engine.needs_docker, pytest.mark.docker]
 
-
-@pytest.fixture(scope="module")
-def engine() -> MortalEngine:
-    made = MortalEngine()
-    made.start()
-    yield made
-    made.close()
+Scenario = Callable[[EngineProxy], Awaitable[None]]
 
 
-def run(engine: MortalEngine, scenario: Callable[[], Awaitable[None]]) -> None:
+def run(path: Path, scenario: Scenario) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(120):
-            await scenario()
+        proxy = EngineProxy(docker_engine.engine().endpoint, path / "engine.sock")
+        await proxy.open()
+        try:
+            async with asyncio.timeout(50):
+                await scenario(proxy)
+        finally:
+            await proxy.close()
 
     asyncio.run(whole())
 
 
 @asynccontextmanager
-async def an_agent(path: Path, engine: MortalEngine) -> AsyncIterator[AgentRig]:
+async def an_agent(path: Path, proxy: EngineProxy) -> AsyncIterator[AgentRig]:
     clock = SystemClock()
-    driver = DockerDriver(path, DockerOptions(endpoint=engine.endpoint), clock)
+    driver = DockerDriver(path, DockerOptions(endpoint=proxy.endpoint), clock)
     rig = AgentRig(path, clock, {"docker": driver})
     try:
         yield rig
@@ -50,8 +50,21 @@ async def an_agent(path: Path, engine: MortalEngine) -> AsyncIterator[AgentRig]:
 
 
 def sleeper() -> Task:
-    given = {"image": IMAGE, "network_mode": "host", "command": "/bin/sleep", "args": ["1000"]}
-    return Task(name="web", driver="docker", config=given, kill_timeout_ns=10**9)
+    given = {
+        **{"image": docker_engine.IMAGE, "network_mode": "host"},
+        **{"command": "/bin/sleep", "args": ["1000"]},
+    }
+    policy = RestartPolicy(attempts=2, delay_ns=10**8)
+    return Task(
+        name="web", driver="docker", config=given, kill_timeout_ns=10**9, restart_policy=policy
+    )
+
+
+def containers(runner: AllocRunner) -> list[str]:
+    """The states of all containers of the allocation, as the engine itself tells them."""
+    label = {"label": f"org.orchgit.alloc_id={runner.id}"}
+    with docker_engine.engine().client() as api:
+        return [one["State"] for one in api.containers(all=True, filters=label)]
 
 
 async def until_waiting(rig: AgentRig, runner: AllocRunner) -> None:
@@ -62,66 +75,76 @@ async def until_waiting(rig: AgentRig, runner: AllocRunner) -> None:
     )
 
 
-async def stopped(rig: AgentRig, runner: AllocRunner, engine: MortalEngine) -> None:
+async def stop(rig: AgentRig, runner: AllocRunner) -> None:
     rig.stop(runner)
     await rig.until_status(runner, "complete")
     await runner.ended.wait()
-    assert engine.containers(runner.id) == []
+    assert containers(runner) == []
 
 
-def test_an_agent_that_restarts_beside_a_dead_engine_takes_its_task_up_again(
-    tmp_path: Path, engine: MortalEngine
-) -> None:
-    async def scenario() -> None:
-        async with an_agent(tmp_path, engine) as rig:
+def test_agent_restarted_beside_a_dead_engine_keeps_its_task(tmp_path: Path) -> None:
+    async def scenario(proxy: EngineProxy) -> None:
+        async with an_agent(tmp_path, proxy) as rig:
             runner = rig.deliver(mock_job(sleeper()))
             await rig.until_status(runner, "running")
-        engine.kill()
-        async with an_agent(tmp_path, engine) as rig:
+        proxy.cut()
+        async with an_agent(tmp_path, proxy) as rig:
             (runner,) = list(rig.allocs)
             rig.update(runner.context.alloc, runner.context.job)
             await until_waiting(rig, runner)
-            await asyncio.to_thread(engine.start)
-            assert engine.containers(runner.id) == ["running"]
+            await proxy.open()
+            await stop(rig, runner)
             assert runner.tasks["web"].record.attempt == 1
-            await stopped(rig, runner, engine)
 
-    run(engine, scenario)
+    run(tmp_path, scenario)
 
 
-def test_a_stop_that_an_engine_did_not_hear_reaches_it_when_it_is_back(
-    tmp_path: Path, engine: MortalEngine
-) -> None:
-    async def scenario() -> None:
-        async with an_agent(tmp_path, engine) as rig:
+def test_stop_that_a_dead_engine_did_not_hear_reaches_it_later(tmp_path: Path) -> None:
+    async def scenario(proxy: EngineProxy) -> None:
+        async with an_agent(tmp_path, proxy) as rig:
             runner = rig.deliver(mock_job(sleeper()))
             await rig.until_status(runner, "running")
-            engine.kill()
+            proxy.cut()
             rig.stop(runner)
             await until_waiting(rig, runner)
-            await asyncio.to_thread(engine.start)
+            assert containers(runner) == ["running"]
+            await proxy.open()
             await rig.until_status(runner, "complete")
             await runner.ended.wait()
-            assert engine.containers(runner.id) == []
+            assert containers(runner) == []
 
-    run(engine, scenario)
+    run(tmp_path, scenario)
 
 
-def test_a_start_that_a_dead_engine_cut_short_leaves_one_container(
-    tmp_path: Path, engine: MortalEngine
+@pytest.mark.parametrize("request_text", [b"/containers/create", b"/start "])
+def test_start_cut_short_by_a_dead_engine_leaves_one_container(
+    tmp_path: Path, request_text: bytes
 ) -> None:
-    async def scenario() -> None:
-        async with an_agent(tmp_path, engine) as rig:
-            known = rig.deliver(mock_job(sleeper()))
-            await rig.until_status(known, "running")
-            engine.kill()
+    async def scenario(proxy: EngineProxy) -> None:
+        async with an_agent(tmp_path, proxy) as rig:
+            proxy.cut_at(request_text)
             runner = rig.deliver(mock_job(sleeper()))
+            await proxy.is_cut.wait()
             await until_waiting(rig, runner)
-            await asyncio.to_thread(engine.start)
+            await proxy.open()
             await rig.until_status(runner, "running")
-            assert engine.containers(runner.id) == ["running"]
-            assert engine.containers(known.id) == ["running"]
-            await stopped(rig, runner, engine)
-            await stopped(rig, known, engine)
+            assert containers(runner) == ["running"]
+            await stop(rig, runner)
 
-    run(engine, scenario)
+    run(tmp_path, scenario)
+
+
+def test_allocation_ended_while_its_start_hangs_leaves_no_container(tmp_path: Path) -> None:
+    async def scenario(proxy: EngineProxy) -> None:
+        async with an_agent(tmp_path, proxy) as rig:
+            proxy.cut_at(b"/start ")
+            runner = rig.deliver(mock_job(sleeper()))
+            await proxy.is_cut.wait()
+            rig.stop(runner)
+            await until_waiting(rig, runner)
+            await proxy.open()
+            await rig.until_status(runner, "complete")
+            await runner.ended.wait()
+            assert containers(runner) == []
+
+    run(tmp_path, scenario)

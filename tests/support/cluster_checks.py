@@ -145,7 +145,7 @@ async def check_started_once(cluster: RealCluster, marks: Path, timeout_s: float
         done = {each["JobID"] for each in allocations if each["ClientStatus"] == "complete"}
         jobs = await leader.get("/v1/jobs")
         wanted = {each["ID"] for each in jobs if each["Type"] == "batch"}
-        ended = all(each["ClientStatus"] in ("complete", "failed") for each in allocations)
+        ended = all(each["ClientStatus"] in ("complete", "failed", "lost") for each in allocations)
         return ended and wanted <= done
 
     await until(finished, timeout_s, "the jobs do not end")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,10 @@ class FaultyNetwork:
     def dial(self) -> socket.socket:
         return self._network.socket_at(HUB)
 
+    def pids(self, host: str) -> list[int]:
+        """Every process of that host."""
+        return self._network.pids(host)
+
     def command_at_hub(self, *arguments: str) -> list[str]:
         """A program that reaches every host's own address."""
         return self._network.command(HUB, *arguments)
@@ -127,14 +132,19 @@ class FaultyNetwork:
 
 @asynccontextmanager
 async def faulty_cluster(
-    directory: Path, *, servers: int = 3, agents: int = 0, seed: int = 1
+    directory: Path,
+    *,
+    servers: int = 3,
+    agents: int = 0,
+    seed: int = 1,
+    server_options: dict[str, Any] | None = None,
 ) -> AsyncIterator[tuple[RealCluster, FaultyNetwork]]:
     """A running cluster; the test is skipped where there can be no network namespaces."""
     if reason := missing():
         pytest.skip(reason)
     network = FaultyNetwork(directory, servers, agents, seed)
     try:
-        cluster = RealCluster(network, directory, servers, agents)
+        cluster = RealCluster(network, directory, servers, agents, server_options)
         try:
             await cluster.start()
             yield cluster, network

@@ -64,58 +64,18 @@ needs_docker = pytest.mark.skipif(not installed(), reason="dockerd and busybox a
 def engine() -> DockerEngine:
     """The session's engine, with `IMAGE` in it."""
     directory = Path(tempfile.mkdtemp(prefix="orchgit-dockerd-"))
-    process = _launch(directory)
+    process = subprocess.Popen(
+        [*_command(directory)],
+        stdin=subprocess.DEVNULL,
+        stdout=(directory / "log").open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     atexit.register(_stop, process, directory)
     started = DockerEngine(f"unix://{directory}/docker.sock", process.pid)
     _wait_until_ready(started, process, directory)
     _import_image(started)
     return started
-
-
-def _launch(directory: Path, *more: str) -> subprocess.Popen[bytes]:
-    with (directory / "log").open("ab") as log:
-        return subprocess.Popen(
-            [*_command(directory), *more],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
-class MortalEngine:
-    """An engine of the test's own that dies and comes back; its containers run on meanwhile."""
-
-    def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="orchgit-dockerd-"))
-        self.endpoint = f"unix://{self._directory}/docker.sock"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Returns when it answers."""
-        (self._directory / "pid").unlink(missing_ok=True)
-        self._process = _launch(self._directory, "--live-restore")
-        started = DockerEngine(self.endpoint, self._process.pid)
-        _wait_until_ready(started, self._process, self._directory)
-        _import_image(started)
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def containers(self, alloc_id: str) -> list[str]:
-        """The states of all containers of the allocation."""
-        label = {"label": f"org.orchgit.alloc_id={alloc_id}"}
-        with docker.APIClient(base_url=self.endpoint, version="auto") as api:
-            return [one["State"] for one in api.containers(all=True, filters=label)]
-
-    def close(self) -> None:
-        assert self._process is not None
-        with docker.APIClient(base_url=self.endpoint, version="auto") as api:
-            for one in api.containers(all=True):
-                api.remove_container(one["Id"], force=True)
-        _stop(self._process, self._directory)
 
 
 def _command(directory: Path) -> list[str]:

@@ -141,10 +141,20 @@ class HostProcess:
 
 
 class RealCluster:
-    """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work."""
+    """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work.
 
-    def __init__(self, place: Place, directory: Path, servers: int = 3, agents: int = 0) -> None:
+    `server_options` are further keys of the servers' section."""
+
+    def __init__(
+        self,
+        place: Place,
+        directory: Path,
+        servers: int = 3,
+        agents: int = 0,
+        server_options: dict[str, Any] | None = None,
+    ) -> None:
         self.place = place
+        self._server_options = server_options or {}
         self._directory = directory
         names = server_names(servers)
         self._key = directory / "cluster.key"
@@ -235,6 +245,7 @@ class RealCluster:
                 "retry_join": [self._rpc(other) for other in names if other != name],
                 "retry_interval": "100ms",
             },
+            **self._server_options,
         }
         ports = self.place.ports(name)
         numbers = {"http": ports.http, "rpc": ports.rpc, "serf": ports.raft}
