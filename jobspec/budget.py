@@ -13,7 +13,7 @@ from jobspec.values import Value, elements, mapping
 if TYPE_CHECKING:
     from jobspec.errors import SourceText
 
-MAX_STEPS = 1_500_000
+MAX_STEPS = 1_000_000
 """A step is the evaluation of one part of an expression, or of one value that a function walks:
 about 2 us."""
 MAX_TURNS = 200_000
