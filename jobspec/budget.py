@@ -45,6 +45,13 @@ class Budget:
         self.turns = MAX_TURNS
         self.characters = MAX_CHARACTERS
 
+    @property
+    def spent(self) -> int:
+        """Steps, turns among them; all of them when the file cost too much."""
+        if min(self.steps, self.turns, self.characters) < 0:
+            return MAX_STEPS
+        return MAX_STEPS - self.steps
+
     def charge(self, steps: int, characters: int = 0) -> None:
         """Spend before, or with, the work. Raises BudgetError."""
         self.steps -= steps

@@ -19,7 +19,10 @@ def _guarded(run: Callable[..., Value]) -> Callable[..., Value]:
     def call(context: CallContext, *args: Value) -> Value:
         if context.files is None:
             raise FunctionError("filesystem function disabled")
-        return run(context.files, *args)
+        try:
+            return run(context.files, *args)
+        except OSError as error:
+            raise FunctionError(str(error.strerror or error)) from None
 
     return call
 

@@ -11,6 +11,9 @@ from orchgit.api.call import Call
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 
+_INT64 = 1 << 63
+_UNSIGNED = ("Index", "Version")
+
 
 def job_of_body(body: dict[str, Any], call: Call) -> Job:
     """The job of a register, plan or validate request, completed with its defaults.
@@ -23,10 +26,27 @@ def job_of_body(body: dict[str, Any], call: Call) -> Job:
         raise InvalidInputError("Job must be specified")
     if not nomad_json.get(tree, "ID"):
         raise InvalidInputError("Job ID hasn't been provided")
+    _check_integers(tree, "Job")
     spec = canonicalize(tree)
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
     return typed_job(spec)
+
+
+def _check_integers(tree: Any, path: str) -> None:
+    """JSON has whole numbers of any length; what is stored and computed with has 64 bits. Raises
+    InvalidInputError that names the field."""
+    waiting: list[tuple[str, Any]] = [(path, tree)]
+    while waiting:
+        path, value = waiting.pop()
+        if type(value) is dict:
+            waiting.extend((f"{path}.{key}", each) for key, each in value.items())
+        elif type(value) is list:
+            waiting.extend((path, each) for each in value)
+        elif type(value) is int and not -_INT64 <= value < _INT64:
+            if path.endswith(_UNSIGNED) and 0 <= value < 2 * _INT64:
+                continue
+            raise InvalidInputError(f"{path}: {str(value)[:40]} is out of the range of 64 bits")
 
 
 def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:

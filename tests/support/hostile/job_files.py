@@ -213,7 +213,7 @@ JOB_FILES: dict[str, tuple[str, str]] = {
         ),
         "expression",
     ),
-    "files-of-everything": (value('fileset("/", "' + "**/" * 300 + 'x")'), "f"),
+    "files-of-everything": (value('fileset("/", "' + "**/" * 300 + 'x")'), "leads out"),
     "file-of-itself": (value('file("hostile.nomad.hcl")'), ""),
 }
 """name -> (text, words of the refusal)"""
