@@ -13,7 +13,7 @@ from jobspec.values import Value, elements, mapping
 if TYPE_CHECKING:
     from jobspec.errors import SourceText
 
-MAX_STEPS = 1_500_000
+MAX_STEPS = 1_000_000
 """A step is the evaluation of one part of an expression, or of one value that a function walks:
 about 2 us."""
 MAX_TURNS = 200_000
@@ -44,6 +44,13 @@ class Budget:
         self.steps = MAX_STEPS
         self.turns = MAX_TURNS
         self.characters = MAX_CHARACTERS
+
+    @property
+    def spent(self) -> int:
+        """Steps, turns among them; all of them when the file cost too much."""
+        if min(self.steps, self.turns, self.characters) < 0:
+            return MAX_STEPS
+        return MAX_STEPS - self.steps
 
     def charge(self, steps: int, characters: int = 0) -> None:
         """Spend before, or with, the work. Raises BudgetError."""

@@ -42,7 +42,8 @@ class Decoder:
         self.origins = Origins()
 
     def block(self, table: BlockTable, found: Found) -> dict[str, Any]:
-        found.scope.budget.charge(_STEPS_A_BLOCK)
+        if found.scope.outer is not None:  # made by `dynamic`; the others are written in the file
+            found.scope.budget.charge(_STEPS_A_BLOCK)
         decoded = table.empty.copy()
         self.origins.record(decoded, found, table)
         if table.label_key is not None:

@@ -101,10 +101,12 @@ class Problem:
 
 
 class JobFileErrors(JobFileError):
-    """Every problem of one job file; `problems` are lines of text, `details` the objects."""
+    """Every problem of one job file; `problems` are lines of text, `details` the objects. `steps`:
+    what finding them took of the file's budget."""
 
-    def __init__(self, filename: str, details: Sequence[Problem]) -> None:
+    def __init__(self, filename: str, details: Sequence[Problem], steps: int = 0) -> None:
         self.details = tuple(details)
+        self.steps = steps
         lines = tuple(str(problem) for problem in self.details)
         super().__init__(f"cannot read job file {filename}: " + "\n".join(lines), lines)
         self.filename = filename
@@ -151,9 +153,9 @@ class Diagnostics:
     def report_nowhere(self, message: str, hint: str = "") -> None:
         self._append(Problem(self.source.name, 1, 1, message, hint=hint))
 
-    def raise_if_any(self) -> None:
+    def raise_if_any(self, steps: int = 0) -> None:
         if self.found:
-            raise JobFileErrors(self.source.name, self.found)
+            raise JobFileErrors(self.source.name, self.found, steps)
 
     def _append(self, problem: Problem) -> None:
         key = (problem.file, problem.line, problem.column, problem.message)

@@ -35,13 +35,15 @@ MAX_FILE_BYTES = 2 * 1024 * 1024
 
 
 class ParsedJob:
-    """`spec` is the tree the API takes; `positions` finds the place a part of it came from."""
+    """`spec` is the tree the API takes; `positions` finds the place a part of it came from;
+    `steps` is what it took of the file's budget."""
 
-    __slots__ = ("positions", "spec")
+    __slots__ = ("positions", "spec", "steps")
 
-    def __init__(self, spec: dict[str, Any], positions: Positions) -> None:
+    def __init__(self, spec: dict[str, Any], positions: Positions, steps: int = 0) -> None:
         self.spec = spec
         self.positions = positions
+        self.steps = steps
 
 
 def parse_job(
@@ -62,15 +64,17 @@ def parse_job(
     """
     text = source_text(source, filename)
     diagnostics = Diagnostics(text)
+    budget = Budget()
     try:
-        parsed = _File(text, diagnostics, files).read(variables or {}, var_files, env or {}, strict)
+        file = _File(text, diagnostics, files, budget)
+        parsed = file.read(variables or {}, var_files, env or {}, strict)
     except RecursionError:
         raise _whole_file(filename, "it is nested too deeply to be read") from None
     except BudgetError as error:
         start = error.start or 0
         diagnostics.add(HclError(f"{error}.", start, max(start, error.end), source=error.source))
         parsed = None
-    diagnostics.raise_if_any()
+    diagnostics.raise_if_any(budget.spent)
     assert parsed is not None
     return parsed
 
@@ -111,11 +115,15 @@ class _File:
     """The steps from one text to one job."""
 
     def __init__(
-        self, source: SourceText, diagnostics: Diagnostics, files: FileAccess | None
+        self,
+        source: SourceText,
+        diagnostics: Diagnostics,
+        files: FileAccess | None,
+        budget: Budget,
     ) -> None:
         self.source = source
         self.diagnostics = diagnostics
-        self.budget = Budget()
+        self.budget = budget
         self.calls = caller(CallContext(files, budget=self.budget))
         self.variables = Variables(source, diagnostics, self.calls, self.budget)
 
@@ -201,7 +209,8 @@ class _File:
         found = Found("job", [], job.body, scope, job)
         spec = decoder.block(JOB, found)
         normalize_job(spec, label, decoder)
-        return ParsedJob(spec, Positions(self.source, spec, decoder.origins))
+        positions = Positions(self.source, spec, decoder.origins)
+        return ParsedJob(spec, positions, self.budget.spent)
 
     def _job_label(self, job: Block) -> str:
         if not job.labels:

@@ -74,6 +74,8 @@ class Pattern:
         pieces: list[str] = []
         end = 0
         for match in self._capturing.finditer(text):
+            if pieces and match.end() == end:
+                continue  # nothing, right behind a match: no match for Go
             expand = partial(_group, match, names)
             piece = _REFERENCE.sub(expand, template)
             charge(1 + self._size * (len(text) - match.start()) // 20_000, len(piece))

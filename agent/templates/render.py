@@ -164,7 +164,7 @@ def _items(values: Any, line: int) -> Iterator[tuple[Any, Any]]:
     if isinstance(values, Mapping):
         return iter([(key, values[key]) for key in sorted(values)])
     if isinstance(values, list):
-        return iter(list(enumerate(values)))
+        return enumerate(values)
     if values is None:
         return iter(())
     raise _error(line, f"cannot range over {text_of(values)}")

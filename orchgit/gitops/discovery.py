@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from orchgit.errors import InvalidInputError, JobFileError, OrchgitError
+from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
 from orchgit.gitops.parse_store import ParseStore
 from orchgit.gitops.parsing import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.repo import EntryKind, TreeEntry
@@ -60,6 +60,8 @@ class _Outcome:
     problems: tuple[str, ...]
     depends: Depends
     """What it looked at in the tree, and what was there (see TreeFiles)."""
+    lasts: bool = True
+    """Whether the same file would be read so again: a limit of time may be kept the next time."""
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False):
@@ -162,7 +164,8 @@ class Discoverer:
             if old is None
         }
         for key, outcome in fresh.items():
-            self._cache.put(key, outcome)
+            if outcome.lasts:
+                self._cache.put(key, outcome)
         self._cache.keep(fresh)
         problems += [problem for outcome in outcomes for problem in outcome.problems]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
@@ -212,9 +215,11 @@ class _Reading:
         except JobFileError as error:
             found_problems = error.problems or (str(error),)
             problems = tuple(_at_start(entry.path, each) for each in found_problems)
-            return _Outcome(None, problems, depends)
+            # Without problems of its own it was not the file: a process ended, others came before.
+            return _Outcome(None, problems, depends, lasts=bool(error.problems))
         except OrchgitError as error:
-            return _Outcome(None, (_at_start(entry.path, str(error)),), depends)
+            problems = (_at_start(entry.path, str(error)),)
+            return _Outcome(None, problems, depends, lasts=not isinstance(error, UnavailableError))
 
 
 def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:

@@ -52,7 +52,7 @@ class JobspecParser:
             raise _named(error, path) from error
         job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
-        return ParsedFile(job, parsed.positions.locate(())[0])
+        return ParsedFile(job, parsed.positions.locate(())[0], parsed.steps)
 
     def parse_many(
         self, files: Sequence[JobFile], inputs: Inputs

@@ -49,6 +49,7 @@ class Ready(msgspec.Struct, array_like=True, tag="ready"):
 class Found(msgspec.Struct, array_like=True, tag="found", gc=False):
     job: Job
     line: int
+    steps: int = 0
 
 
 class Spec(msgspec.Struct, array_like=True, tag="spec", gc=False):
@@ -62,6 +63,7 @@ class Wrong(msgspec.Struct, array_like=True, tag="wrong"):
 
     message: str
     problems: list[str]
+    steps: int = 0
 
 
 class Ask(msgspec.Struct, array_like=True, tag="ask"):

@@ -144,6 +144,7 @@ class _Run:
         self._open = len(files)
         self._failed_starts = 0
         self._lost = 0
+        self._steps = 0
         self._poll = select.poll()
 
     def results(self) -> list[_Result]:
@@ -225,6 +226,8 @@ class _Run:
         ready = self._poll.poll(max(0.0, first - time.monotonic()) * 1000 + 1)
         readable = {handle for handle, _ in ready}
         for process in list(self._busy.values()):
+            if process.stdout not in self._busy:
+                continue
             if process.wants_to_write:
                 self._poll.unregister(process.stdin)
                 process.write()
@@ -239,6 +242,8 @@ class _Run:
             for answer in answers:
                 process.rested = False
                 self._take(process, answer)
+                if process.stdout not in self._busy:
+                    return
         except (EOFError, msgspec.MsgspecError):
             self._ended(process)
             return
@@ -254,12 +259,14 @@ class _Run:
                 process.ready, self._failed_starts = True, 0
             case Ask():
                 process.send(_look(self._files[process.pending[0]].files, answer))
-            case Found(job, line):
-                self._settle(process.pending.popleft(), ParsedFile(job, line))
+            case Found(job, line, steps):
+                self._settle(process.pending.popleft(), ParsedFile(job, line, steps))
+                self._spend(steps)
             case Spec():
                 self._settle(process.pending.popleft(), answer)
-            case Wrong(message, problems):
+            case Wrong(message, problems, steps):
                 self._settle(process.pending.popleft(), JobFileError(message, problems))
+                self._spend(steps)
 
     def _settle(self, number: int, result: _Result) -> None:
         self._results[number] = result
@@ -314,14 +321,27 @@ class _Run:
         process.pending.clear()
         self._lost += 1
         if self._lost >= self._limits.max_lost_processes:
-            self._give_up_the_rest()
+            self._give_up_the_rest(
+                f"{self._lost} files before it took too long or ended their process, the limit "
+                "max_lost_processes; repair those first"
+            )
 
-    def _give_up_the_rest(self) -> None:
-        """Processes that were given files already go on with them."""
-        error = JobFileError(
-            f"cannot parse this file: {self._lost} files before it took too long or ended their "
-            "process, the limit max_lost_processes; repair those first"
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps <= self._limits.max_steps:
+            return
+        for process in list(self._busy.values()):
+            self._left.extendleft(reversed(process.pending))
+            process.pending.clear()
+            self._dismiss(process)
+        self._give_up_the_rest(
+            f"the files before it took {self._steps} steps of evaluation, above the limit "
+            "max_steps of one commit; make their loops and collections smaller"
         )
+
+    def _give_up_the_rest(self, why: str) -> None:
+        """Processes that were given files already go on with them."""
+        error = JobFileError(f"cannot parse this file: {why}")
         while self._left:
             self._settle(self._left.popleft(), error)
 

@@ -27,7 +27,8 @@ class ParseLimits:
     """What parsing files may cost; an error names the limit that was passed.
 
     `parse_processes` 0: as many as there are processors to use, at most 8; one more is started for
-    every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up.
+    every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up;
+    so it is when the files of one commit took `max_steps` of evaluation, each 1 to 2 us.
     `warm` processes are kept when the others end after `idle_s`, so that the next file does not
     wait for one to start; one that takes more than `warm_memory_bytes` is replaced.
     """
@@ -38,6 +39,7 @@ class ParseLimits:
     start_timeout_s: float = 30.0
     max_failed_starts: int = 3
     max_lost_processes: int = 5
+    max_steps: int = 10_000_000
     files_a_process: int = 200
     idle_s: float = 30.0
     warm: int = 0

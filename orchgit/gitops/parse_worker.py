@@ -10,7 +10,9 @@ from typing import BinaryIO
 
 import msgspec
 
+from jobspec.budget import MAX_STEPS
 from jobspec.canonicalize import canonicalize
+from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
 from orchgit.errors import InvariantError, JobFileError, OrchgitError
 from orchgit.gitops.job_parser import JobspecParser
@@ -72,16 +74,19 @@ class ParseWorker:
                 "cannot parse this file: it needs more memory than the limit "
                 "parse_memory_bytes allows; make its expressions smaller",
                 [],
+                MAX_STEPS,
             )
 
     def _parsed(self, path: str, content: bytes, inputs: Inputs) -> Answer:
         try:
             parsed = self._parser.parse(JobFile(path, lambda: content, self), inputs)
         except JobFileError as error:
-            return Wrong(str(error), list(error.problems))
+            cause = error.__cause__
+            steps = cause.steps if isinstance(cause, JobFileErrors) else 0
+            return Wrong(str(error), list(error.problems), steps)
         except OrchgitError as error:
             return Wrong(str(error), [])
-        return Found(parsed.job, parsed.line)
+        return Found(parsed.job, parsed.line, parsed.steps)
 
     # -- the commit's tree, as file functions see it ------------------------------------------
 

@@ -19,10 +19,11 @@ class VarFile:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A job and the line of its `job` block."""
+    """A job and the line of its `job` block; `steps` is what reading it took."""
 
     job: Job
     line: int
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,3 +244,24 @@ def test_text_of_a_request_becomes_the_apis_json_and_reads_no_file(pool: ParsePo
     reads = job_file("input.hcl", batch_job("j", text='${file("motd")}'), {"motd": "hello"})
     with pytest.raises(JobFileError, match="filesystem function disabled"):
         pool.spec(reads, Inputs(), Form.SPEC)
+
+
+def test_file_that_took_too_long_once_is_parsed_again_the_next_time() -> None:
+    pool = ParsePool(replace(LIMITS, parse_timeout_s=0.5))
+    discoverer = Discoverer(JobspecParser(pool))
+    tree = MemoryTree({"hang.nomad.hcl": batch_job("hang").encode()}, GitLimits())
+    source = Source(name="demo")
+    assert "parse_timeout_s" in discoverer.discover(tree, source).problems[0]
+    pool.limits = replace(LIMITS, command=ParseLimits().command)
+    assert [key[1] for key in discoverer.discover(tree, source).jobs] == ["hang"]
+    pool.close()
+
+
+def test_rest_of_a_commit_is_given_up_when_its_files_take_too_many_steps() -> None:
+    pool = ParsePool(replace(LIMITS, parse_processes=1, max_steps=3_000))
+    costly = '${join("", [for i in range(500): "${i}"])}'
+    files = [job_file(f"j{n}.hcl", batch_job(f"j{n}", text=costly)) for n in range(100)]
+    results = pool.parse(files, Inputs())
+    pool.close()
+    assert ids(results)[0] == "j0"
+    assert "above the limit max_steps of one commit" in str(results[-1])
