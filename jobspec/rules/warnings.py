@@ -67,8 +67,14 @@ def _task_warnings(task: Task) -> list[str]:
 def _identity_warnings(identity: dict[str, Any]) -> list[str]:
     name = identity.get("Name") or ""
     warnings = []
-    if not identity.get("Audience"):
+    audience = identity.get("Audience") or ()
+    if not audience:
         warnings.append(f"Identity[{name}] identities without an audience are insecure")
+    elif isinstance(audience, list) and len(audience) > 1:
+        warnings.append(
+            f"Identity[{name}] while multiple audiences is allowed, it is more secure to use 1 "
+            "audience per identity"
+        )
     if not identity.get("TTL"):
         warnings.append(f"Identity[{name}] identities without an expiration are insecure")
     return warnings

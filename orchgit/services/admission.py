@@ -114,7 +114,6 @@ def _without_bookkeeping(job: Job) -> Job:
         job,
         status="pending",
         status_description="",
-        stop=False,
         stable=False,
         version=0,
         version_tag=None,

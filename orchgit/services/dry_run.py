@@ -55,6 +55,7 @@ class Plans:
 class _Change:
     old: Job | None
     new: Job
+    deletes: bool = False
 
 
 class DryRun:
@@ -98,19 +99,20 @@ class DryRun:
     def _plan_one(self, view: ImaginedView, change: _Change) -> JobPlan:
         old, new = change.old, change.new
         plan = JobPlan(new, view.index, old.job_modify_index if old else 0)
-        if runs_by_itself(new):
-            outcome = self._schedule(view, new)
-            if outcome.plan is not None:
+        outcome = self._schedule(view, new)
+        if outcome.plan is not None:
+            plan.annotations = outcome.plan.annotations
+            # A parent is planned as if it ran itself, but takes nothing from the jobs after it.
+            if runs_by_itself(new):
                 view.carry_out(outcome.plan)
-                plan.annotations = outcome.plan.annotations
-            plan.annotations = plan.annotations or outcome.evaluation.plan_annotations
-            plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
-            plan.created_evals = [
-                replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
-                for each in outcome.new_evaluations
-            ]
+        plan.annotations = plan.annotations or outcome.evaluation.plan_annotations
+        plan.failed_tg_allocs = outcome.evaluation.failed_tg_allocs or {}
+        plan.created_evals = [
+            replace(each, failed_tg_allocs=outcome.evaluation.failed_tg_allocs)
+            for each in outcome.new_evaluations
+        ]
         updates = plan.annotations.desired_tg_updates if plan.annotations else None
-        plan.diff = annotated(diff_jobs(old, None if new.stop else new), updates)
+        plan.diff = annotated(diff_jobs(old, None if change.deletes else new), updates)
         return plan
 
     def _schedule(self, view: ImaginedView, job: Job) -> Outcome:
@@ -132,7 +134,7 @@ def _changes(
     for namespace, job_id in deletions:
         old = snapshot.job(namespace, job_id)
         if old is not None:
-            changes.append(_Change(old, replace(old, stop=True, version=old.version + 1)))
+            changes.append(_Change(old, replace(old, stop=True, version=old.version + 1), True))
     return changes
 
 
