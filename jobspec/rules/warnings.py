@@ -43,6 +43,10 @@ def _group_warnings(group: TaskGroup) -> list[str]:
         for network in group.networks or ()
         if network.mbits
     ]
+    for service in group.services or ():
+        if service.identity is not None:
+            for text in _identity_warnings(service.identity):
+                warnings.append(f"Service {quoted(service.name)}: {text}")
     for task in group.tasks:
         inner = _task_warnings(task)
         if inner:
@@ -58,25 +62,32 @@ def _task_warnings(task: Task) -> list[str]:
             "networking via group network block."
         )
     for identity in task.identities or ():
-        inner = _identity_warnings(identity)
+        name = identity.get("Name") or "default"
+        if name == "default":
+            continue
+        inner = _identity_warnings(identity, f"Identity[{name}] ")
+        if identity.get("Env") and identity.get("ChangeMode") != "restart":
+            inner.append(
+                f'Identity[{name}] using env=true without change_mode="restart" may result in '
+                "task not getting updated identity"
+            )
         if inner:
             warnings.append(listed(inner))
     return warnings
 
 
-def _identity_warnings(identity: dict[str, Any]) -> list[str]:
-    name = identity.get("Name") or ""
+def _identity_warnings(identity: dict[str, Any], start: str = "") -> list[str]:
     warnings = []
     audience = identity.get("Audience") or ()
     if not audience:
-        warnings.append(f"Identity[{name}] identities without an audience are insecure")
+        warnings.append(f"{start}identities without an audience are insecure")
     elif isinstance(audience, list) and len(audience) > 1:
         warnings.append(
-            f"Identity[{name}] while multiple audiences is allowed, it is more secure to use 1 "
+            f"{start}while multiple audiences is allowed, it is more secure to use 1 "
             "audience per identity"
         )
     if not identity.get("TTL"):
-        warnings.append(f"Identity[{name}] identities without an expiration are insecure")
+        warnings.append(f"{start}identities without an expiration are insecure")
     return warnings
 
 

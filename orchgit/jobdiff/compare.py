@@ -258,12 +258,17 @@ def _ordered(objects: Iterable[ObjectDiff]) -> list[ObjectDiff]:
 
 
 def _before(diff: ObjectDiff, other: ObjectDiff) -> bool:
-    """What is edited first, then what is new; alike ones where any field is less."""
+    """What is edited first, then what is new; alike ones where any field or part is less."""
     fields, others = diff.fields or [], other.fields or []
     rank, other_rank = (_RANK[diff.type], len(fields)), (_RANK[other.type], len(others))
     if rank != other_rank:
         return rank < other_rank
-    return any(_text(one) < _text(another) for one, another in zip(fields, others, strict=True))
+    if any(_text(one) < _text(another) for one, another in zip(fields, others, strict=True)):
+        return True
+    parts, other_parts = diff.objects or [], other.objects or []
+    if len(parts) != len(other_parts):
+        return len(parts) < len(other_parts)
+    return any(_before(one, another) for one, another in zip(parts, other_parts, strict=True))
 
 
 def _text(field: FieldDiff) -> tuple[str, str, str]:

@@ -36,12 +36,13 @@ def _task(task: Task) -> Task:
     identity = {key: value for key, value in (task.identity or named or {}).items() if value}
     if _is_default(identity):
         identity = {"Audience": [DEFAULT_AUDIENCE], **identity, "Name": DEFAULT_IDENTITY}
+    logs = task.log_config
     return replace(
         task,
         identity=identity,
         identities=others or None,
         services=_services(task.services, task.name),
-        log_config=replace(task.log_config, enabled=None),
+        log_config=replace(logs, disabled=logs.disabled or logs.enabled is False, enabled=None),
     )
 
 

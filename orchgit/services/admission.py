@@ -117,6 +117,7 @@ def _without_bookkeeping(job: Job) -> Job:
         stable=False,
         version=0,
         version_tag=None,
+        dispatch_idempotency_token="",
         create_index=0,
         modify_index=0,
         job_modify_index=0,
