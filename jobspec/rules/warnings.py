@@ -19,6 +19,13 @@ def job_warnings(job: Job, cluster: ClusterFacts) -> list[str]:
         inner = _group_warnings(group)
         if inner:
             warnings.append(f"Group {quoted(group.name)} has warnings: {listed(inner)}".strip())
+    for task in [task for group in job.task_groups for task in group.tasks]:
+        names = [str(each.get("Name") or "") for each in task.identities or ()]
+        warnings += [
+            f"Task {task.name} has an identity called {name} but no vault block"
+            for name in names
+            if name.startswith("vault_") and task.vault is None
+        ]
     if job.periodic is not None and job.periodic.spec:
         warnings.append(
             "cron is deprecated and may be removed in a future release. Use crons instead"
@@ -45,8 +52,8 @@ def _group_warnings(group: TaskGroup) -> list[str]:
     ]
     for service in group.services or ():
         if service.identity is not None:
-            for text in _identity_warnings(service.identity):
-                warnings.append(f"Service {quoted(service.name)}: {text}")
+            found = _identity_warnings(service.identity)
+            warnings += [f"Service {quoted(service.name)}: {text}" for text in found]
     for task in group.tasks:
         inner = _task_warnings(task)
         if inner:
@@ -61,6 +68,16 @@ def _task_warnings(task: Task) -> list[str]:
             "task network resources have been deprecated as of Nomad 0.12.0. Please configure "
             "networking via group network block."
         )
+    if task.resources.iops:
+        warnings.append(
+            "IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block."
+        )
+    for index, template in enumerate(task.templates or ()):
+        if template.vault_grace_ns:
+            warnings.append(
+                f"Template[{index}] VaultGrace has been deprecated as of Nomad 0.11 and ignored "
+                "since Vault 0.5. Please remove VaultGrace / vault_grace from template block."
+            )
     for identity in task.identities or ():
         name = identity.get("Name") or "default"
         if name == "default":

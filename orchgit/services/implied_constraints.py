@@ -99,10 +99,10 @@ def _signals(group: TaskGroup) -> set[str]:
         if task.kill_signal:
             found.add(task.kill_signal)
         if task.vault and task.vault.get("ChangeMode") == "signal":
-            found.add(str(task.vault.get("ChangeSignal")))
+            found.add(str(task.vault.get("ChangeSignal") or ""))
         found.update(
             template.change_signal
             for template in task.templates or ()
             if template.change_mode == "signal" and template.change_signal
         )
-    return found
+    return found - {""}
