@@ -87,8 +87,6 @@ def format_list(template: str, args: Sequence[Value]) -> list[str]:
         values = [arg if c is None else c[row] for arg, c in zip(args, columns, strict=True)]
         try:
             results.append(format_values(template, *values))
-        except ArgumentError:
-            raise
         except FunctionError as error:
             raise FunctionError(f"error on format iteration {row}: {error}") from None
     return results
