@@ -120,7 +120,7 @@ def _with_defaults(job: Spec) -> Spec:
         job["Periodic"]["TimeZone"] = job["Periodic"]["TimeZone"] or "UTC"
     if job["Update"] is not None:
         fill(job["Update"], _UPDATE)
-    elif job["Type"] == "service":
+    elif job["Type"] in ("service", "system"):
         job["Update"] = dict(_UPDATE)
     if job["Multiregion"] is not None:
         _multiregion(job["Multiregion"])

@@ -255,7 +255,7 @@ def _unary(node: tree.Unary, scope: Scope) -> Value:
     value = _operand(evaluate(node.operand, scope), to, "unary", node.operand)
     if value is NULL:
         raise HclError("Operation failed: argument must not be null.", node.start, node.end)
-    return not value if node.op == "!" else -value
+    return not value if node.op == "!" else numbers.negate(value)
 
 
 def _tuple(node: tree.Tuple, scope: Scope) -> Value:

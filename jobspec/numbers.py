@@ -31,7 +31,14 @@ class Null:
         self.type = type_
 
 
+class NegativeZero(Fraction):
+    """Zero with a sign, which is written; it is equal to zero."""
+
+    __slots__ = ()
+
+
 NULL: Final = Null("dynamic")
+NEGATIVE_ZERO: Final = NegativeZero(0)
 INFINITY: Final = math.inf
 
 
@@ -40,7 +47,7 @@ def normalize(value: Number) -> Number:
     if type(value) is int:
         return value if -_SMALL < value < _SMALL else _round(Fraction(value))
     if isinstance(value, Fraction):
-        return _round(value)
+        return value if value is NEGATIVE_ZERO else _round(value)
     return value
 
 
@@ -89,7 +96,21 @@ def multiply(left: Number, right: Number) -> Number:
         if not left or not right:
             raise ZeroDivisionError("can't multiply zero by infinity")
         return INFINITY if (left > 0) == (right > 0) else -INFINITY
+    if not left or not right:
+        return _zero(is_negative(left) != is_negative(right))
     return normalize(left * right)
+
+
+def negate(value: Number) -> Number:
+    return -value if value else _zero(not is_negative(value))
+
+
+def is_negative(value: Number) -> bool:
+    return value < 0 or value is NEGATIVE_ZERO
+
+
+def _zero(negative: bool) -> Number:
+    return NEGATIVE_ZERO if negative else 0
 
 
 def divide(left: Number, right: Number) -> Number:
@@ -103,6 +124,8 @@ def divide(left: Number, right: Number) -> Number:
         return INFINITY if left > 0 else -INFINITY
     if isinstance(left, float):
         return left if right > 0 else -left
+    if not left:
+        return _zero(is_negative(left) != is_negative(right))
     return normalize(Fraction(left) / Fraction(right))
 
 
@@ -121,6 +144,8 @@ def to_text(value: Number) -> str:
         return str(value) if -_SMALL < value < _SMALL else _big_int_text(value)
     if isinstance(value, float):
         return "+Inf" if value > 0 else "-Inf"
+    if value is NEGATIVE_ZERO:
+        return "-0"
     sign = "-" if value < 0 else ""
     digits, exponent = shortest_digits(abs(Fraction(value)))
     if exponent <= 0:
@@ -179,4 +204,5 @@ def parse(text: str) -> Number | None:
     exponent = text.lower().partition("e")[2]
     if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
         return None
-    return normalize(Fraction(text))
+    number = Fraction(text)
+    return normalize(number) if number else _zero(text.startswith("-"))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from jobspec.durations import DurationError, parse_ns
-from jobspec.numbers import Null, to_float
+from jobspec.numbers import NegativeZero, Null, to_float
 from jobspec.values import (
     ConvertError,
     Value,
@@ -28,7 +28,7 @@ def string(value: Value) -> str:
 
 def _integer(low: int, high: int) -> Callable[[Value], int]:
     def convert(value: Value) -> int:
-        number = value if type(value) is int else to_number(value)
+        number = value if type(value) is int else to_number(value) or 0
         if type(number) is not int or not low <= number <= high:
             raise ConvertError(f"value must be a whole number, between {low} and {high}")
         return number
@@ -101,6 +101,8 @@ def plain(value: Value) -> Any:
         return value if -_INT64 <= value < _INT64 else to_float(value)
     if kind is Fraction:
         return to_float(value)
+    if kind is NegativeZero:
+        return 0
     if kind is float:
         raise ConvertError("an infinite number cannot be written as JSON")
     if kind is Null:

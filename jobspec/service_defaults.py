@@ -21,8 +21,9 @@ def canonicalize_service(service: Spec, default_name: str) -> None:
     ):
         service[key] = service[key] or value
     own = service["CheckRestart"]
-    if own is not None:
-        _check_restart(own)
+    if service["Weights"] is not None:
+        for key, weight in service["Weights"].items():
+            service["Weights"][key] = weight if (weight or 0) > 0 else 1
     for check in service["Checks"] or ():
         check["OnUpdate"] = check["OnUpdate"] or service["OnUpdate"]
         for key in ("SuccessBeforePassing", "FailuresBeforeCritical", "FailuresBeforeWarning"):
@@ -38,9 +39,9 @@ def _check_restart(restart: Spec) -> None:
 
 
 def _merged_restart(own: Spec | None, service: Spec | None) -> Spec | None:
-    if own is None:
-        return dict(service) if service is not None else None
-    merged = dict(own)
+    if own is None and service is None:
+        return None
+    merged = dict(own or service or {})
     if service is not None:
         merged["Limit"] = merged["Limit"] or service["Limit"]
         merged["Grace"] = service["Grace"] if merged["Grace"] is None else merged["Grace"]

@@ -38,6 +38,11 @@ _CHANGE_SCRIPT: Spec = {
     "FailOnError": False,
     "RunOnFirstRender": False,
 }
+_CSI_PLUGIN: Spec = {
+    "MountDir": "/csi",
+    "StagePublishBaseDir": "/local/csi",
+    "HealthTimeout": 30 * _SECOND_NS,
+}
 _VAULT: Spec = {
     "Namespace": "",
     "Env": True,
@@ -66,8 +71,8 @@ def canonicalize_task(task: Spec, group: Spec, job: Spec) -> None:
     for mount in task["VolumeMounts"] or ():
         fill(mount, MOUNT)
     if task.get("CSIPluginConfig") is not None:
-        plugin = task["CSIPluginConfig"]
-        plugin["HealthTimeout"] = plugin["HealthTimeout"] or 30 * _SECOND_NS
+        for key, value in _CSI_PLUGIN.items():
+            task["CSIPluginConfig"][key] = task["CSIPluginConfig"][key] or value
     task["RestartPolicy"] = fill(dict(task["RestartPolicy"] or {}), group["RestartPolicy"])
     for service in task["Services"] or ():
         canonicalize_service(service, f"{job['Name']}-{group['Name']}-{task['Name']}")

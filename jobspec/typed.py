@@ -90,6 +90,8 @@ def _group(group: Spec, job: Spec) -> None:
         task_names = {**names, "TASK": task["Name"], "BASE": f"{names['BASE']}-{task['Name']}"}
         for service in task["Services"] or ():
             _service(service, job, task_names)
+        # Disk is the group's to ask for; what a task asks is left out, as Nomad does.
+        task["Resources"]["DiskMB"] = 0
     if group["Scaling"] is not None and group["Scaling"]["Target"] is None:
         group["Scaling"]["Target"] = {
             "Namespace": job["Namespace"],

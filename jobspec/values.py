@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from jobspec import numbers
-from jobspec.numbers import Null
+from jobspec.numbers import NegativeZero, Null
 
 Type = Any
 Value = Any
@@ -53,13 +53,16 @@ class Map:
         self.items = items
 
 
+_NUMBERS = frozenset((int, Fraction, float, NegativeZero))
+
+
 def type_of(value: Value) -> Type:
     kind = type(value)
     if kind is str:
         return "string"
     if kind is bool:
         return "bool"
-    if kind is int or kind is Fraction or kind is float:
+    if kind in _NUMBERS:
         return "number"
     if kind is tuple:
         return ("tuple", tuple(type_of(item) for item in value))
@@ -207,14 +210,14 @@ def to_string(value: Value) -> str:
         return value  # type: ignore[no-any-return]
     if kind is bool:
         return "true" if value else "false"
-    if kind is int or kind is Fraction or kind is float:
+    if kind in _NUMBERS:
         return numbers.to_text(value)
     raise ConvertError(f"string required, but have {_have(value)}")
 
 
 def to_number(value: Value) -> numbers.Number:
     kind = type(value)
-    if kind is int or kind is Fraction or kind is float:
+    if kind in _NUMBERS:
         return value  # type: ignore[no-any-return]
     if kind is str:
         number = numbers.parse(value)

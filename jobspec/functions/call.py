@@ -18,6 +18,7 @@ from jobspec.functions.signature import (
 )
 from jobspec.hcl import tree
 from jobspec.hcl.tree import start_of
+from jobspec.numbers import NEGATIVE_ZERO
 from jobspec.type_syntax import read_type
 from jobspec.values import ConvertError, Value, convert, elements, is_null
 
@@ -57,10 +58,11 @@ def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext
     is_look = node.name in _LOOKS
     if not is_look:
         _pay(node, context.budget, values)
-    args = [
-        _fit(value, _param(function, i), arg, scope)
-        for i, (value, arg) in enumerate(zip(values, nodes, strict=True))
-    ]
+    params = [_param(function, i) for i in range(len(nodes))]
+    args = [_fit(*each, scope) for each in zip(values, params, nodes, strict=True)]
+    for value, param, arg in zip(args, params, nodes, strict=True):
+        if is_null(value) and not param.nullable:
+            raise _unfit(param, arg, "argument must not be null", scope)
     try:
         result = function.run(context, *args) if function.in_context else function.run(*args)
         if not is_look:
@@ -144,18 +146,18 @@ def _param(function: Function, index: int) -> Param:
 
 
 def _fit(value: Value, param: Param, node: tree.Node, scope: Scope) -> Value:
-    if is_null(value):
-        if param.nullable:
-            return value
-        why = "argument must not be null"
-    elif param.type == "dynamic":
+    """The type of every argument is judged before any is found to be null."""
+    if is_null(value) or param.type == "dynamic":
         return value
-    else:
-        try:
-            return convert(value, param.type)
-        except ConvertError as error:
-            why = str(error)
-    raise HclError(
+    try:
+        fitted = convert(value, param.type)
+        return 0 if fitted is NEGATIVE_ZERO else fitted
+    except ConvertError as error:
+        raise _unfit(param, node, str(error), scope) from None
+
+
+def _unfit(param: Param, node: tree.Node, why: str, scope: Scope) -> HclError:
+    return HclError(
         f'Invalid function argument: invalid value for "{param.name}" parameter: {why}.',
         start_of(node, scope.text),
         node.end,
@@ -167,7 +169,7 @@ def _fit(value: Value, param: Param, node: tree.Node, scope: Scope) -> Value:
 
 def _can(node: tree.Call, scope: Scope) -> Value:
     if len(node.args) != 1:
-        raise _count_error(node, 1)
+        raise _count_error(node, 1, scope.text)
     try:
         evaluate(node.args[0], scope)
     except SilentError:
@@ -193,7 +195,7 @@ def _try(node: tree.Call, scope: Scope) -> Value:
 
 def _convert(node: tree.Call, scope: Scope) -> Value:
     if len(node.args) != 2:
-        raise _count_error(node, 2)
+        raise _count_error(node, 2, scope.text)
     value_node, type_node = node.args
     type_ = read_type(type_node, exact=False)
     try:
@@ -206,10 +208,10 @@ def _convert(node: tree.Call, scope: Scope) -> Value:
         ) from None
 
 
-def _count_error(node: tree.Call, expected: int) -> HclError:
+def _count_error(node: tree.Call, expected: int, source: str) -> HclError:
     if len(node.args) > expected:
         extra = node.args[expected]
-        return HclError("Too many function arguments.", extra.start, extra.end)
+        return HclError("Too many function arguments.", start_of(extra, source), extra.end)
     return HclError("Not enough function arguments.", node.close, node.close + 1)
 
 

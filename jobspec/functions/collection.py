@@ -33,25 +33,29 @@ from jobspec.values import (
 def _coalesce(*values: Value) -> Value:
     if not values:
         raise FunctionError("at least one argument is required")
-    common = unify([type_of(value) for value in values])
+    kinds = [type_of(value) for value in values]
+    known = [kind for kind in kinds if kind != "dynamic"]
+    common = unify(known) if known else "dynamic"
+    if common is None and "dynamic" in kinds:
+        # A null of no type makes the types behind it those of anything.
+        before = kinds[: kinds.index("dynamic")]
+        common = "dynamic" if not before or unify(before) is not None else None
     if common is None:
         raise FunctionError("all arguments must have the same type")
     for value in values:
         if not is_null(value):
-            return convert(value, common)
+            return value if common == "dynamic" else convert(value, common)
     raise FunctionError("no non-null arguments")
 
 
 def _coalescelist(*values: Value) -> Value:
     if not values:
         raise FunctionError("at least one argument is required")
-    for index, value in enumerate(values):
-        if is_null(value):
-            continue
-        items = elements(value)
-        if items is None or type(value) is SetOf:
-            raise ArgumentError(index, "coalescelist arguments must be lists or tuples")
-        if items:
+    for value in values:
+        if type_of(value)[0] not in ("list", "tuple"):
+            raise FunctionError("coalescelist arguments must be lists or tuples")
+    for value in values:
+        if not is_null(value) and elements(value):
             return value
     raise FunctionError("no non-null arguments")
 
@@ -66,9 +70,9 @@ def _contains(collection: Value, wanted: Value) -> bool:
 def _element(collection: Value, index: Number) -> Value:
     items = elements(collection)
     if items is None or type(collection) is SetOf:
-        raise ArgumentError(0, "cannot read elements from this value: a list is required")
+        raise FunctionError("cannot read elements from this value: a list is required")
     if type(index) is not int:
-        raise ArgumentError(1, "invalid index: a whole number is required")
+        raise FunctionError("invalid index: a whole number is required")
     if not items:
         raise FunctionError("cannot use element function with an empty list")
     return items[index % len(items)]
@@ -77,8 +81,8 @@ def _element(collection: Value, index: Number) -> Value:
 def _index(collection: Value, key: Value) -> Value:
     items, pairs = elements(collection), mapping(collection)
     kind = type(collection)
-    if (items is None or kind is SetOf) and pairs is None:
-        raise ArgumentError(0, "cannot read from this value: a list or a map is required")
+    if (items is None and kind is not Map) or kind is SetOf:
+        raise FunctionError("collection must be a list, a map or a tuple")
     if items is not None and type(key) in (str, bool):
         raise FunctionError(f"key for {'tuple' if kind is tuple else 'list'} must be number")
     if pairs is not None and type(key) is not str:
@@ -100,7 +104,7 @@ def _keys(value: Value) -> Value:
 def _values(value: Value) -> Value:
     pairs = mapping(value)
     if pairs is None:
-        raise ArgumentError(0, "must have map or object type")
+        raise FunctionError("a map or object is required as the first argument")
     items = [pairs[name] for name in sorted(pairs)]
     return List(value.element, items) if type(value) is Map else tuple(items)
 
@@ -130,12 +134,12 @@ def _lookup(value: Value, key: str, default: Value) -> Value:
 
 def _merge(*values: Value) -> Value:
     merged: dict[str, Value] = {}
-    for index, value in enumerate(values):
+    for value in values:
         if is_null(value):
             continue
         pairs = mapping(value)
         if pairs is None:
-            raise ArgumentError(index, "arguments must be maps or objects")
+            raise FunctionError("arguments must be maps or objects")
         merged.update(pairs)
     kinds = {type_of(value) for value in values if not is_null(value)}
     if len(kinds) == 1:
@@ -148,11 +152,14 @@ def _merge(*values: Value) -> Value:
 def _zipmap(keys: List, values: Value) -> Value:
     items = elements(values)
     if items is None or type(values) is SetOf:
-        raise ArgumentError(1, "values argument must be a list or tuple value")
+        raise FunctionError("values argument must be a list or tuple value")
     if len(keys.items) != len(items):
         raise FunctionError(
             f"number of keys ({len(keys.items)}) does not match number of values ({len(items)})"
         )
+    for at, key in enumerate(keys.items):
+        if is_null(key):
+            raise FunctionError(f"keys list has null value at index {at}")
     pairs = dict(zip(keys.items, items, strict=True))
     return Map(values.element, pairs) if type(values) is List else pairs
 

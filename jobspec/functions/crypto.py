@@ -63,13 +63,13 @@ def _rsadecrypt(ciphertext: str, key_text: str) -> str:
     try:
         data = base64.b64decode(ciphertext, validate=True)
     except binascii.Error:
-        raise ArgumentError(0, "failed to decode input: cipher text must be base64") from None
+        raise FunctionError("failed to decode input: cipher text must be base64") from None
     try:
         key = load_pem_private_key(key_text.encode(), password=None)
     except (ValueError, TypeError):
-        raise ArgumentError(1, "invalid private key") from None
+        raise FunctionError("invalid private key") from None
     if not isinstance(key, RSAPrivateKey):
-        raise ArgumentError(1, "invalid private key: an RSA key is required")
+        raise FunctionError("invalid private key: an RSA key is required")
     try:
         return key.decrypt(data, PKCS1v15()).decode()
     except ValueError:

@@ -95,8 +95,6 @@ def format_list(context: CallContext, template: str, args: Sequence[Value]) -> l
             result = format_values(context, template, *values)
             context.budget.charge(1 + len(values), len(result))
             results.append(result)
-        except ArgumentError:
-            raise
         except FunctionError as error:
             raise FunctionError(f"error on format iteration {row}: {error}") from None
     return results

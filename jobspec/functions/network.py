@@ -25,15 +25,15 @@ def _network(prefix: str) -> Network:
         raise FunctionError(f"invalid CIDR expression: invalid CIDR address: {prefix}") from None
 
 
-def _whole(value: Number, index: int) -> int:
+def _whole(value: Number) -> int:
     if type(value) is not int:
-        raise ArgumentError(index, "a whole number is required")
+        raise FunctionError("value must be a whole number")
     return value
 
 
 def _cidrhost(prefix: str, host: Number) -> str:
     network = _network(prefix)
-    number = _whole(host, 1)
+    number = _whole(host)
     if not -network.num_addresses <= number < network.num_addresses:
         raise FunctionError(f"prefix of {network.prefixlen} does not accommodate a host {number}")
     return str(network[number])
@@ -59,16 +59,19 @@ def _subnet(network: Network, newbits: int, number: int) -> Network:
 
 def _cidrsubnet(prefix: str, newbits: Number, number: Number) -> str:
     network = _network(prefix)
-    return str(_subnet(network, _whole(newbits, 1), _whole(number, 2)))
+    return str(_subnet(network, _whole(newbits), _whole(number)))
 
 
 def _cidrsubnets(prefix: str, *newbits: Number) -> Value:
-    network = _network(prefix)
+    try:
+        network = _network(prefix)
+    except FunctionError as error:
+        raise ArgumentError(0, str(error)) from None
     at = int(network.network_address)
     end = at + network.num_addresses
     results: list[Value] = []
     for index, bits in enumerate(newbits, 1):
-        extra = _whole(bits, index)
+        extra = _whole(bits)
         if extra < 1:
             raise ArgumentError(index, "must extend prefix by at least one bit")
         length = network.prefixlen + extra

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from jobspec.functions.signature import ArgumentError, Function, FunctionError, any_value, num
 from jobspec.numbers import Number, normalize, to_float
-from jobspec.values import ConvertError, Value, to_string
+from jobspec.values import Value
 
 _MOST_DIGITS = 500
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,7 +33,9 @@ def _log(value: Number, base: Number) -> Number:
         raise FunctionError("the logarithm of a negative number is not a number")
     bottom = math.log(to_float(base))
     if bottom == 0:
-        raise FunctionError("the base of a logarithm must not be 1")
+        if value == 1:
+            raise FunctionError("the result is not a number")
+        return math.inf if value > 1 else -math.inf
     return from_float(math.log(to_float(value)) / bottom)
 
 
@@ -63,12 +65,11 @@ def _min(*values: Number) -> Number:
 
 
 def _parseint(value: Value, base: Number) -> Number:
+    if not isinstance(value, str):
+        raise ArgumentError(0, "first argument must be a string")
     if type(base) is not int or not 2 <= base <= 62:
         raise ArgumentError(1, "base must be a whole number between 2 and 62 inclusive")
-    try:
-        text = to_string(value)
-    except ConvertError as error:
-        raise ArgumentError(0, str(error)) from None
+    text = value
     if len(text) > _MOST_DIGITS:
         raise ArgumentError(0, f"more than {_MOST_DIGITS} digits are not supported")
     sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
@@ -85,6 +86,8 @@ def _parseint(value: Value, base: Number) -> Number:
 
 
 def _signum(value: Number) -> Number:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise FunctionError(f"value must be a whole number, between {-(2**63)} and {2**63 - 1}")
     return (value > 0) - (value < 0)
 
 

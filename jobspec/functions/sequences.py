@@ -34,7 +34,7 @@ _MAX_RANGE = 1024
 
 def _chunklist(items: List, size: Number) -> Value:
     if type(size) is not int:
-        raise ArgumentError(1, "the size argument must be a whole number")
+        raise FunctionError("invalid size: a whole number is required")
     if size < 0:
         raise FunctionError("the size argument must be positive")
     inner = ("list", items.element)
@@ -95,7 +95,10 @@ def _range(*args: Number) -> Value:
     start, end = (0, args[0]) if len(args) == 1 else args[:2]
     step: Number = args[2] if len(args) == 3 else (1 if start <= end else -1)
     if len(args) == 3 and step != 0 and start != end and (step < 0) != (end < start):
-        raise FunctionError("the step leads away from the end")
+        towards = "less than start when step is negative"
+        if step > 0:
+            towards = "greater than start when step is positive"
+        raise ArgumentError(1, f"end must be {towards}")
     values: list[Value] = []
     value = start
     while (value > end) if step < 0 else (value < end):

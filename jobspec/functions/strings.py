@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobspec.functions.signature import (
     ArgumentError,
     Function,
+    FunctionError,
     check_length,
     list_of,
     num,
@@ -19,19 +20,23 @@ def _chomp(value: str) -> str:
     return value.rstrip("\r\n")
 
 
-def _whole(value: Number, index: int) -> int:
+def _whole(value: Number) -> int:
     if type(value) is not int:
-        raise ArgumentError(index, "a whole number is required")
+        raise FunctionError("value must be a whole number")
     return value
 
 
 def _indent(spaces: Number, value: str) -> str:
-    width = _whole(spaces, 0)
-    check_length(len(value) + value.count("\n") * max(0, width))
+    width = _whole(spaces)
+    if width < 0:
+        raise FunctionError("the number of spaces must not be negative")
+    check_length(len(value) + value.count("\n") * width)
     return value.replace("\n", "\n" + " " * width)
 
 
 def _join(separator: str, *lists: List) -> str:
+    if not lists:
+        raise FunctionError("at least one list is required")
     for index, items in enumerate(lists, 1):
         if any(type(item) is not str for item in items.items):
             raise ArgumentError(index, "element is null; cannot concatenate null values")
@@ -73,7 +78,7 @@ def _strlen(value: str) -> int:
 
 
 def _substr(value: str, offset: Number, length: Number) -> str:
-    start, count = _whole(offset, 1), _whole(length, 2)
+    start, count = _whole(offset), _whole(length)
     clusters = graphemes(value)
     if start < 0:
         start = max(0, start + len(clusters))

@@ -111,11 +111,14 @@ def _formatdate(layout: str, time: str) -> str:
 
 
 def _timeadd(time: str, duration: str) -> str:
-    moment = _parse(time, 0)
+    try:
+        moment = _parse(time, 0)
+    except ArgumentError as error:
+        raise FunctionError(str(error)) from None
     try:
         added = moment + timedelta(microseconds=durations.parse_ns(duration) / 1000)
     except durations.DurationError as error:
-        raise ArgumentError(1, str(error)) from None
+        raise FunctionError(str(error)) from None
     except OverflowError:
         raise FunctionError("the result is out of range") from None
     stamp = added.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")

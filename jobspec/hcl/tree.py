@@ -239,8 +239,11 @@ class For(Node):
 
 
 def start_of(node: Node, text: str) -> int:
-    """Where an operand is pointed at: inside the quotes of a string, at an index's bracket."""
+    """Where an operand is pointed at: inside the quotes of a string, behind those of an empty one,
+    at an index's bracket."""
     if isinstance(node, Literal):
+        if text.startswith('""', node.start):
+            return node.start + 2
         return node.start + 1 if text[node.start : node.start + 1] == '"' else node.start
     if isinstance(node, Template) and node.parts:
         return start_of(node.parts[0], text)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from jobspec.rules.connect import check_proxy_ports, check_upstreams
 from jobspec.rules.findings import Findings, quoted
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
@@ -32,6 +33,9 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     for index, group in enumerate(job.task_groups):
         _consul(findings, group, index)
         _sidecar_network(findings, group, index)
+        _exposed_checks(findings, group, index)
+        check_upstreams(findings, group, index)
+        check_proxy_ports(findings, group, index)
     for name in _vault_clusters(job):
         findings.check(
             name not in cluster.vault_clusters,
@@ -54,6 +58,11 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
 
 def check_after(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     _total_count(findings, job, cluster.job_max_count)
+    tasks = [task for group in job.task_groups for task in group.tasks]
+    findings.check(
+        any((task.schedule or {}).get("Cron") for task in tasks),
+        "task schedules requires Nomad Enterprise",
+    )
     if cluster.numa:
         return
     for group_index, group in enumerate(job.task_groups):
@@ -82,6 +91,11 @@ def _total_count(findings: Findings, job: Job, limit: int) -> None:
 def _consul(findings: Findings, group: TaskGroup, index: int) -> None:
     owners: list[tuple[dict[str, Any] | None, tuple[str | int, ...]]] = [(group.consul, ())]
     owners += [(task.consul, ("Tasks", at)) for at, task in enumerate(group.tasks)]
+    owners += [
+        ({"Cluster": service.cluster}, ("Services", at))
+        for at, service in enumerate(group.services or ())
+        if service.provider == "consul"
+    ]
     for consul, place in owners:
         other = consul is not None and consul.get("Cluster") not in (None, "", "default")
         if other:
@@ -92,6 +106,17 @@ def _consul(findings: Findings, group: TaskGroup, index: int) -> None:
                 *place,
                 "Consul",
             )
+
+
+def _exposed_checks(findings: Findings, group: TaskGroup, index: int) -> None:
+    exposed = any(check.expose for each in group.services or () for check in each.checks or ())
+    networks = group.networks or []
+    if exposed and not any(network.mode == "bridge" for network in networks):
+        findings.add(
+            f"group {quoted(group.name)} must use bridge network for exposing service check(s)",
+            "TaskGroups",
+            index,
+        )
 
 
 def _sidecar_network(findings: Findings, group: TaskGroup, index: int) -> None:

@@ -7,11 +7,11 @@ from jobspec.rules.networks import check_networks, check_volume
 from jobspec.rules.policies import (
     check_disconnect,
     check_migrate,
-    check_reschedule,
     check_restart,
     check_scaling,
     check_update,
 )
+from jobspec.rules.reschedule import check_reschedule
 from jobspec.rules.services import check_group_services, check_script_checks
 from jobspec.rules.targets import check_affinities, check_constraints, check_spreads
 from jobspec.rules.tasks import check_task

@@ -7,7 +7,6 @@ from jobspec.rules.findings import Findings, quoted
 from orchgit.model.group import (
     DisconnectStrategy,
     MigrateStrategy,
-    ReschedulePolicy,
     ScalingPolicy,
     UpdateStrategy,
 )
@@ -37,99 +36,6 @@ def check_restart(findings: Findings, policy: RestartPolicy) -> None:
             f"{to_text(policy.interval_ns)} with a delay of {to_text(policy.delay_ns)}",
             "Interval",
         )
-
-
-def check_reschedule(findings: Findings, policy: ReschedulePolicy) -> None:
-    if policy.attempts <= 0 and not policy.unlimited:
-        return
-    findings.check(
-        policy.attempts > 0 and policy.interval_ns <= 0,
-        "Interval must be a non zero value if Attempts > 0",
-        "Interval",
-    )
-    known = policy.delay_function in ("constant", "exponential", "fibonacci")
-    if not known:
-        findings.add(
-            f"Invalid delay function {quoted(policy.delay_function)}, must be one of "
-            '["constant" "exponential" "fibonacci"]',
-            "DelayFunction",
-        )
-    short = policy.delay_ns < _MIN_NS
-    if short:
-        findings.add(
-            f"Delay cannot be less than {to_text(_MIN_NS)} (got {to_text(policy.delay_ns)})",
-            "Delay",
-        )
-    bad_ceiling = known and _bad_ceiling(findings, policy)
-    if known and not short and not bad_ceiling and not policy.unlimited and policy.interval_ns > 0:
-        _check_fit(findings, policy)
-
-
-def _bad_ceiling(findings: Findings, policy: ReschedulePolicy) -> bool:
-    if policy.delay_function == "constant":
-        return False
-    if policy.max_delay_ns < _MIN_NS:
-        least = to_text(_MIN_NS)
-    elif policy.max_delay_ns < policy.delay_ns:
-        least = f"Delay {to_text(policy.delay_ns)}"
-    else:
-        return False
-    got = to_text(policy.max_delay_ns)
-    findings.add(f"Max Delay cannot be less than {least} (got {got})", "MaxDelay")
-    return True
-
-
-def _check_fit(findings: Findings, policy: ReschedulePolicy) -> None:
-    possible, needed_ns = _possible_attempts(policy)
-    if possible >= policy.attempts:
-        return
-    text = (
-        f"Nomad can only make {possible} attempts in {to_text(policy.interval_ns)} with initial "
-        f"delay {to_text(policy.delay_ns)}"
-    )
-    function = quoted(policy.delay_function)
-    if policy.delay_function == "constant":
-        text += f" and delay function {function}"
-    else:
-        text += f", delay function {function}, and delay ceiling {to_text(policy.max_delay_ns)}"
-    findings.add(text, "Attempts")
-    findings.add(
-        f"Set the interval to at least {to_text(needed_ns)} to accommodate "
-        f"{policy.attempts} attempts",
-        "Interval",
-    )
-
-
-def _possible_attempts(policy: ReschedulePolicy) -> tuple[int, int]:
-    """How many of the attempts fit the interval, and the interval that all would need."""
-    attempts, delay_ns, interval_ns = policy.attempts, policy.delay_ns, policy.interval_ns
-    if policy.delay_function == "constant":
-        needed_ns = attempts * delay_ns
-        return (attempts if interval_ns >= needed_ns else interval_ns // delay_ns), needed_ns
-    if policy.delay_function == "exponential":
-        return _exponential(policy)
-    slots = [delay_ns, delay_ns]
-    capped = False
-    for _ in range(2, attempts):
-        following = slots[-1] + (policy.max_delay_ns if capped else slots[-2])
-        if not capped and following > policy.max_delay_ns:
-            following, capped = policy.max_delay_ns, True
-        slots.append(following)
-    if interval_ns >= slots[-1]:
-        return attempts, slots[-1]
-    return next(i for i, slot in enumerate(slots) if slot > interval_ns), slots[-1]
-
-
-def _exponential(policy: ReschedulePolicy) -> tuple[int, int]:
-    needed_ns = possible = 0
-    for attempt in range(policy.attempts):
-        delay_ns = policy.delay_ns << min(attempt, 62)
-        if delay_ns > policy.max_delay_ns:
-            needed_ns += policy.max_delay_ns
-        else:
-            needed_ns = delay_ns
-        possible += needed_ns < policy.interval_ns
-    return possible, needed_ns
 
 
 def check_update(findings: Findings, update: UpdateStrategy) -> None:
@@ -224,15 +130,16 @@ def check_scaling(findings: Findings, policy: ScalingPolicy, count: int, job_typ
     findings.check(
         policy.min < 0, f"{start}minimum count must be specified and non-negative", "Min"
     )
-    if job_type in ("system", "sysbatch"):
-        return
     findings.check(
-        policy.max >= 0 and policy.max < count,
+        policy.max < count,
         f"{start}task group count must not be greater than maximum count in scaling policy",
         "Max",
     )
     findings.check(
-        policy.min >= 0 and policy.max >= policy.min and policy.min > count,
+        job_type not in ("system", "sysbatch")
+        and policy.min >= 0
+        and policy.max >= policy.min
+        and policy.min > count,
         f"{start}task group count must not be less than minimum count in scaling policy",
         "Min",
     )

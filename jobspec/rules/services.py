@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from jobspec.durations import to_text
+from jobspec.rules.connect import check_connect
 from jobspec.rules.findings import Findings, quoted
 from jobspec.runtime_text import without_references
 from orchgit.model.group import TaskGroup
@@ -45,6 +45,12 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
         _note_repeated(service, "group", seen, repeated)
     for task in group.tasks:
         for service in task.services or ():
+            findings.check(
+                service.task_name not in ("", task.name),
+                f"Service {service.name} is invalid: may only specify task the service belongs "
+                f"to, got {quoted(service.task_name)}",
+                "Services",
+            )
             providers.add(service.provider or "consul")
             _note_repeated(service, task.name, seen, repeated)
     if repeated:
@@ -89,15 +95,20 @@ def _note_repeated(
 ) -> None:
     key = (service.name, service.port_label)
     if key in seen:
-        repeated.append(f"{owner}->{service.name}")
+        repeated.append(f"{owner}->{':'.join(part for part in key if part)}")
     seen.add(key)
 
 
-def check_task_services(findings: Findings, task: Task) -> None:
+def check_task_services(findings: Findings, task: Task, group: TaskGroup) -> None:
+    names: set[str] = set()
     for index, service in enumerate(task.services or ()):
         inner = findings.at("Services", index)
         _service(inner, service)
-        findings.nest(f"Service[{index}] {service.name} validation failed", inner)
+        findings.nest(f"service[{index}] {quoted(service.name)} validation failed", inner)
+        findings.check(
+            service.name in names, f"service {quoted(service.name)} is duplicate", "Services", index
+        )
+        names.add(service.name)
         findings.check(
             service.connect is not None,
             f'service {quoted(service.name)} cannot have "connect" block, only services defined in '
@@ -105,6 +116,53 @@ def check_task_services(findings: Findings, task: Task) -> None:
             "Services",
             index,
         )
+        for at, check in enumerate(service.checks or ()):
+            findings.check(
+                _needs_port(check, service),
+                f"check {quoted(check.name)} is missing a port",
+                "Services",
+                index,
+                "Checks",
+                at,
+            )
+    _port_labels(findings, task, group)
+
+
+def _port_labels(findings: Findings, task: Task, group: TaskGroup) -> None:
+    """What a task's services say of ports are labels, but a driver's address has its own ports."""
+    users: dict[str, list[str]] = {}
+    for service in task.services or ():
+        for owner in (service, *(service.checks or ())):
+            mode = owner.address_mode or service.address_mode
+            if owner.port_label and not (mode == "driver" and owner.port_label.isdigit()):
+                known = users.setdefault(owner.port_label, [])
+                known += [service.name] if service.name not in known else []
+    networks = [*(group.networks or ()), *(task.resources.networks or ())]
+    given = {port.label for network in networks for port in network.reserved_ports or ()}
+    given |= {port.label for network in networks for port in network.dynamic_ports or ()}
+    for label in sorted(users.keys() - given):
+        findings.add(
+            f"port label {quoted(label)} referenced by services {', '.join(users[label])} does not "
+            "exist",
+            "Services",
+        )
+
+
+def _needs_port(check: ServiceCheck, service: Service) -> bool:
+    network = check.type in ("http", "tcp", "grpc")
+    return network and not check.port_label and not service.port_label
+
+
+def _missing_port(findings: Findings, check: ServiceCheck, service: Service, index: int) -> bool:
+    missing = _needs_port(check, service)
+    if missing:
+        findings.add(
+            f"Check {check.name} invalid: check requires a port but neither check nor service "
+            f"{quoted(service.name)} have a port",
+            "Checks",
+            index,
+        )
+    return missing
 
 
 def _service(findings: Findings, service: Service) -> None:
@@ -138,7 +196,7 @@ def _service(findings: Findings, service: Service) -> None:
         _consul_service(findings, service)
     else:
         findings.add(
-            f'Service provider must be "consul" or "nomad"; not {quoted(service.provider)}',
+            f'Service provider must be "consul", or "nomad"; not {quoted(service.provider)}',
             "Provider",
         )
 
@@ -158,12 +216,17 @@ def _nomad_service(findings: Findings, service: Service) -> None:
         if problem is not None:
             findings.add(problem, *place)
             continue
-        _check(findings, check, service, index)
+        if not _missing_port(findings, check, service, index):
+            _check(findings, check, service, index)
 
 
 def _nomad_check_problem(check: ServiceCheck) -> str | None:
     for value, name in (
-        (check.expose, "expose may only be set on Consul service checks"),
+        (check.expose, "expose may only be set for Consul service checks"),
+        (
+            check.check_restart is not None and check.check_restart.ignore_warnings,
+            "ignore_warnings on check_restart only supported for Consul service checks",
+        ),
         (
             check.success_before_passing,
             "success_before_passing may only be set for Consul service checks",
@@ -184,21 +247,10 @@ def _nomad_check_problem(check: ServiceCheck) -> str | None:
 
 def _consul_service(findings: Findings, service: Service) -> None:
     for index, check in enumerate(service.checks or ()):
-        place = ("Checks", index)
-        if (
-            not service.port_label
-            and not check.port_label
-            and check.type in ("http", "tcp", "grpc")
-        ):
-            findings.add(
-                f"Check {check.name} invalid: check requires a port but neither check nor service "
-                f"{quoted(service.name)} have a port",
-                *place,
-            )
-            continue
-        _check(findings, check, service, index)
+        if not _missing_port(findings, check, service, index):
+            _check(findings, check, service, index)
     if service.connect is not None:
-        _connect(findings, service, service.connect)
+        check_connect(findings, service, service.connect)
 
 
 def _check(findings: Findings, check: ServiceCheck, service: Service, index: int) -> None:
@@ -283,63 +335,3 @@ def _check_restart(findings: Findings, restart: CheckRestart) -> None:
         f"grace period must be greater than or equal to 0 but found {restart.grace_ns}",
         "CheckRestart",
     )
-
-
-def _connect(findings: Findings, service: Service, connect: dict[str, Any]) -> None:
-    kinds = [
-        bool(connect.get("Native")),
-        connect.get("SidecarService") is not None,
-        connect.get("Gateway") is not None,
-    ]
-    if sum(kinds) != 1:
-        findings.add(
-            "Consul Connect must be exclusively native, make use of a sidecar, or represent a "
-            "Gateway",
-            "Connect",
-        )
-        return
-    if kinds[0]:
-        findings.check(
-            not service.task_name,
-            f"Service {service.name} is Connect Native and requires setting the task",
-            "Connect",
-        )
-    gateway = connect.get("Gateway")
-    if gateway is not None:
-        problem = _gateway_problem(gateway)
-        findings.check(problem is not None, str(problem), "Connect")
-
-
-def _gateway_problem(gateway: dict[str, Any]) -> str | None:
-    parts = [gateway.get(name) for name in ("Ingress", "Terminating", "Mesh")]
-    if sum(part is not None for part in parts) != 1:
-        return "One Consul Gateway Configuration must be set"
-    ingress, terminating, _ = parts
-    if ingress is not None:
-        listeners = ingress.get("Listeners") or ()
-        if not listeners:
-            return "Consul Ingress Gateway requires at least one listener"
-        for listener in listeners:
-            problem = _listener_problem(listener)
-            if problem is not None:
-                return problem
-    if terminating is not None and not terminating.get("Services"):
-        return "Consul Terminating Gateway requires at least one service"
-    return None
-
-
-def _listener_problem(listener: dict[str, Any]) -> str | None:
-    if not listener.get("Port"):
-        return "Consul Ingress Listener requires valid Port"
-    protocol = listener.get("Protocol")
-    if protocol not in ("tcp", "http", "http2", "grpc"):
-        return (
-            "Consul Ingress Listener requires protocol of tcp, http, http2, grpc, got "
-            f"{quoted(str(protocol or ''))}"
-        )
-    services = listener.get("Services") or ()
-    if not services:
-        return "Consul Ingress Listener requires one or more services"
-    if protocol == "tcp" and len(services) > 1:
-        return 'Consul Ingress Listener requires exactly one service for protocol "tcp"'
-    return None

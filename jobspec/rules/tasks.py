@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from jobspec.durations import to_text
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings, listed, quoted
+from jobspec.rules.identities import check_identities
 from jobspec.rules.services import check_task_services
 from jobspec.rules.targets import check_targets
 from jobspec.runtime_text import without_references
@@ -38,19 +39,13 @@ def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) 
     resources = findings.at("Resources")
     _resources(resources, task.resources)
     findings.nest("", resources)
-    findings.check(
-        task.resources.disk_mb > 0,
-        "Task can't ask for disk resources, they have to be specified at the task group level.",
-        "Resources",
-        "DiskMB",
-    )
     logs = findings.at("LogConfig")
     _logs(logs, task.log_config, group.ephemeral_disk.size_mb)
     findings.nest("", logs)
     check_targets(findings, task.constraints, task.affinities, task_level=True)
     if task.services:
         services = findings.at()
-        check_task_services(services, task)
+        check_task_services(services, task, group)
         findings.nest("", services)
     _templates(findings, task)
     _artifacts(findings, task)
@@ -58,7 +53,7 @@ def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) 
     _lifecycle(findings, task)
     _mounts(findings, task, group)
     _csi_plugin(findings, task.csi_plugin_config)
-    _identities(findings, task)
+    check_identities(findings, task)
     _actions(findings, task)
     _secrets(findings, task)
 
@@ -264,16 +259,20 @@ def _lifecycle(findings: Findings, task: Task) -> None:
 def _mounts(findings: Findings, task: Task, group: TaskGroup) -> None:
     for index, mount in enumerate(task.volume_mounts or ()):
         place = ("VolumeMounts", index)
-        findings.check(
+        inner = findings.at(*place)
+        inner.check(
             mount.propagation_mode not in _PROPAGATION,
-            f'Volume Mount ({index}) has an invalid propagation mode: "{mount.propagation_mode}"',
-            *place,
+            f'volume mount has an invalid propagation mode: "{mount.propagation_mode}"',
         )
-        findings.check(
+        inner.check(
             mount.selinux_label not in _SELINUX,
-            f"Volume Mount ({index}) has an invalid SELinux label: {quoted(mount.selinux_label)}",
-            *place,
+            f'volume mount has an invalid SELinux label: "{mount.selinux_label}"',
         )
+        if inner.messages:
+            findings.messages.append(
+                f'Volume Mount ({index}) is invalid: "{listed(inner.messages)}"'
+            )
+            findings.leaves.extend(inner.leaves)
         if not mount.volume:
             findings.add(f"Volume Mount ({index}) references an empty volume", *place)
         elif mount.volume not in (group.volumes or {}):
@@ -295,44 +294,13 @@ def _csi_plugin(findings: Findings, plugin: dict[str, Any] | None) -> None:
         f"{quoted(type_)}",
         "CSIPluginConfig",
     )
-
-
-def _identities(findings: Findings, task: Task) -> None:
-    names: set[str] = set()
-    for index, identity in enumerate(task.identities or ()):
-        inner = findings.at("Identities", index)
-        check_identity(inner, identity)
-        name = str(identity.get("Name") or "")
-        findings.nest(f"Identity {quoted(name)} is invalid", inner)
-        findings.check(
-            name in names,
-            f"Identity {quoted(name)} is invalid: duplicate identity name",
-            "Identities",
-            index,
+    mount, stage = str(plugin.get("MountDir")), str(plugin.get("StagePublishBaseDir"))
+    if f"{posixpath.normpath(stage)}/".startswith(f"{posixpath.normpath(mount)}/"):
+        findings.add(
+            "CSIPluginConfig StagePublishBaseDir must not be a subdirectory of MountDir, got: "
+            f"StagePublishBaseDir={quoted(stage)} MountDir={quoted(mount)}",
+            "CSIPluginConfig",
         )
-        names.add(name)
-
-
-def check_identity(findings: Findings, identity: dict[str, Any]) -> None:
-    name = str(identity.get("Name") or "")
-    findings.check(
-        bool(name) and not _ACTION_NAME.fullmatch(name),
-        f"invalid name {quoted(name)}. Must match regex ^[a-zA-Z0-9-_]{{1,128}}$",
-        "Name",
-    )
-    for index, audience in enumerate(identity.get("Audience") or ()):
-        findings.check(not audience, f"an empty string is an invalid audience ({index})")
-    mode = identity.get("ChangeMode") or ""
-    if mode == "signal":
-        findings.check(
-            not identity.get("ChangeSignal"),
-            'change_signal must be specified when using change_mode="signal"',
-            "ChangeSignal",
-        )
-    elif mode not in ("", "noop", "restart"):
-        findings.add(f"invalid change_mode: {quoted(str(mode))}", "ChangeMode")
-    ttl = identity.get("TTL") or 0
-    findings.check(isinstance(ttl, int) and ttl < 0, "ttl must be >= 0", "TTL")
 
 
 def _actions(findings: Findings, task: Task) -> None:

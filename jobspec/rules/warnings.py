@@ -19,6 +19,13 @@ def job_warnings(job: Job, cluster: ClusterFacts) -> list[str]:
         inner = _group_warnings(group)
         if inner:
             warnings.append(f"Group {quoted(group.name)} has warnings: {listed(inner)}".strip())
+    for task in [task for group in job.task_groups for task in group.tasks]:
+        names = [str(each.get("Name") or "") for each in task.identities or ()]
+        warnings += [
+            f"Task {task.name} has an identity called {name} but no vault block"
+            for name in names
+            if name.startswith("vault_") and task.vault is None
+        ]
     if job.periodic is not None and job.periodic.spec:
         warnings.append(
             "cron is deprecated and may be removed in a future release. Use crons instead"
@@ -43,6 +50,10 @@ def _group_warnings(group: TaskGroup) -> list[str]:
         for network in group.networks or ()
         if network.mbits
     ]
+    for service in group.services or ():
+        if service.identity is not None:
+            found = _identity_warnings(service.identity)
+            warnings += [f"Service {quoted(service.name)}: {text}" for text in found]
     for task in group.tasks:
         inner = _task_warnings(task)
         if inner:
@@ -57,20 +68,43 @@ def _task_warnings(task: Task) -> list[str]:
             "task network resources have been deprecated as of Nomad 0.12.0. Please configure "
             "networking via group network block."
         )
+    if task.resources.iops:
+        warnings.append(
+            "IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block."
+        )
+    for index, template in enumerate(task.templates or ()):
+        if template.vault_grace_ns:
+            warnings.append(
+                f"Template[{index}] VaultGrace has been deprecated as of Nomad 0.11 and ignored "
+                "since Vault 0.5. Please remove VaultGrace / vault_grace from template block."
+            )
     for identity in task.identities or ():
-        inner = _identity_warnings(identity)
+        name = identity.get("Name") or "default"
+        if name == "default":
+            continue
+        inner = _identity_warnings(identity, f"Identity[{name}] ")
+        if identity.get("Env") and identity.get("ChangeMode") != "restart":
+            inner.append(
+                f'Identity[{name}] using env=true without change_mode="restart" may result in '
+                "task not getting updated identity"
+            )
         if inner:
             warnings.append(listed(inner))
     return warnings
 
 
-def _identity_warnings(identity: dict[str, Any]) -> list[str]:
-    name = identity.get("Name") or ""
+def _identity_warnings(identity: dict[str, Any], start: str = "") -> list[str]:
     warnings = []
-    if not identity.get("Audience"):
-        warnings.append(f"Identity[{name}] identities without an audience are insecure")
+    audience = identity.get("Audience") or ()
+    if not audience:
+        warnings.append(f"{start}identities without an audience are insecure")
+    elif isinstance(audience, list) and len(audience) > 1:
+        warnings.append(
+            f"{start}while multiple audiences is allowed, it is more secure to use 1 "
+            "audience per identity"
+        )
     if not identity.get("TTL"):
-        warnings.append(f"Identity[{name}] identities without an expiration are insecure")
+        warnings.append(f"{start}identities without an expiration are insecure")
     return warnings
 
 

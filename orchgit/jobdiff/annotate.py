@@ -24,7 +24,7 @@ _UPDATES = (
     ("create/destroy update", "destructive_update"),
 )
 _IN_PLACE_FIELDS = frozenset(("KillTimeout",))
-_IN_PLACE_OBJECTS = frozenset(("Service", "Constraint"))
+_IN_PLACE_OBJECTS = frozenset(("Service", "Constraint", "Affinity"))
 
 
 def annotated(diff: JobDiff, updates: Mapping[str, DesiredUpdates] | None = None) -> JobDiff:

@@ -1,19 +1,21 @@
 """The difference between two versions of a job, field by field, in Nomad's shape.
 
 One generic walk; `shapes` names what it must know about each kind of object. An object counts as
-edited when its two versions are not equal, even if nothing that is shown differs.
+edited when its two versions are not equal, even if nothing that is shown differs, unless its shape
+is plain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 import msgspec
-from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError
-from orchgit.jobdiff.flatten import flat_fields, flat_tree
+from orchgit.jobdiff.flatten import as_text, flat_fields, flat_tree, free_form_text
+from orchgit.jobdiff.implied import completed
+from orchgit.jobdiff.pairing import by_key, by_likeness
 from orchgit.jobdiff.report import (
     DiffType,
     FieldDiff,
@@ -25,6 +27,7 @@ from orchgit.jobdiff.report import (
 from orchgit.jobdiff.shapes import (
     GROUP_CHILDREN,
     GROUP_OMIT,
+    GROUP_OPTIONAL,
     JOB_CHILDREN,
     JOB_OMIT,
     TASK_CHILDREN,
@@ -38,8 +41,6 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.task import Task
 
-T = TypeVar("T")
-
 
 def diff_jobs(old: Job | None, new: Job | None, contextual: bool = True) -> JobDiff:
     """What changes from `old` to `new`; one of them may be None. `contextual` also shows the
@@ -49,7 +50,7 @@ def diff_jobs(old: Job | None, new: Job | None, contextual: bool = True) -> JobD
     named = new or old
     if named is None:
         return JobDiff(DiffType.NONE, "")
-    fields = _fields(_flat(old, JOB_OMIT), _flat(new, JOB_OMIT), contextual=False)
+    fields = _fields(flat_fields(old, JOB_OMIT), flat_fields(new, JOB_OMIT), contextual=False)
     objects = _children(old, new, JOB_CHILDREN, contextual)
     groups = _groups(old, new, contextual)
     changed = fields or objects or any(group.type != DiffType.NONE for group in groups)
@@ -62,40 +63,32 @@ def _groups(old: Job | None, new: Job | None, contextual: bool) -> list[TaskGrou
     def key(group: TaskGroup) -> str:
         return group.name
 
-    pairs = _paired(old.task_groups if old else (), new.task_groups if new else (), key)
+    pairs = by_key(old.task_groups if old else (), new.task_groups if new else (), key)
     return [_group(name, before, after, contextual) for name, before, after in pairs]
 
 
 def _group(
     name: str, old: TaskGroup | None, new: TaskGroup | None, contextual: bool
 ) -> TaskGroupDiff:
-    fields = _fields(_flat(old, GROUP_OMIT), _flat(new, GROUP_OMIT), contextual=False)
+    old, new = completed(old), completed(new)
+    omit = GROUP_OMIT if old and new else GROUP_OMIT | GROUP_OPTIONAL
+    fields = _fields(flat_fields(old, omit), flat_fields(new, omit), contextual=False)
     objects = _children(old, new, GROUP_CHILDREN, contextual)
-    pairs = _paired(old.tasks if old else (), new.tasks if new else (), lambda task: task.name)
+    pairs = by_key(old.tasks if old else (), new.tasks if new else (), lambda task: task.name)
     tasks = [_task(task_name, before, after, contextual) for task_name, before, after in pairs]
-    changed = fields or objects or any(task.type != DiffType.NONE for task in tasks)
-    return TaskGroupDiff(
-        _type(old, new, bool(changed)), name, fields or None, objects or None, tasks or None
-    )
+    kind = _type(old, new, _changed(old, new))
+    return TaskGroupDiff(kind, name, fields or None, objects or None, tasks or None)
+
+
+def _changed(old: TaskGroup | None, new: TaskGroup | None) -> bool:
+    """Whether the groups are not the same, though nothing that is shown may differ."""
+    return old != new
 
 
 def _task(name: str, old: Task | None, new: Task | None, contextual: bool) -> TaskDiff:
-    old, new = _with_named_services(old), _with_named_services(new)
-    fields = _fields(_flat(old, TASK_OMIT), _flat(new, TASK_OMIT), contextual=False)
+    fields = _fields(flat_fields(old, TASK_OMIT), flat_fields(new, TASK_OMIT), contextual=False)
     objects = _children(old, new, TASK_CHILDREN, contextual)
     return TaskDiff(_type(old, new, old != new), name, fields or None, objects or None)
-
-
-def _with_named_services(task: Task | None) -> Task | None:
-    """A task's own services belong to it, whether or not they say so."""
-    if task is None or not task.services:
-        return task
-    services = [replace(each, task_name=each.task_name or task.name) for each in task.services]
-    return replace(task, services=services)
-
-
-def _flat(value: object, omit: Collection[str]) -> dict[str, str]:
-    return flat_fields(value, omit)
 
 
 def _type(old: object, new: object, changed: bool) -> DiffType:
@@ -104,15 +97,6 @@ def _type(old: object, new: object, changed: bool) -> DiffType:
     if new is None:
         return DiffType.DELETED
     return DiffType.EDITED if changed else DiffType.NONE
-
-
-def _paired(
-    old: Iterable[T], new: Iterable[T], key: Callable[[T], str]
-) -> list[tuple[str, T | None, T | None]]:
-    """Both sides by key, sorted by it."""
-    before = {key(item): item for item in old}
-    after = {key(item): item for item in new}
-    return [(k, before.get(k), after.get(k)) for k in sorted(before.keys() | after.keys())]
 
 
 def _fields(old: Mapping[str, str], new: Mapping[str, str], contextual: bool) -> list[FieldDiff]:
@@ -141,28 +125,40 @@ def _children(
     for child in children:
         before = _value(old, child)
         after = _value(new, child)
-        found += _MATCH[child.kind](before, after, child, contextual)
+        found += _MATCH[child.kind](before, after, child, contextual and child.contextual)
     return found
 
 
 def _value(owner: object, child: Child) -> object:
     if owner is None:
         return None
-    value = get(owner, child.attribute)
-    return child.implied if value is None else value
+    return get(owner, child.attribute)
 
 
 def _single(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    if old == new:
-        return []
-    return [_object(old, new, child.shape, contextual)]
+    return _objects([(old, new)], child.shape, contextual)
+
+
+def _objects(
+    pairs: Iterable[tuple[object, object]], shape: Shape, contextual: bool
+) -> list[ObjectDiff]:
+    found = (_object(old, new, shape, contextual) for old, new in pairs if old != new)
+    return [diff for diff in found if diff.type != DiffType.NONE]
 
 
 def _object(old: object, new: object, shape: Shape, contextual: bool) -> ObjectDiff:
     fields = _fields(_shown(old, shape), _shown(new, shape), contextual)
     objects = _children(old, new, shape.children, contextual)
-    kind = _type(old, new, old != new)
+    kind = _sum([*fields, *objects]) if shape.plain else _type(old, new, True)
     return ObjectDiff(kind, shape.name, fields or None, objects or None)
+
+
+def _sum(parts: Sequence[FieldDiff | ObjectDiff]) -> DiffType:
+    """What an object is that is nothing beside its parts."""
+    kinds = {part.type for part in parts} - {DiffType.NONE}
+    if len(kinds) == 1:
+        return DiffType(kinds.pop())
+    return DiffType.EDITED if kinds else DiffType.NONE
 
 
 def _shown(value: object, shape: Shape) -> dict[str, str]:
@@ -173,20 +169,38 @@ def _shown(value: object, shape: Shape) -> dict[str, str]:
 
 
 def _keyed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    pairs = _paired(_listed(old), _listed(new), child.key)
-    return [
-        _object(before, after, child.shape, contextual)
-        for _, before, after in pairs
-        if before != after
-    ]
+    before, after = _listed(old), _listed(new)
+    pairs = [(one, other) for _, one, other in by_key(before, after, child.key)]
+    if child.alone and len(before) == len(after) == 1:
+        pairs = [(before[0], after[0])]
+    return _ordered(_objects(pairs, child.shape, contextual))
+
+
+def _named(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+    """What was there before what is new."""
+    pairs = [(one, other) for _, one, other in by_key(_listed(old), _listed(new), child.key)]
+    pairs.sort(key=lambda pair: pair[0] is None)
+    return _objects(pairs, child.shape, contextual)
+
+
+def _alike(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+    pairs = by_likeness(_listed(old), _listed(new))
+    return _ordered(_objects(pairs, child.shape, contextual))
+
+
+def _placed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+    pairs = zip_longest(_listed(old), _listed(new))
+    return _ordered(_objects(pairs, child.shape, contextual))
 
 
 def _set(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
     before = {_identity(item): item for item in _listed(old)}
     after = {_identity(item): item for item in _listed(new)}
-    gone = [_object(before[k], None, child.shape, contextual) for k in before.keys() - after.keys()]
-    come = [_object(None, after[k], child.shape, contextual) for k in after.keys() - before.keys()]
-    return _sorted([*gone, *come])
+    gone = [(before[key], None) for key in before.keys() - after.keys()]
+    come = [(None, after[key]) for key in after.keys() - before.keys()]
+    found = _objects([*gone, *come], child.shape, contextual)
+    found.sort(key=lambda diff: [_text(field) for field in diff.fields or ()])
+    return _ordered(found)
 
 
 def _identity(value: object) -> bytes:
@@ -204,7 +218,7 @@ def _strings(old: object, new: object, child: Child, contextual: bool) -> list[O
     before, after = set(map(str, _listed(old))), set(map(str, _listed(new)))
     if not before and not after:
         return []
-    if before == after and (not contextual or child.attribute == "datacenters"):
+    if before == after and (not contextual or child.only_changes):
         return []
     name = child.shape.name
     fields = [FieldDiff(DiffType.DELETED, name, text, "") for text in before - after]
@@ -225,24 +239,56 @@ def _strings(old: object, new: object, child: Child, contextual: bool) -> list[O
 def _tree(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
     if (old or None) == (new or None):
         return []
-    fields = _fields(flat_tree(old), flat_tree(new), contextual)
+    leaf = free_form_text if child.kind is Kind.FREE_FORM else as_text
+    before, after = flat_tree(old or {}, leaf), flat_tree(new or {}, leaf)
+    fields = _fields(before, after, contextual)
     kind = _type(old or None, new or None, True)
     return [ObjectDiff(kind, child.shape.name, fields or None)]
 
 
-def _sorted(objects: Iterable[ObjectDiff]) -> list[ObjectDiff]:
-    return sorted(objects, key=_order)
+def _ordered(objects: Iterable[ObjectDiff]) -> list[ObjectDiff]:
+    """By insertion, as Nomad's are: `_before` may hold both ways, and then the later goes first."""
+    found: list[ObjectDiff] = []
+    for diff in objects:
+        place = len(found)
+        while place and _before(diff, found[place - 1]):
+            place -= 1
+        found.insert(place, diff)
+    return found
 
 
-def _order(diff: ObjectDiff) -> tuple[str, str, list[tuple[str, str, str]], bytes]:
-    fields = [(each.name, each.old, each.new) for each in diff.fields or ()]
-    return (diff.name, diff.type, fields, msgspec.msgpack.encode(diff.objects))
+def _before(diff: ObjectDiff, other: ObjectDiff) -> bool:
+    """What is edited first, then what is new; alike ones where any field or part is less."""
+    fields, others = diff.fields or [], other.fields or []
+    rank, other_rank = (_RANK[diff.type], len(fields)), (_RANK[other.type], len(others))
+    if rank != other_rank:
+        return rank < other_rank
+    if any(_text(one) < _text(another) for one, another in zip(fields, others, strict=True)):
+        return True
+    parts, other_parts = diff.objects or [], other.objects or []
+    if len(parts) != len(other_parts):
+        return len(parts) < len(other_parts)
+    return any(_before(one, another) for one, another in zip(parts, other_parts, strict=True))
 
 
+def _text(field: FieldDiff) -> tuple[str, str, str]:
+    return (field.name, field.old, field.new)
+
+
+_RANK: Mapping[str, int] = {
+    DiffType.EDITED: 0,
+    DiffType.ADDED: 1,
+    DiffType.DELETED: 2,
+    DiffType.NONE: 3,
+}
 _MATCH: Mapping[Kind, Callable[[object, object, Child, bool], list[ObjectDiff]]] = {
     Kind.SINGLE: _single,
     Kind.KEYED: _keyed,
     Kind.SET: _set,
     Kind.STRINGS: _strings,
     Kind.TREE: _tree,
+    Kind.FREE_FORM: _tree,
+    Kind.PLACED: _placed,
+    Kind.NAMED: _named,
+    Kind.ALIKE: _alike,
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
 from functools import cache
 
 import msgspec
+
+Leaf = Callable[[object], str | None]
 
 
 def flat_fields(
@@ -34,19 +37,40 @@ def _joined(value: object) -> str | None:
     return ",".join(map(str, value)) if isinstance(value, list) else None
 
 
-def flat_tree(value: object, prefix: str = "") -> dict[str, str]:
-    """A free-form map or list, all the way down: `args[0]`, `mount[0][target]`."""
-    text = as_text(value)
-    if text is not None:
-        return {prefix: text}
+def flat_tree(value: object, leaf: Leaf, prefix: str = "") -> dict[str, str]:
+    """A map or list, all the way down: `args[0]`, `mount[0][target]`. `leaf` gives the text of
+    what is neither; what has none is left out."""
     found: dict[str, str] = {}
     if isinstance(value, Mapping):
         for key, item in value.items():
-            found |= flat_tree(item, f"{prefix}[{key}]" if prefix else str(key))
+            found |= flat_tree(item, leaf, f"{prefix}[{key}]" if prefix else str(key))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            found |= flat_tree(item, f"{prefix}[{number}]")
+            found |= flat_tree(item, leaf, f"{prefix}[{number}]")
+    else:
+        text = leaf(value)
+        if text is not None:
+            found[prefix] = text
     return found
+
+
+def free_form_text(value: object) -> str | None:
+    """A leaf of a driver's `config`: JSON's null is shown as nil, its numbers as Go's float64."""
+    if value is None:
+        return "nil"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _float_text(float(value))
+    return as_text(value)
+
+
+def _float_text(number: float) -> str:
+    """As few digits as tell the number from its neighbours, with an exponent where it would be
+    below -4 or above 5."""
+    exact = Decimal(repr(number)).normalize()
+    exponent = exact.adjusted()
+    if not number or -4 <= exponent < 6:
+        return format(exact, "f")
+    return f"{exact.scaleb(-exponent):f}e{exponent:+03d}"
 
 
 def as_text(value: object) -> str | None:

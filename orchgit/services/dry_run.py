@@ -58,6 +58,7 @@ class Plans:
 class _Change:
     old: Job | None
     new: Job
+    deletes: bool = False
 
 
 class DryRun:
@@ -120,7 +121,7 @@ class DryRun:
             for each in outcome.new_evaluations
         ]
         updates = plan.annotations.desired_tg_updates
-        plan.diff = annotated(diff_jobs(old, None if new.stop else new), updates)
+        plan.diff = annotated(diff_jobs(old, None if change.deletes else new), updates)
         return plan
 
     def _schedule(self, view: ImaginedView, job: Job) -> Outcome:
@@ -142,7 +143,7 @@ def _changes(
     for namespace, job_id in deletions:
         old = snapshot.job(namespace, job_id)
         if old is not None:
-            changes.append(_Change(old, replace(old, stop=True, version=old.version + 1)))
+            changes.append(_Change(old, replace(old, stop=True, version=old.version + 1), True))
     return changes
 
 

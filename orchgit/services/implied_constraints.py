@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -11,6 +11,9 @@ from orchgit.model.constraint import Constraint
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.service import Service
+from orchgit.model.task import Task
+
+_BRIDGE_PLUGINS = ("bridge", "firewall", "host-local", "loopback", "portmap")
 
 
 def with_implied_constraints(job: Job) -> Job:
@@ -27,9 +30,27 @@ def with_implied_constraints(job: Job) -> Job:
 def _completed(group: TaskGroup, job: Job) -> TaskGroup:
     present = [*(job.constraints or ()), *(group.constraints or ())]
     missing = [constraint for constraint in _implied(group) if constraint not in present]
-    if not missing:
+    named = {constraint.l_target for constraint in group.constraints or ()}
+    missing += [constraint for constraint in _bridge(group) if constraint.l_target not in named]
+    tasks = [_with_partition(task) for task in group.tasks]
+    if not missing and all(map(operator.is_, tasks, group.tasks)):
         return group
-    return replace(group, constraints=[*(group.constraints or ()), *missing])
+    constraints = [*(group.constraints or ()), *missing]
+    return replace(group, constraints=constraints or None, tasks=tasks)
+
+
+def _with_partition(task: Task) -> Task:
+    missing = [each for each in _partition(task.consul) if each not in (task.constraints or ())]
+    if not missing:
+        return task
+    return replace(task, constraints=[*(task.constraints or ()), *missing])
+
+
+def _partition(consul: Mapping[str, object] | None) -> Iterator[Constraint]:
+    """A node is in one of Consul's admin partitions."""
+    partition = (consul or {}).get("Partition")
+    if partition:
+        yield Constraint("${attr.consul.partition}", str(partition), "=")
 
 
 def _implied(group: TaskGroup) -> Iterator[Constraint]:
@@ -44,10 +65,26 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
         yield Constraint("${attr.nomad.version}", ">= 1.4.0", "semver")
     if "consul" in providers:
         yield Constraint("${attr.consul.version}", ">= 1.8.0", "semver")
-    if any(task.identities for task in group.tasks):
+    yield from _partition(group.consul)
+    if _has_identities(group, services):
         yield Constraint("${attr.nomad.version}", ">= 1.7.0-a", "semver")
     if any(task.vault for task in group.tasks):
         yield Constraint("${attr.vault.version}", ">= 0.6.1", "semver")
+
+
+def _bridge(group: TaskGroup) -> Iterator[Constraint]:
+    """A bridge network is made by CNI's plugins; a group that says which versions is obeyed."""
+    if any(network.mode == "bridge" for network in group.networks or ()):
+        for plugin in _BRIDGE_PLUGINS:
+            yield Constraint(f"${{attr.plugins.cni.version.{plugin}}}", ">= 0.4.0", "semver")
+
+
+def _has_identities(group: TaskGroup, services: Iterable[Service]) -> bool:
+    """Whether a workload is to have more identities than the one it always has."""
+    named = (str(each.get("Name") or "") for task in group.tasks for each in task.identities or ())
+    return any(name not in ("", "default") for name in named) or any(
+        service.identity is not None for service in services
+    )
 
 
 def _services(group: TaskGroup) -> Iterator[Service]:
@@ -61,9 +98,11 @@ def _signals(group: TaskGroup) -> set[str]:
     for task in group.tasks:
         if task.kill_signal:
             found.add(task.kill_signal)
+        if task.vault and task.vault.get("ChangeMode") == "signal":
+            found.add(str(task.vault.get("ChangeSignal") or ""))
         found.update(
             template.change_signal
             for template in task.templates or ()
             if template.change_mode == "signal" and template.change_signal
         )
-    return found
+    return found - {""}

@@ -29,10 +29,17 @@ def _group_differs(old: TaskGroup, new: TaskGroup) -> bool:
         old.ephemeral_disk != new.ephemeral_disk
         or _networks_differ(old.networks, new.networks)
         or (old.volumes or {}) != (new.volumes or {})
-        or (old.consul or {}) != (new.consul or {})
+        or _consul_differs(old.consul, new.consul)
         or _connect_of(old.services) != _connect_of(new.services)
         or old.restart_policy.render_templates != new.restart_policy.render_templates
     )
+
+
+def _consul_differs(old: dict[str, Any] | None, new: dict[str, Any] | None) -> bool:
+    """Another cluster or partition; a block that comes or goes says where the task is already."""
+    if not old or not new:
+        return False
+    return any((old.get(key) or "") != (new.get(key) or "") for key in ("Cluster", "Partition"))
 
 
 def _effective_meta(job: Job, group: TaskGroup) -> dict[str, str]:
@@ -54,6 +61,7 @@ def _task_differs(
     new_meta = {**_effective_meta(new_job, new_group), **(new.meta or {})}
     return (
         old_meta != new_meta
+        or _consul_differs(old.consul, new.consul)
         or _networks_differ(old.resources.networks, new.resources.networks)
         or _what_is_given(old) != _what_is_given(new)
     )
@@ -70,7 +78,6 @@ def _what_runs(task: Task) -> tuple[Any, ...]:
         task.templates or [],
         task.csi_plugin_config,
         task.volume_mounts or [],
-        task.consul,
         task.secrets or [],
         task.log_config.disabled,
         _identity(task),
@@ -115,7 +122,7 @@ def _network(network: NetworkResource) -> tuple[Any, ...]:
     )
 
 
-def _ports(ports: Sequence[Port] | None) -> set[tuple[Any, ...]]:
-    return {
+def _ports(ports: Sequence[Port] | None) -> list[tuple[Any, ...]]:
+    return [
         (port.label, port.value, port.to, port.host_network or "default") for port in ports or ()
-    }
+    ]

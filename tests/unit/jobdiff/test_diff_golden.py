@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError
 from orchgit.jobdiff.annotate import annotated
 from orchgit.jobdiff.compare import diff_jobs
-from orchgit.jobdiff.flatten import flat_tree
+from orchgit.jobdiff.flatten import as_text, flat_tree, free_form_text
 from orchgit.jobdiff.report import JobDiff
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.evaluation import DesiredUpdates
@@ -81,13 +81,32 @@ def test_without_context_only_changes_are_shown() -> None:
 
 def test_free_form_trees_are_flattened() -> None:
     tree = {"args": ["a", "b"], "mount": [{"type": "bind", "ro": True}], "n": 2.0, "none": None}
-    assert flat_tree(tree) == {
+    shown = {
         "args[0]": "a",
         "args[1]": "b",
         "mount[0][type]": "bind",
         "mount[0][ro]": "true",
         "n": "2",
     }
+    assert flat_tree(tree, as_text) == shown
+    assert flat_tree(tree, free_form_text) == {**shown, "none": "nil"}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (-2.5, "-2.5"),
+        (999999, "999999"),
+        (1000000, "1e+06"),
+        (1234567.5, "1.2345675e+06"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (15000000000000000000000, "1.5e+22"),
+    ],
+)
+def test_numbers_of_free_form_trees_are_shown_as_floats(number: float, text: str) -> None:
+    assert free_form_text(number) == text
 
 
 def test_annotations_say_what_is_forced() -> None:
