@@ -85,10 +85,12 @@ NULL_WHEN_EMPTY: frozenset[Struct] = frozenset(
 """Structs in which an empty list of structs is written as null."""
 
 NEVER_SHOWN: dict[Struct, frozenset[str]] = {
+    Evaluation: frozenset(("desired_updates",)),
     Allocation: frozenset(("job_version", "job_type")),
     ScalingPolicy: frozenset(("namespace",)),
 }
-"""Fields that another key says already: an allocation's job, a policy's target."""
+"""Fields that another key says already: an allocation's job, a policy's target, an
+evaluation's annotations."""
 
 
 def _job(job: Job) -> Job:
@@ -136,6 +138,10 @@ def _metric(metric: AllocMetric) -> AllocMetric:
     return replace(metric, resources_exhausted=exhausted)
 
 
+def _evaluation(evaluation: Evaluation) -> Evaluation:
+    return replace(evaluation, plan_annotations=evaluation.annotations())
+
+
 def _allocated(given: AllocatedResources) -> AllocatedResources:
     """The networks of the group with the ports and addresses that were given."""
     ports = given.shared.ports
@@ -144,6 +150,7 @@ def _allocated(given: AllocatedResources) -> AllocatedResources:
 
 _CHANGED: dict[Struct, Callable[[Any], msgspec.Struct]] = {
     AllocatedResources: _allocated,
+    Evaluation: _evaluation,
     Job: _job,
     Task: _task,
     Port: _port,

@@ -88,6 +88,13 @@ class PlanAnnotations(Model):
     desired_tg_updates: dict[str, DesiredUpdates] = {}
     preempted_allocs: list[dict[str, object]] | None = None
 
+    def counts(self) -> dict[str, list[int]]:
+        """The wanted changes by group, as the numbers of `DesiredUpdates` in their order."""
+        return {
+            group: [getattr(updates, name) for name in DesiredUpdates.__struct_fields__]
+            for group, updates in self.desired_tg_updates.items()
+        }
+
 
 class Evaluation(Model):
     id: str = ""
@@ -125,6 +132,17 @@ class Evaluation(Model):
     modify_index: int = 0
     create_time_ns: int = 0
     modify_time_ns: int = 0
+    desired_updates: dict[str, list[int]] | None = None
+    """`PlanAnnotations.counts` of what it decided: every evaluation is stored, so the names of the
+    numbers are not."""
+
+    def annotations(self) -> PlanAnnotations | None:
+        """What it wanted to change, once it has decided."""
+        if self.plan_annotations is not None or self.desired_updates is None:
+            return self.plan_annotations
+        return PlanAnnotations(
+            {group: DesiredUpdates(*counts) for group, counts in self.desired_updates.items()}
+        )
 
     @property
     def is_terminal(self) -> bool:

@@ -71,6 +71,7 @@ def complete(
         queued_allocations=queued,
         deployment_id=deployment_id,
         plan_annotations=plan.annotations if evaluation.annotate_plan else None,
+        desired_updates=plan.annotations.counts() if plan.annotations else None,
         snapshot_index=view.index,
         modify_time_ns=now_ns,
     )
@@ -110,6 +111,7 @@ def _block(
         blocked.escaped_computed_class, blocked.class_eligibility = outcome.learn_classes()
     if was_blocked:
         blocked.status_description = evaluation.status_description
+        blocked.desired_updates = None
     else:
         blocked.create_time_ns = blocked.modify_time_ns = outcome.evaluation.modify_time_ns
         outcome.blocked = blocked

@@ -21,7 +21,6 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 KNOWN_DIFFERENCES = {
     ".Identity": "no workload identities: a task has none unless its file asks for one",
-    ".PlanAnnotations": "kept for plans only: they double what an evaluation costs",
     ".QueuedAllocations: Nomad has": "of a blocked evaluation that was looked at again",
     ".JobModifyIndex: Nomad has": "of an evaluation that a failed allocation made",
     ".NextEval": "a delayed evaluation is found by its PreviousEval",

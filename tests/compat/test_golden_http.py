@@ -32,8 +32,6 @@ KNOWN_DIFFERENCES = {
     ".Identity": "workload identities",
     # Null while a task runs; the recorded tasks had ended.
     ".FinishedAt": "time",
-    # Kept only where they were asked for: they double what an evaluation costs in the log.
-    ".PlanAnnotations": "annotations",
     # What a difference holds follows from the jobs compared; golden/diff has whole ones.
     ".Diff.": "the difference",
 }

@@ -224,6 +224,8 @@ def test_kind_of_a_source_never_changes_over_the_api(
     assert (put.status_code, "there is one of that name" in put.text) == (409, True), put.text
     put = httpx.put(f"{source}/settings", json=builtin, trust_env=False)
     assert (put.status_code, "cannot change the kind" in put.text) == (400, True), put.text
+    put = httpx.put(f"{source}/settings", json={"PolInterval": 1}, trust_env=False)
+    assert (put.status_code, "no setting 'polinterval'" in put.text) == (400, True), put.text
     assert server.cli("source", "remove", name, "-yes").code == 0
     put = httpx.put(source, json=builtin, trust_env=False)
     assert (put.status_code, "choose another name" in put.text) == (409, True), put.text

@@ -110,7 +110,12 @@ async def _check_settings(call: Call, wanted: Source) -> None:
 
 async def change(call: Call) -> Response:
     """Only what the body names changes; what the server keeps about a source is passed over."""
-    body = nomad_json.fold_keys(nomad_json.decode_tree(await call.body()), Source)
+    sent = nomad_json.decode_tree(await call.body())
+    body = nomad_json.fold_keys(sent, Source)
+    given = {key.lower() for key, value in sent.items() if value is not None}
+    unknown = sorted(given - {key.lower() for key in body})
+    if unknown:
+        raise InvalidInputError(f"cannot change the source: it has no setting {unknown[0]!r}")
     named = {key: value for key, value in body.items() if key not in _KEPT_BY_SERVER}
 
     def changed(source: Source) -> Source:
