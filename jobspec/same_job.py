@@ -23,16 +23,24 @@ _ADDED_IDENTITY = {"Name": "default", "Audience": ["nomadproject.io"]}
 def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
     """A complete API tree without what Nomad's servers add to every job that they store.
 
-    These are each task's default identity, and a job's `Update` that has only the old fields, the
-    groups' own being complete.
+    These are each task's default identity, the ids of scaling policies, and a job's `Update` that
+    has only the old fields, the groups' own being complete.
     """
     groups = [
-        {**group, "Tasks": [_without_added_identity(task) for task in group["Tasks"] or []] or None}
+        {
+            **group,
+            "Scaling": _without_id(group["Scaling"]),
+            "Tasks": [_without_added_identity(task) for task in group["Tasks"] or []] or None,
+        }
         for group in spec["TaskGroups"] or []
     ]
     update = spec["Update"]
     is_remnant = update is not None and update["HealthCheck"] == ""
     return {**spec, "TaskGroups": groups or None, "Update": None if is_remnant else update}
+
+
+def _without_id(scaling: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if scaling is None else {**scaling, "ID": "", "CreateIndex": 0, "ModifyIndex": 0}
 
 
 def _without_added_identity(task: dict[str, Any]) -> dict[str, Any]:

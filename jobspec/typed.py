@@ -13,7 +13,7 @@ import msgspec
 from jobspec.api_shape import ApiShape, shape_of
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job
-from orchgit.whole_number import too_large_at
+from orchgit.whole_number import too_large_at, with_floats
 
 Spec = dict[str, Any]
 
@@ -45,6 +45,7 @@ def typed_job(canonical: Spec) -> Job:
     if canonical["ParameterizedJob"] is not None:
         parameterized = canonical["ParameterizedJob"]
         parameterized["Payload"] = parameterized["Payload"] or "optional"
+    with_floats(canonical)
     if (large := too_large_at(canonical)) is not None:
         raise InvalidInputError(f"cannot read Job{large}: the number is beyond 64 bits")
     for group in canonical["TaskGroups"] or ():

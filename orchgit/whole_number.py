@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 MOST = (1 << 63) - 1
@@ -25,11 +26,15 @@ def whole_number(text: str) -> int | None:
 
 
 def too_large_at(tree: Any) -> str | None:
-    """Where in a tree of dicts and lists a whole number is beyond 64 bits (`.Count`); else None."""
+    """Where in a tree of dicts and lists a whole number is beyond 64 bits (`.Count`); else None.
+
+    What a driver or a proxy is configured with (`FREE_FORM`) is left out: it holds numbers of any
+    size, see `with_floats`.
+    """
     if type(tree) is int:
         return None if -MOST <= tree <= MOST else ""
     if isinstance(tree, dict):
-        places: Any = ((f".{key}", value) for key, value in tree.items())
+        places: Any = ((f".{key}", tree[key]) for key in tree if key not in FREE_FORM)
     elif isinstance(tree, list):
         places = ((f"[{number}]", value) for number, value in enumerate(tree))
     else:
@@ -40,4 +45,32 @@ def too_large_at(tree: Any) -> str | None:
     return None
 
 
+def with_floats(tree: Any) -> Any:
+    """The tree, changed in place: in its free-form parts a whole number beyond 64 bits is a float,
+    as Go's JSON reads every number of those. That is how Nomad writes large ones, too."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            tree[key] = _as_floats(value) if key in FREE_FORM else with_floats(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            with_floats(value)
+    return tree
+
+
+def _as_floats(value: Any) -> Any:
+    if type(value) is int:
+        return value if -MOST <= value <= MOST else _float(value)
+    if isinstance(value, dict):
+        return {key: _as_floats(each) for key, each in value.items()}
+    return [_as_floats(each) for each in value] if isinstance(value, list) else value
+
+
+def _float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+FREE_FORM = frozenset(("Config", "config"))
 _MAY_HOLD = (int, dict, list)

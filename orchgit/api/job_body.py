@@ -12,7 +12,6 @@ from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
-from orchgit.services.identifiers import scaling_policy_id
 
 
 def job_of_body(body: dict[str, Any], call: Call) -> Job:
@@ -39,10 +38,6 @@ def as_stored(spec: dict[str, Any]) -> dict[str, Any]:
     """
     _empty_lists_are_null(spec)
     for group in spec["TaskGroups"] or ():
-        scaling = group["Scaling"]
-        own_id = scaling_policy_id(spec["Namespace"], spec["ID"], group["Name"])
-        if scaling is not None and scaling["ID"] == own_id:
-            scaling.update(ID="", CreateIndex=0, ModifyIndex=0)
         for network in group["Networks"] or ():
             for port in (*(network["ReservedPorts"] or ()), *(network["DynamicPorts"] or ())):
                 if port["HostNetwork"] == "default":

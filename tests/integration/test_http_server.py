@@ -75,7 +75,7 @@ def test_two_servers_cannot_share_a_data_directory(tmp_path: Path) -> None:
             rpc_bind="127.0.0.1:0",
             num_schedulers=0,
         )
-        with pytest.raises(RefusedError, match="another server"):
+        with pytest.raises(RefusedError, match="is running in it"):
             rig.run(Server(other).start())
 
 

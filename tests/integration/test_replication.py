@@ -146,7 +146,7 @@ def test_followers_get_every_batch_in_order(tmp_path: Path) -> None:
             assert stored == [one.id for one in evaluations]
             events = [event for batch in batches for event in batch.events]
             assert [event.topic for event in events] == ["Job", *["Evaluation"] * 20]
-            assert events[0].payload["Job"]["ID"] == job.id  # type: ignore[index]
+            assert events[0].payload["Job"].id == job.id  # type: ignore[index]
             assert [event.index for event in events] == sorted(event.index for event in events)
             assert f"default/{job.id}" in batches[0].changed["jobs"]
 
@@ -190,7 +190,7 @@ def test_events_of_placements_are_read_when_asked_for(tmp_path: Path) -> None:
             assert [event.key for event in events] == placements.alloc_ids
             assert {event.type for event in events} == {"PlanResult"}
             assert job.id in events[0].filter_keys
-            assert events[0].payload["Allocation"]["NodeID"] == node.id  # type: ignore[index]
+            assert events[0].payload["Allocation"].node_id == node.id  # type: ignore[index]
 
     run(scenario())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchgit.whole_number import MOST, too_large_at, whole_number
+from orchgit.whole_number import MOST, too_large_at, whole_number, with_floats
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,17 @@ def test_only_ascii_digits_of_64_bits_are_a_number(text: str, number: int | None
         ({"a": [1, {"b": MOST + 1}]}, ".a[1].b"),
         ({"a": -MOST - 2}, ".a"),
         (MOST + 1, ""),
+        ({"Tasks": [{"Config": {"args": [MOST + 1]}}]}, None),
         ({"a": [1, {"b": MOST}], "c": "9" * 40, "d": True, "e": 1e300}, None),
     ],
 )
 def test_a_number_beyond_64_bits_is_found_where_it_is(tree: Any, place: str | None) -> None:
     assert too_large_at(tree) == place
+
+
+def test_numbers_beyond_64_bits_of_a_driver_are_floats() -> None:
+    tree = {"Count": 3, "Tasks": [{"Config": {"a": [1, {"b": MOST + 193}], "c": 10**400}}]}
+    assert with_floats(tree) == {
+        "Count": 3,
+        "Tasks": [{"Config": {"a": [1, {"b": 9.223372036854776e18}], "c": float("inf")}}],
+    }

@@ -44,5 +44,5 @@ def test_the_first_cluster_key_holds_and_another_is_refused(store: Store) -> Non
 
 
 def test_nobody_is_taken_in_before_the_first_leader_named_the_key(store: Store) -> None:
-    with pytest.raises(UnavailableError, match="try again"):
+    with pytest.raises(UnavailableError, match="still being formed"):
         apply(store, PutServer(server=ServerRecord(address="b:1", cluster_key_check="b")))
