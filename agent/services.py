@@ -16,7 +16,7 @@ import msgspec
 from agent import check_state
 from agent.check_state import CheckState, CheckStatus
 from agent.interpolate import Interpolator
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from agent.probes import RunInTask, Target, probe
 from agent.task_env import allocated_ports
 from orchgit.clock import Clock
@@ -180,7 +180,8 @@ class AllocServices:
         state = check_state.initial(check, self._clock.now_ns())
         running = RunningCheck(id_, service, check, owner, state)
         self.checks[id_] = running
-        running.loop = spawn(self._loop(running, target), f"check {name}")
+        work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
+        running.loop = spawn(work, f"check {name}")
 
     async def _loop(self, running: RunningCheck, target: Target) -> None:
         """Run the check each interval. Until it first passes (a program that starts) it is asked
