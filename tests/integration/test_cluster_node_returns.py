@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from tests.support.cluster_net import FaultyNetwork, faulty_cluster
-from tests.support.real_cluster import HostProcess, RealCluster, until
+from tests.support.real_cluster import RealCluster, until
 from tests.support.task_census import service, settles
 
 HEARTBEATS = {
@@ -29,13 +29,6 @@ async def assert_right(cluster: RealCluster, network: FaultyNetwork) -> None:
     assert census.is_right, census
 
 
-async def leave(network: FaultyNetwork, agent: HostProcess, how: str) -> None:
-    if how == "killed":
-        await agent.kill()
-    else:
-        network.set_cable(agent.host, up=False)
-
-
 def test_nodes_that_return_run_what_is_wanted_and_nothing_else(tmp_path: Path) -> None:
     async def whole() -> None:
         async with faulty_cluster(tmp_path, servers=1, agents=2, server_options=HEARTBEATS) as (
@@ -49,14 +42,17 @@ def test_nodes_that_return_run_what_is_wanted_and_nothing_else(tmp_path: Path) -
             await assert_right(cluster, network)
             for host, how in (("a1", "killed"), ("a2", "cut off")):
                 agent = cluster.agents[host]
-                await leave(network, agent, how)
+                if how == "killed":
+                    await agent.kill()
+                else:
+                    network.part([host], cluster.servers)
                 await until_status(cluster, host, "down")
                 if how == "killed":
                     await leader.ask("DELETE", "/v1/job/goes?purge=true")
                     await leader.ask("PUT", "/v1/jobs", service("stays", 4, 2))
                     await agent.start()
                 else:
-                    network.set_cable(host, up=True)
+                    network.mend()
                 await until_status(cluster, host, "ready")
                 await assert_right(cluster, network)
 
