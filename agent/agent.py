@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import partial
 
 import structlog
 
@@ -17,7 +18,7 @@ from agent.belonging import Belonging
 from agent.config import AgentConfig
 from agent.context import NodeServices
 from agent.drivers import cgroups
-from agent.drivers.base import Driver
+from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
@@ -25,7 +26,7 @@ from agent.garbage import GarbageCollector
 from agent.host_volumes import HostVolumes
 from agent.link import ServerLink
 from agent.local_state import LocalState
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from agent.node_build import build_node
 from agent.offline import OfflineStopper
 from agent.services import ServiceTable
@@ -81,6 +82,7 @@ class Agent:
         self._secret_id = ""
         self._servers: list[str] = []
         self._lock_fd = -1
+        self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
         """As it was known when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
@@ -107,12 +109,21 @@ class Agent:
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
+        for name, driver in self.drivers.items():
+            if isinstance(driver, EndsOrphans):
+                work = partial(driver.end_orphans, self.allocations.knows)
+                self._sweeps.append(
+                    spawn(until_done(work, f"orphans of {name}", self.clock), f"orphans of {name}")
+                )
         self.offline.start()
         self.garbage.start()
         self.link.start()
 
     async def stop(self) -> None:
         """Ends every loop and connection; tasks go on and are found again by the next start."""
+        for sweep in self._sweeps:
+            sweep.cancel()
+        await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
         await self.garbage.stop()
         await self.offline.stop()

@@ -37,6 +37,9 @@ from orchgit.wire.messages import AllocReport
 
 _log = structlog.get_logger(component="agent")
 
+_FINISH_S = 0.5
+"""How long the report of an allocation's end waits for its tasks to be forgotten."""
+
 
 class AllocRunner:
     """`reported` is called (with this runner) whenever the report has changed."""
@@ -295,7 +298,9 @@ class AllocRunner:
             await self._wake.wait()
             self._wake.clear()
             self._health.look()
-        self._reported(self)  # a full disk, or an engine that is down, may delay what follows
+        loops = list(self._task_loops.values())
+        if loops and (await asyncio.wait(loops, timeout=_FINISH_S))[1]:
+            self._reported(self)  # a full disk or an engine that is down delays what is left
         await asyncio.gather(*self._task_loops.values())
 
     def _done(self) -> bool:

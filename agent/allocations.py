@@ -46,6 +46,9 @@ class Allocations:
             raise NotFoundError(f'Unknown allocation "{alloc_id}"')
         return runner
 
+    def knows(self, alloc_id: str) -> bool:
+        return alloc_id in self._runners
+
     def restore(self, stored: list[StoredAlloc]) -> None:
         """At start: every allocation is known again before a server is spoken to. What runs is
         taken up at once; what is to be started again waits for the servers, who may have replaced

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.alloc_runner import AllocRunner
 from agent.allocations import Allocations
 from agent.config import GarbageConfig
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.errors import NotFoundError
 
@@ -45,7 +45,7 @@ class GarbageCollector:
         self._loop: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._loop = spawn(self._run(), "garbage")
+        self._loop = spawn(until_done(self._run, "garbage", self._clock), "garbage")
 
     async def stop(self) -> None:
         if self._loop is not None:

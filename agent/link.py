@@ -19,7 +19,7 @@ import structlog
 
 from agent.belonging import Belonging
 from agent.leader_watch import AskLeader, next_leader
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
 from orchgit.first_of import first_of
@@ -99,7 +99,7 @@ class ServerLink:
         self.connected = asyncio.Event()
 
     def start(self) -> None:
-        self._loop = spawn(self._run(), "server link")
+        self._loop = spawn(until_done(self._run, "server link", self._clock), "server link")
 
     async def stop(self) -> None:
         if self._loop is not None:

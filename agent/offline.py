@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from agent.allocations import Allocations
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.model.base import NS_PER_S
 from orchgit.model.group import TaskGroup
@@ -39,7 +39,8 @@ class OfflineStopper:
             self._loop.cancel()
             self._loop = None
         elif not connected and self._loop is None:
-            self._loop = spawn(self._end_overdue(), "offline")
+            work = until_done(self._end_overdue, "offline", self._clock)
+            self._loop = spawn(work, "offline")
 
     async def _end_overdue(self) -> None:
         """Wait from limit to limit, the shortest first."""
@@ -53,6 +54,7 @@ class OfflineStopper:
             await self._clock.sleep((limit_ns - waited_ns) / NS_PER_S)
             waited_ns = limit_ns
             for alloc_id in limits[limit_ns]:
-                self._allocations.get(alloc_id).end_locally(
-                    "stopped by the node: no server was reachable for stop_on_client_after"
-                )
+                if self._allocations.knows(alloc_id):
+                    self._allocations.get(alloc_id).end_locally(
+                        "stopped by the node: no server was reachable for stop_on_client_after"
+                    )

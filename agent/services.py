@@ -15,7 +15,7 @@ import structlog
 
 from agent import check_state
 from agent.check_state import CheckState, CheckStatus
-from agent.loops import spawn
+from agent.loops import spawn, until_done
 from agent.probes import RunInTask, Target, probe
 from orchgit.clock import Clock
 from orchgit.model.allocation import Allocation
@@ -182,7 +182,8 @@ class AllocServices:
         state = check_state.initial(check, self._clock.now_ns())
         running = RunningCheck(id_, service, check, owner, state)
         self.checks[id_] = running
-        running.loop = spawn(self._loop(running, target), f"check {name}")
+        work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
+        running.loop = spawn(work, f"check {name}")
 
     async def _loop(self, running: RunningCheck, target: Target) -> None:
         """Run the check each interval. Until it first passes (a program that starts) it is asked

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -141,6 +142,15 @@ class ExecSession(Protocol):
 
     async def close(self) -> None:
         """Kill the command if it still runs, and release everything."""
+
+
+@runtime_checkable
+class EndsOrphans(Protocol):
+    """A driver whose tasks do not depend on the node's supervisor, which ends its own."""
+
+    async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
+        """Destroy this node's tasks of allocations that `is_known` does not: the agent's state was
+        lost. DriverError when that cannot be told now."""
 
 
 class Driver(Protocol):

@@ -162,8 +162,12 @@ class Chaos:
 
     async def cut_agent(self) -> None:
         """Its heartbeats are missed; it comes back by itself."""
-        self._network.set_cable(self._an_agent().host, up=False)
+        self._cut_off(self._an_agent())
         await self.some_time()
+
+    def _cut_off(self, agent: HostProcess) -> None:
+        """Its connections pass proxies on its own host, which a cable does not concern."""
+        self._network.part([agent.host], self._cluster.servers)
 
     async def kill_agent_and_leader(self) -> None:
         """The agent comes back to another leader than it left."""
@@ -176,7 +180,7 @@ class Chaos:
         await leader.answers()
 
     async def cut_agent_and_kill_leader(self) -> None:
-        self._network.set_cable(self._an_agent().host, up=False)
+        self._cut_off(self._an_agent())
         leader = await self._cluster.leader()
         await leader.kill()
         await self.some_time()

@@ -148,3 +148,24 @@ def test_allocation_ended_while_its_start_hangs_leaves_no_container(tmp_path: Pa
             assert containers(runner) == []
 
     run(tmp_path, scenario)
+
+
+def test_container_of_an_allocation_that_the_agent_forgot_is_removed(tmp_path: Path) -> None:
+    async def scenario(proxy: EngineProxy) -> None:
+        async with an_agent(tmp_path / "here", proxy) as rig:
+            forgotten, kept = (rig.deliver(mock_job(sleeper())) for _ in range(2))
+            for runner in (forgotten, kept):
+                await rig.until_status(runner, "running")
+            clock, options = SystemClock(), DockerOptions(endpoint=proxy.endpoint)
+            other = DockerDriver(tmp_path / "elsewhere", options, clock)
+            await other.end_orphans(lambda alloc_id: False)
+            assert containers(forgotten) == ["running"], "it is another agent's"
+            again = DockerDriver(tmp_path / "here", options, clock)
+            await again.end_orphans(lambda alloc_id: alloc_id == kept.id)
+            assert containers(forgotten) == []
+            assert containers(kept) == ["running"]
+            for driver in (other, again):
+                await driver.close()
+            await stop(rig, kept)
+
+    run(tmp_path, scenario)

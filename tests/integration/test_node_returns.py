@@ -178,10 +178,13 @@ def settled(rig: Rig, job: Job) -> object:
     )
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "updated", "stopped", "purged", "collected",
-                                       "registered again"])  # fmt: skip
-@pytest.mark.parametrize("absence", ["killed", "cut off", "stopped"])
-@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize(
+    "meanwhile", ["nothing", "updated", "stopped", "purged", "collected", "registered again"]
+)
+@pytest.mark.parametrize(
+    ("absence", "long"),
+    [("killed", True), ("cut off", True), ("stopped", True), ("killed", False)],
+)
 def test_node_that_returns_runs_what_is_wanted(
     tmp_path: Path, meanwhile: str, absence: str, long: bool
 ) -> None:

@@ -19,6 +19,9 @@ from orchgit.errors import DriverError
 _MIB = 1 << 20
 _LABEL = "org.orchgit."
 KEY_LABEL = f"{_LABEL}key"
+ALLOC_LABEL = f"{_LABEL}alloc_id"
+OWNER_LABEL = f"{_LABEL}data_dir"
+"""Whose container it is: other agents may use the same engine."""
 
 
 def container_request(
@@ -96,11 +99,18 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
             )
 
 
+def labels_of(request: dict[str, object]) -> dict[str, str]:
+    """Of a request that `container_request` made."""
+    labels = request["Labels"]
+    assert isinstance(labels, dict)
+    return labels
+
+
 def _labels(task: TaskConfig, config: DockerConfig) -> dict[str, str]:
     return {
         **labelled(config.labels),
         KEY_LABEL: task.key,
-        f"{_LABEL}alloc_id": task.alloc_id,
+        ALLOC_LABEL: task.alloc_id,
         f"{_LABEL}task_name": task.task_name,
         f"{_LABEL}job_id": task.job_id,
         "com.hashicorp.nomad.alloc_id": task.alloc_id,

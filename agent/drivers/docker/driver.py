@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import structlog
+
 from agent.drivers.base import (
     DriverInfo,
     ExecResult,
@@ -21,7 +23,14 @@ from agent.drivers.base import (
 )
 from agent.drivers.config import decode_config
 from agent.drivers.docker.config import DockerConfig, DockerOptions
-from agent.drivers.docker.container import KEY_LABEL, container_name, container_request
+from agent.drivers.docker.container import (
+    ALLOC_LABEL,
+    KEY_LABEL,
+    OWNER_LABEL,
+    container_name,
+    container_request,
+    labels_of,
+)
 from agent.drivers.docker.follower import Follower
 from agent.drivers.docker.session import DockerSession
 from agent.drivers.durations import duration_s
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_log = structlog.get_logger(__name__)
+
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _THREADS = 8
 
@@ -50,6 +61,7 @@ class DockerDriver:
     def __init__(self, data_dir: Path, options: DockerOptions, clock: Clock) -> None:
         self._options = options
         self._clock = clock
+        self._owner = str(data_dir.absolute())
         self._positions = data_dir / "docker-logs"
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
@@ -112,6 +124,7 @@ class DockerDriver:
         if task.kill_signal:
             signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         request = container_request(task, config, self._options, os.cpu_count() or 1)
+        request["Labels"] = {**labels_of(request), OWNER_LABEL: self._owner}
         engine = await self._connected()
         async with self._starting.of(task.key):
             start = self._starts.setdefault(task.key, _Start())
@@ -234,6 +247,16 @@ class DockerDriver:
             for container in engine.find(f"{KEY_LABEL}={handle.key}"):
                 engine.remove(container)
         self._starts.pop(handle.key, None)
+
+    async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
+        if not self._engine_expected():
+            return
+        engine = await self._connected()
+        for container in await self._call(engine.find, f"{OWNER_LABEL}={self._owner}"):
+            found = await self._call(engine.inspect, container)
+            if not is_known(found.labels.get(ALLOC_LABEL, "")):
+                _log.warning("removing a container of no allocation", container=container[:12])
+                await self._call(engine.remove, container)
 
     async def signal_task(self, handle: TaskHandle, signal: str) -> None:
         engine = await self._connected()

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, Node
-from orchgit.replication.commands import AllocClientUpdate, UpdateNodeStatus
+from orchgit.replication.commands import (
+    AllocClientUpdate,
+    DeregisterJob,
+    JobDeletion,
+    UpdateAllocsFromClient,
+    UpdateNodeStatus,
+)
 from orchgit.services.node_class import computed_class
 from orchgit.services.node_operations import (
     drain_node,
@@ -20,6 +26,7 @@ from orchgit.services.node_operations import (
 )
 from orchgit.services.nodes import gated_status, register_node, update_node_status
 from orchgit.services.register_job import register_job
+from orchgit.services.stop_allocation import stop_allocation
 from orchgit.services.update_allocs import update_allocs
 from orchgit.services.world import World
 from tests.support.factories import make_group, make_job, make_node, make_system_job
@@ -217,3 +224,47 @@ def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
     two = make_node(attributes={"kernel.name": "linux", "unique.hostname": "b"})
     other = make_node(attributes={"kernel.name": "darwin", "unique.hostname": "a"})
     assert computed_class(one) == computed_class(two) != computed_class(other)
+
+
+@pytest.mark.parametrize(
+    ("ended", "reported", "stays"),
+    [
+        ("complete", "running", "complete"),
+        ("failed", "running", "failed"),
+        ("failed", "complete", "failed"),
+        ("lost", "running", "running"),
+    ],
+)
+def test_report_revives_only_what_was_called_lost(ended: str, reported: str, stays: str) -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        alloc_ids = await placed_job(world, make_job(), [node])
+        command = UpdateAllocsFromClient(
+            now_ns=world.now_ns(),
+            node_id=node.id,
+            updates=[AllocClientUpdate(alloc_ids[0], ended)],
+        )
+        await world.propose(command)
+        await update_allocs(world, node.id, [AllocClientUpdate(alloc_ids[0], reported)])
+        with world.snapshot() as snapshot:
+            held = snapshot.allocation(alloc_ids[0])
+        assert held is not None
+        assert held.client_status == stays
+
+    in_world(work)
+
+
+def test_allocation_of_a_purged_job_can_be_stopped() -> None:
+    async def work(world: World) -> None:
+        node = await ready_node(world)
+        job = make_job()
+        alloc_ids = await placed_job(world, job, [node])
+        deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
+        await world.propose(DeregisterJob(now_ns=world.now_ns(), deletion=deletion))
+        stopped = await stop_allocation(world, alloc_ids[0])
+        with world.snapshot() as snapshot:
+            evaluation = snapshot.evaluation(stopped.eval_id)
+        assert evaluation is not None
+        assert evaluation.job_id == job.id
+
+    in_world(work)
