@@ -198,7 +198,9 @@ def _unplaced(view: JobView) -> str:
     if not blocked:
         return ""
     newest = max(blocked, key=lambda e: (e.create_index, e.modify_index))
+    failures = (newest.failed_tg_allocs or {}).values()
     count = sum((newest.queued_allocations or {}).values())
+    count = count or sum(1 + metric.coalesced_failures for metric in failures)
     return f"{count or 'some'} not placed{_why(newest, view.job)}"
 
 

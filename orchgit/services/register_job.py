@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchgit.errors import RefusedError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobSubmission
-from orchgit.model.ownership import with_owner_of
+from orchgit.model.ownership import owner_of, with_owner_of
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.proposal import Applied
@@ -68,8 +68,19 @@ async def register_job(
         job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
         eval_create_index=applied.index if evaluation else 0,
-        warnings=admitted.warnings,
+        warnings=(*admitted.warnings, *_owner_warnings(job)),
     )
+
+
+def _owner_warnings(job: Job) -> list[str]:
+    """What a person who changes a source's job by hand should know."""
+    source = owner_of(job)
+    if not source:
+        return []
+    return [
+        f'job "{job.id}" belongs to source "{source}": the next commit puts it back as its file '
+        "says; `orchgit source release` takes it out of the source"
+    ]
 
 
 def job_modify_index(applied: Applied) -> int:

@@ -190,7 +190,8 @@ def test_job_registered_by_hand_stays_its_sources(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"web.hcl": service("web"), "api.hcl": service("api")})
         mine = replace(job(rig, "web"), origin=None, priority=77)
-        await register_job(rig.world, mine)
+        done = await register_job(rig.world, mine)
+        assert 'job "web" belongs to source "demo"' in done.warnings[-1]
         origin = job(rig, "web").origin
         assert origin is not None
         assert (origin.source, origin.file, origin.commit_id) == ("demo", "web.hcl", "")

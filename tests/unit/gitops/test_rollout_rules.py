@@ -188,6 +188,14 @@ def test_unplaceable_deployment_fails_at_the_deadline_with_the_reason() -> None:
     assert (late.status, late.description) == ("failed", f"no progress: {why}")
 
 
+def test_unplaced_are_counted_where_the_evaluation_queues_nothing() -> None:
+    metric = AllocMetric(nodes_evaluated=1, coalesced_failures=4, dimension_exhausted={"cpu": 1})
+    blocked = Evaluation(id="e2", status="blocked", failed_tg_allocs={"g": metric})
+    assert judge(view(evaluations=(DONE, blocked))).description == (
+        "5 not placed (cpu exhausted on 1 node)"
+    )
+
+
 def test_deadline_of_a_deployment_is_at_least_that_of_its_slowest_group() -> None:
     slow = deployment("running", progress_deadline_ns=2 * PATIENCE_NS)
     seen = view(docker_job(), (DONE, BLOCKED), slow)
