@@ -101,7 +101,7 @@ REQUESTS: dict[str, Request] = {
         (400, 404),
     ),
     "register-many-groups": register(with_groups(5_000), 200),
-    "plan-many-groups": plan(with_groups(5_000), 200),
+    "plan-many-groups": plan(with_groups(1_500), 200),
     "validate-many-constraints": Request(
         "PUT",
         "/v1/validate/job",
