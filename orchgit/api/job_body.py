@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from jobspec.api_shape import complete, shape_of
@@ -13,8 +15,33 @@ from orchgit.api.call import Call
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 
+_MAX_ON_LOOP_BYTES = 1 << 16
 
-def job_of_body(body: dict[str, Any], call: Call) -> Job:
+
+@dataclass(frozen=True, slots=True)
+class JobBody:
+    """A request's body and its job. A large one takes seconds to judge: not on the event loop."""
+
+    tree: dict[str, Any]
+    job: Job
+    is_large: bool
+
+
+async def read_job_body(call: Call) -> JobBody:
+    """Raises InvalidInputError."""
+    data = await call.body()
+    is_large = len(data) > _MAX_ON_LOOP_BYTES
+    return (
+        await asyncio.to_thread(_read, call, data, True) if is_large else _read(call, data, False)
+    )
+
+
+def _read(call: Call, data: bytes, is_large: bool) -> JobBody:
+    tree = nomad_json.decode_tree(data)
+    return JobBody(tree, _job_of(tree, call), is_large)
+
+
+def _job_of(body: dict[str, Any], call: Call) -> Job:
     """The job of a register, plan or validate request, completed with its defaults.
 
     The namespace and region of the query beat those of the job. Where a job came from is not a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,12 +33,14 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class RegisterOptions:
-    """`enforce_index` None: unconditional; 0: the job must be new; else its JobModifyIndex."""
+    """`enforce_index` None: unconditional; 0: the job must be new; else its JobModifyIndex.
+    `in_thread`: the job is so large that judging it would hold the event loop."""
 
     enforce_index: int | None = None
     preserve_counts: bool = False
     eval_priority: int = 0
     submission: JobSubmission | None = None
+    in_thread: bool = False
 
 
 async def register_job(
@@ -52,7 +55,11 @@ async def register_job(
     registered = await world.registered_job(job.namespace, job.id)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
-    admitted = judged(job, registered, world.cluster_rules())
+    rules = world.cluster_rules()
+    if options.in_thread:
+        admitted = await asyncio.to_thread(judged, job, registered, rules)
+    else:
+        admitted = judged(job, registered, rules)
     check_enforced_index(options.enforce_index, registered)
     job = replace(with_owner_of(job, registered), submit_time_ns=world.now_ns())
     evaluation = _evaluation(world, job, options.eval_priority)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
-from orchgit.api.job_body import job_of_body
+from orchgit.api.job_body import JobBody, read_job_body
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
 from orchgit.control.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job
-from orchgit.services.admission import admit
+from orchgit.services.admission import Admitted, admit
 from orchgit.services.dry_run import JobPlan
 from orchgit.services.register_job import check_enforced_index, with_counts_of
 
 
 async def plan(call: Call) -> Response:
     """What registering the job would do, without doing it."""
-    body = await call.json()
-    job = job_of_body(body, call)
+    given = await read_job_body(call)
+    body, job = given.tree, given.job
     if job.id != call.path["job_id"]:
         raise InvalidInputError("Job ID does not match")
-    rules = call.world.cluster_rules()
-    with call.world.snapshot() as snapshot:
-        admitted = admit(job, snapshot, rules)
+    admitted = await _admitted(call, given)
     job, registered = admitted.job, admitted.registered
     if nomad_json.get(body, "EnforceIndex", False):
         check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
@@ -37,6 +36,16 @@ async def plan(call: Call) -> Response:
     (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
     with_diff = nomad_json.get(body, "Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
+
+
+async def _admitted(call: Call, given: JobBody) -> Admitted:
+    rules = call.world.cluster_rules()
+
+    def judge() -> Admitted:
+        with call.world.snapshot() as snapshot:
+            return admit(given.job, snapshot, rules)
+
+    return await asyncio.to_thread(judge) if given.is_large else judge()
 
 
 def _answer(call: Call, planned: JobPlan, warnings: str, with_diff: bool) -> Response:
@@ -61,17 +70,14 @@ def _next_launch(job: Job, now_ns: int) -> datetime | None:
 
 
 async def validate(call: Call) -> Response:
-    body = await call.json()
-    job = job_of_body(body, call)
+    given = await read_job_body(call)
     problems: list[str] | None = None
     error, warnings = "", ""
-    rules = call.world.cluster_rules()
-    with call.world.snapshot() as snapshot:
-        try:
-            warnings = warnings_text(admit(job, snapshot, rules).warnings)
-        except ValidationError as failure:
-            problems, error = list(failure.problems), str(failure)
-            warnings = warnings_text(failure.warnings)
+    try:
+        warnings = warnings_text((await _admitted(call, given)).warnings)
+    except ValidationError as failure:
+        problems, error = list(failure.problems), str(failure)
+        warnings = warnings_text(failure.warnings)
     value = {
         "DriverConfigValidated": True,
         "ValidationErrors": problems,

@@ -8,11 +8,10 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
-from orchgit.api.job_body import job_of_body, submission_of_body
+from orchgit.api.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
-from orchgit.model.job import Job
 from orchgit.services.deregister_job import DeregisterOptions, deregister_job
 from orchgit.services.dispatch_job import DispatchRequest, dispatch_job
 from orchgit.services.evaluate_job import evaluate_job
@@ -21,25 +20,25 @@ from orchgit.services.register_job import Registered, RegisterOptions, register_
 
 
 async def register(call: Call) -> Response:
-    body = await call.json()
-    return await _register(call, body, job_of_body(body, call))
+    return await _register(call, await read_job_body(call))
 
 
 async def register_named(call: Call) -> Response:
-    body = await call.json()
-    job = job_of_body(body, call)
-    if job.id != call.path["job_id"]:
+    body = await read_job_body(call)
+    if body.job.id != call.path["job_id"]:
         raise InvalidInputError("Job ID does not match name")
-    return await _register(call, body, job)
+    return await _register(call, body)
 
 
-async def _register(call: Call, body: dict[str, Any], job: Job) -> Response:
+async def _register(call: Call, given: JobBody) -> Response:
+    body, job = given.tree, given.job
     enforce = nomad_json.get(body, "EnforceIndex", False)
     options = RegisterOptions(
         enforce_index=nomad_json.get(body, "JobModifyIndex", 0) if enforce else None,
         preserve_counts=nomad_json.get(body, "PreserveCounts", False),
         eval_priority=nomad_json.get(body, "EvalPriority", 0),
         submission=submission_of_body(body, job),
+        in_thread=given.is_large,
     )
     done = await register_job(call.world, job, options)
     return registered_answer(call, done)

@@ -67,6 +67,11 @@ def with_count(count: object) -> dict[str, Any]:
     return made
 
 
+def with_groups(count: int) -> dict[str, Any]:
+    group = job()["TaskGroups"][0]
+    return job(TaskGroups=[{**group, "Name": f"g{number}"} for number in range(count)])
+
+
 BACKTRACKING = with_constraint("regexp", "${attr.kernel.version}" + "a" * 1_000, "(.+)+_")
 SPACES = with_constraint("version", "${attr.kernel.version}", " " * 300_000 + "x")
 
@@ -94,6 +99,23 @@ REQUESTS: dict[str, Request] = {
         "/v1/job/hostile/scale",
         json.dumps({"Target": {"Group": "g"}, "Count": 2**62}).encode(),
         (400, 404),
+    ),
+    "register-many-groups": register(with_groups(5_000), 200),
+    "plan-many-groups": plan(with_groups(1_500), 200),
+    "validate-many-constraints": Request(
+        "PUT",
+        "/v1/validate/job",
+        json.dumps(
+            {
+                "Job": job(
+                    Constraints=[
+                        {"LTarget": "${attr.x}", "Operand": "regexp", "RTarget": f"(a|{n})*b"}
+                        for n in range(20_000)
+                    ]
+                )
+            }
+        ).encode(),
+        (200,),
     ),
     "register-deep-json": Request(
         "PUT", "/v1/jobs", b'{"Job":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
