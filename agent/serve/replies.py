@@ -82,7 +82,7 @@ def check_no_page(request: Request) -> None:
     headers = request.headers
     marks = ("origin", "sec-fetch-site", "sec-fetch-mode")
     of_browser = headers.get("user-agent", "").startswith("Mozilla/")
-    if request.method == "GET" and (of_browser or any(mark in headers for mark in marks)):
+    if request.method in ("GET", "HEAD") and (of_browser or any(mark in headers for mark in marks)):
         raise NotAllowedError(f"cannot do {request.url.path} by GET for a browser: use PUT")
 
 

@@ -106,6 +106,8 @@ def test_files_are_listed_and_read(run: Callable[[Scenario], None]) -> None:
         pytest.param("web/local/out/passwd", 403, id="link-to-directory"),
         pytest.param("web/local/file", 403, id="link-to-file"),
         pytest.param("web/secrets/key", 403, id="secrets"),
+        pytest.param("web/\0/key", 400, id="nul"),
+        pytest.param("web/" + "x" * 5000, 404, id="long-name"),
     ],
 )
 def test_files_outside_are_not_reached(
@@ -118,6 +120,29 @@ def test_files_outside_are_not_reached(
             answer = await node.http.get(f"/v1/client/fs/{verb}/{alloc.id}", params={"path": path})
             assert answer.status_code == status, answer.text
             assert "root:" not in answer.text
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("cat/{}?path=%00", 400),
+        ("readat/{}?path=web/local/f&offset=9223372036854775807&limit=9223372036854775807", 200),
+        ("readat/{}?path=web/local/f&offset=9223372036854775808&limit=1", 400),
+        ("stream/{}?path=web/local/f&offset=9223372036854775807&follow=false", 200),
+        ("stream/{}?path=web/local/f&offset=9223372036854775807&origin=end&follow=false", 200),
+        ("logs/{}?task=web&type=stdout&offset=9223372036854775807", 200),
+        ("logs/{}?task=web&type=stdout&offset=%C2%B2", 400),
+    ],
+)
+def test_places_far_beyond_a_file_are_no_failure(
+    run: Callable[[Scenario], None], query: str, status: int
+) -> None:
+    async def scenario(node: Node) -> None:
+        alloc = await node.run("echo x > local/f", "complete")
+        answer = await node.http.get("/v1/client/fs/" + query.format(alloc.id))
+        assert answer.status_code == status, answer.text
 
     run(scenario)
 

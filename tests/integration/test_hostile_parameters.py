@@ -65,11 +65,10 @@ def routes_of(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, list[str], Mod
             yield each.path, methods, sys.modules[each.endpoint.__module__]
 
 
-def query_names(module: ModuleType) -> tuple[str, ...]:
+def query_names(module: ModuleType, method: str) -> tuple[str, ...]:
     found = _QUERY_NAME.findall(inspect.getsource(module))
-    # A snapshot of the whole state is written for each request that is taken.
-    common = () if module.__name__.endswith("operator_snapshot") else _COMMON
-    return tuple(dict.fromkeys([*found, *common]))
+    # What only reads have is not tried with writes, of which each is an entry of the log, or more.
+    return tuple(dict.fromkeys([*found, *(_COMMON if method == "GET" else ("namespace",))]))
 
 
 def body_names(module: ModuleType) -> tuple[str, ...]:
@@ -91,7 +90,7 @@ def hostile(
         if names:
             for value in PATH_VALUES:
                 yield method, filled(path, value), b"wait=1ms", b"{}"
-        for name, value in itertools.product(query_names(module), QUERY_VALUES):
+        for name, value in itertools.product(query_names(module, method), QUERY_VALUES):
             wait = b"" if name == "wait" else b"&wait=1ms"
             yield method, good, name.encode() + b"=" + value + wait, b"{}"
         if method not in ("PUT", "POST"):

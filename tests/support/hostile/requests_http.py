@@ -173,6 +173,7 @@ BROWSER_REQUESTS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("GET", "/git/demo.git/info/refs", {"Host": "rebound.example"}),
     ("GET", "/v1/client/gc", {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}),
     ("GET", "/v1/client/gc", {"Sec-Fetch-Site": "cross-site"}),
+    ("HEAD", "/v1/client/gc", {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}),
     ("POST", "/v1/client/allocation/x/restart", {"Origin": "https://other.example"}),
     ("POST", "/v1/gitops/webhooks/github", {"Origin": "https://other.example"}),
 )
