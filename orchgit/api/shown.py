@@ -139,7 +139,10 @@ def _metric(metric: AllocMetric) -> AllocMetric:
 
 
 def _evaluation(evaluation: Evaluation) -> Evaluation:
-    return replace(evaluation, plan_annotations=evaluation.annotations())
+    annotations = evaluation.annotations()
+    if annotations is evaluation.plan_annotations:
+        return evaluation
+    return replace(evaluation, plan_annotations=annotations)
 
 
 def _allocated(given: AllocatedResources) -> AllocatedResources:
@@ -172,51 +175,72 @@ def shown(value: Any) -> Any:
     return value if plan is None else plan.view(value)
 
 
+_Write = Callable[[Any], Any]
+
+
 class _Plan:
     """What happens to the fields of one struct; made once for each type."""
 
     def __init__(self, kind: Struct) -> None:
         left_out, hidden = _rule(kind, LEFT_OUT_WHEN_UNSET), _rule(kind, NEVER_SHOWN)
         hints = get_type_hints(kind)
+        fields = [field for field in msgspec.structs.fields(kind) if field.name not in hidden]
         self._change = next((_CHANGED[each] for each in kind.__mro__ if each in _CHANGED), None)
+        self._names = [field.name for field in fields]
+        special = {name: write for name, write in _WRITTEN.items() if name in left_out}
         self._fields = [
             (
-                field.name,
                 field.encode_name,
-                field.name in left_out,
-                _is_null_when_empty(kind, hints[field.name]),
-                _has_rules(hints[field.name]),
+                field.name in left_out and field.name not in special,
+                special.get(field.name) or _write_of(kind, hints[field.name]),
             )
-            for field in msgspec.structs.fields(kind)
-            if field.name not in hidden
+            for field in fields
         ]
 
     def view(self, value: msgspec.Struct) -> dict[str, Any]:
         if self._change is not None:
             value = self._change(value)
         found = {}
-        for name, key, left_out, null_when_empty, has_rules in self._fields:
-            each = getattr(value, name)
-            is_unset = each is None if name in _MAY_BE_EMPTY else not each
-            is_unset = is_unset or each == _UNSET.get(type(each))
-            if each is msgspec.UNSET or (left_out and is_unset):
+        values = [getattr(value, name) for name in self._names]
+        for (key, left_out, write), each in zip(self._fields, values, strict=True):
+            if left_out and not each:
                 continue
-            if null_when_empty and not each:
-                each = None
-            if name in _MOMENTS_NS:
-                each = datetime_of_ns(each)
-            found[key] = shown(each) if has_rules and each else each
+            written = each if write is None else write(each)
+            if written is not msgspec.UNSET:
+                found[key] = written
         return found
 
 
-_MAY_BE_EMPTY = frozenset(("class_eligibility",))
-"""Fields that are set while they are empty: nothing was found out, which is no null."""
+def _write_of(kind: Struct, hint: Any) -> _Write | None:
+    if _is_null_when_empty(kind, hint):
+        return _null_when_empty
+    return shown if _has_rules(hint) else None
 
-_MOMENTS_NS = frozenset(("wait_until",))
-"""Fields of Unix nanoseconds that are written as times."""
 
-_UNSET: dict[Struct, msgspec.Struct] = {DesiredTransition: DesiredTransition()}
-"""Structs that count as not set while they equal this."""
+def _null_when_empty(items: list[Any] | None) -> Any:
+    return shown(items) if items else None
+
+
+def _transition(wanted: DesiredTransition) -> Any:
+    return msgspec.UNSET if wanted == _NO_TRANSITION else wanted
+
+
+def _classes(eligible: dict[str, bool] | None) -> Any:
+    """Set while it is empty: no class was looked at, which is no null."""
+    return msgspec.UNSET if eligible is None else eligible
+
+
+def _moment(unix_ns: int) -> Any:
+    return datetime_of_ns(unix_ns) if unix_ns else msgspec.UNSET
+
+
+_NO_TRANSITION = DesiredTransition()
+_WRITTEN: dict[str, _Write] = {
+    "desired_transition": _transition,
+    "class_eligibility": _classes,
+    "wait_until": _moment,
+}
+"""Fields that may be left out, of which more than an empty value means that they are not set."""
 
 
 @cache

@@ -88,6 +88,8 @@ class Facts:
                 "rpc_addr": host,
                 "port": str(port),
                 "raft_vsn": "3",
+                "vsn": "1",
+                "revision": "",
                 "raft_addr": record.address,
                 "command_version": str(record.command_version),
             },
@@ -117,6 +119,9 @@ class Facts:
             "EnableDebug": False,
             "Ports": {name: split_host_port(address)[1] for name, address in advertised.items()},
             "AdvertiseAddrs": advertised,
+            "Addresses": {
+                name: split_host_port(address)[0] for name, address in advertised.items()
+            },
             "ACL": {"Enabled": False},
             "TLSConfig": {
                 "EnableHTTP": config.http_tls is not None,
@@ -124,7 +129,7 @@ class Facts:
                 "VerifyHTTPSClient": config.http_tls is not None and config.http_tls.verify_client,
                 "VerifyServerHostname": config.tls is not None,
             },
-            "UI": {"Enabled": True},
+            "UI": {"Enabled": True, "ShowCLIHints": True},
             "Server": {"Enabled": True, "NumSchedulers": config.num_schedulers},
             "Version": {
                 "Version": __version__,
