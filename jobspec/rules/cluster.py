@@ -30,6 +30,7 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     """What is checked before the job's own rules."""
     for index, group in enumerate(job.task_groups):
         _consul(findings, group, index)
+        _partitions(findings, group, index)
         _sidecar_network(findings, group, index)
         _exposed_checks(findings, group, index)
         check_upstreams(findings, group, index)
@@ -93,6 +94,21 @@ def _consul(findings: Findings, group: TaskGroup, index: int) -> None:
                 index,
                 *place,
                 "Consul",
+            )
+
+
+def _partitions(findings: Findings, group: TaskGroup, index: int) -> None:
+    of_group = (group.consul or {}).get("Partition")
+    for at, task in enumerate(group.tasks):
+        of_task = (task.consul or {}).get("Partition")
+        if of_group and of_task and of_group != of_task:
+            findings.add(
+                f"task.consul.partition {quoted(str(of_task))} must match group.consul.partition "
+                f"{quoted(str(of_group))} if both are set",
+                "TaskGroups",
+                index,
+                "Tasks",
+                at,
             )
 
 
