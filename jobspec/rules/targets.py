@@ -11,6 +11,7 @@ from orchgit.model.constraint import Affinity, Constraint, Spread
 
 _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
+_SET_WORDS = {"constraint": "constraint requires", "affinity": "operators require"}
 _RAW_VERSION = (
     r"v?[0-9]+(?:\.[0-9]+)*(?:-?[0-9A-Za-z-~]+(?:\.[0-9A-Za-z-~]+)*)?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -85,7 +86,7 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
     if operand in _COMPARISONS:
         findings.check(not right, f"Operator {quoted(operand)} requires an RTarget", "RTarget")
     elif operand in _SETS:
-        findings.check(not right, f"Set contains {kind} requires an RTarget", "RTarget")
+        findings.check(not right, f"Set contains {_SET_WORDS[kind]} an RTarget", "RTarget")
     elif operand == "regexp":
         try:
             compile_re2(right)
