@@ -30,17 +30,18 @@ class ClusterFacts:
 
 def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     """What is checked before the job's own rules."""
-    for index, group in enumerate(job.task_groups):
-        _consul(findings, group, index)
-        _sidecar_network(findings, group, index)
-        _exposed_checks(findings, group, index)
-        check_upstreams(findings, group, index)
-        check_proxy_ports(findings, group, index)
     for name in _vault_clusters(job):
         findings.check(
             name not in cluster.vault_clusters,
             f"Vault {quoted(name)} not enabled but used in the job",
         )
+    _consul(findings, job)
+    for index, group in enumerate(job.task_groups):
+        _partitions(findings, group, index)
+        _sidecar_network(findings, group, index)
+        _exposed_checks(findings, group, index)
+        check_upstreams(findings, group, index)
+        check_proxy_ports(findings, group, index)
     if job.multiregion is not None and job.multiregion.get("Regions"):
         findings.add("Multiregion jobs are unlicensed.", "Multiregion")
     if cluster.namespaces is not None and job.namespace not in cluster.namespaces:
@@ -88,23 +89,39 @@ def _total_count(findings: Findings, job: Job, limit: int) -> None:
     )
 
 
-def _consul(findings: Findings, group: TaskGroup, index: int) -> None:
-    owners: list[tuple[dict[str, Any] | None, tuple[str | int, ...]]] = [(group.consul, ())]
-    owners += [(task.consul, ("Tasks", at)) for at, task in enumerate(group.tasks)]
-    owners += [
-        ({"Cluster": service.cluster}, ("Services", at))
-        for at, service in enumerate(group.services or ())
-        if service.provider == "consul"
-    ]
-    for consul, place in owners:
-        other = consul is not None and consul.get("Cluster") not in (None, "", "default")
-        if other:
+def _consul(findings: Findings, job: Job) -> None:
+    """Said once, of the first block that names a cluster."""
+    for index, group in enumerate(job.task_groups):
+        for consul, place in _consul_blocks(group):
+            if consul is not None and consul.get("Cluster") not in (None, "", "default"):
+                problem = "non-default Consul cluster requires Nomad Enterprise"
+                findings.add(problem, "TaskGroups", index, *place)
+                return
+
+
+def _consul_blocks(
+    group: TaskGroup,
+) -> Iterable[tuple[dict[str, Any] | None, tuple[str | int, ...]]]:
+    yield group.consul, ("Consul",)
+    for at, task in enumerate(group.tasks):
+        yield task.consul, ("Tasks", at, "Consul")
+    for at, service in enumerate(group.services or ()):
+        if service.provider == "consul":
+            yield {"Cluster": service.cluster}, ("Services", at)
+
+
+def _partitions(findings: Findings, group: TaskGroup, index: int) -> None:
+    of_group = (group.consul or {}).get("Partition")
+    for at, task in enumerate(group.tasks):
+        of_task = (task.consul or {}).get("Partition")
+        if of_group and of_task and of_group != of_task:
             findings.add(
-                "non-default Consul cluster requires Nomad Enterprise",
+                f"task.consul.partition {quoted(str(of_task))} must match group.consul.partition "
+                f"{quoted(str(of_group))} if both are set",
                 "TaskGroups",
                 index,
-                *place,
-                "Consul",
+                "Tasks",
+                at,
             )
 
 

@@ -67,16 +67,18 @@ def _targets(findings: Findings, group: TaskGroup, job: Job) -> None:
         findings.check(
             bool(group.affinities), "System jobs may not have an affinity block", "Affinities"
         )
-        findings.check(bool(group.spreads), "System jobs may not have a spread block", "Spreads")
-        return
-    check_affinities(findings, group.affinities)
-    check_spreads(findings, group.spreads)
-
-
-def _policies(findings: Findings, group: TaskGroup, job: Job) -> None:
+    else:
+        check_affinities(findings, group.affinities)
     inner = findings.at("RestartPolicy")
     check_restart(inner, group.restart_policy)
     findings.include(inner)
+    if job.type == "system":
+        findings.check(bool(group.spreads), "System jobs may not have a spread block", "Spreads")
+    else:
+        check_spreads(findings, group.spreads)
+
+
+def _policies(findings: Findings, group: TaskGroup, job: Job) -> None:
     if group.reschedule_policy is not None:
         inner = findings.at("ReschedulePolicy")
         if job.type == "system":

@@ -62,7 +62,8 @@ def _identity(findings: Findings, job: Job) -> None:
         findings.add("Missing job type", "Type")
     elif job.type not in _TYPES:
         findings.add(f"Invalid job type: {quoted(job.type)}", "Type")
-    findings.check("" in job.datacenters, "Job datacenter must be non-empty string", "Datacenters")
+    for datacenter in job.datacenters:
+        findings.check(not datacenter, "Job datacenter must be non-empty string", "Datacenters")
 
 
 def _group_names(findings: Findings, job: Job) -> None:
@@ -135,7 +136,8 @@ def _parameterized(findings: Findings, config: ParameterizedJobConfig, job_type:
         f"Unknown payload requirement: {quoted(config.payload)}",
         "Payload",
     )
-    both = [key for key in config.meta_required or () if key in (config.meta_optional or ())]
+    required = dict.fromkeys(config.meta_required or ())
+    both = [key for key in required if key in (config.meta_optional or ())]
     inner.check(
         bool(both),
         "Required and optional meta keys should be disjoint. Following keys exist in both: "

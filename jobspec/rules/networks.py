@@ -26,6 +26,12 @@ class _Ports:
         for port in [*(network.reserved_ports or ()), *(network.dynamic_ports or ())]:
             self._label(port, owner)
             self._values(port, owner)
+            if port.ignore_collision and network.mode not in ("", "host"):
+                self.findings.add(
+                    f'Port "{port.label}" collision may not be ignored on non-host network mode '
+                    f'"{network.mode}"',
+                    "Networks",
+                )
 
     def _label(self, port: Port, owner: str) -> None:
         taken = self.labels.get(port.label)
@@ -39,11 +45,11 @@ class _Ports:
             self.findings.add(
                 f"Port {port.label} ({port.value}) cannot be greater than {_MAX_PORT}", "Networks"
             )
-        elif port.value > 0 and not port.ignore_collision:
+        elif port.value > 0:
             key = (port.host_network or "default", port.value)
             taken = self.static.get(key)
             self.findings.check(
-                taken is not None,
+                taken is not None and not port.ignore_collision,
                 f"Static port {port.value} already reserved by {taken}",
                 "Networks",
             )
@@ -88,12 +94,27 @@ def _per_alloc(findings: Findings, volume: VolumeRequest, job_type: str, canarie
         "PerAlloc",
     )
     findings.check(canaries > 0, "volume cannot be per_alloc when canaries are in use", "PerAlloc")
-    findings.check(volume.sticky, "volume cannot be per_alloc and sticky", "Sticky")
+    findings.check(
+        volume.sticky, "volume cannot be per_alloc and sticky at the same time", "Sticky"
+    )
 
 
 def _host(findings: Findings, volume: VolumeRequest) -> None:
     findings.check(
         volume.mount_options is not None, "host volumes cannot have mount options", "MountOptions"
+    )
+    mode = volume.access_mode
+    if mode and mode not in _SINGLE:
+        findings.add(f"host volumes cannot be mounted with {mode} access mode", "AccessMode")
+    _reader_only(findings, volume)
+
+
+def _reader_only(findings: Findings, volume: VolumeRequest) -> None:
+    mode = volume.access_mode
+    findings.check(
+        mode in ("single-node-reader-only", "multi-node-reader-only") and not volume.read_only,
+        f"{mode} volumes must be read-only",
+        "ReadOnly",
     )
 
 
@@ -108,12 +129,15 @@ def _csi(findings: Findings, volume: VolumeRequest, count: int) -> None:
     elif mode not in _ACCESS_MODES:
         findings.add(f"invalid access mode: {mode}", "AccessMode")
     findings.check(
-        mode in ("single-node-reader-only", "multi-node-reader-only") and not volume.read_only,
-        f"{mode} volumes must be read-only",
-        "ReadOnly",
+        volume.attachment_mode == "block-device" and volume.mount_options is not None,
+        "block devices cannot have mount options",
+        "MountOptions",
     )
+    _reader_only(findings, volume)
     findings.check(
-        mode in _SINGLE and count > 1 and not volume.per_alloc,
+        mode in ("single-node-reader-only", "single-node-writer")
+        and count > 1
+        and not volume.per_alloc,
         f"volume with {mode} access mode allows only one reader or writer",
         "AccessMode",
     )

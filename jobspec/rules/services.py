@@ -10,7 +10,6 @@ from jobspec.rules.findings import Findings, quoted
 from jobspec.runtime_text import without_references
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
-from orchgit.model.task import Task
 
 _SECOND_NS = 1_000_000_000
 _NAME = re.compile(r"(?i)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -39,7 +38,7 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
     repeated: list[str] = []
     for index, service in enumerate(group.services or ()):
         inner = findings.at("Services", index)
-        _service(inner, service)
+        check_service(inner, service)
         findings.nest(f"Service[{index}] {service.name} validation failed", inner)
         _check_tasks(findings, service, group, index)
         _note_repeated(service, "group", seen, repeated)
@@ -99,62 +98,13 @@ def _note_repeated(
     seen.add(key)
 
 
-def check_task_services(findings: Findings, task: Task, group: TaskGroup) -> None:
-    names: set[str] = set()
-    for index, service in enumerate(task.services or ()):
-        inner = findings.at("Services", index)
-        _service(inner, service)
-        findings.nest(f"service[{index}] {quoted(service.name)} validation failed", inner)
-        findings.check(
-            service.name in names, f"service {quoted(service.name)} is duplicate", "Services", index
-        )
-        names.add(service.name)
-        findings.check(
-            service.connect is not None,
-            f'service {quoted(service.name)} cannot have "connect" block, only services defined in '
-            'a "group" block can',
-            "Services",
-            index,
-        )
-        for at, check in enumerate(service.checks or ()):
-            findings.check(
-                _needs_port(check, service),
-                f"check {quoted(check.name)} is missing a port",
-                "Services",
-                index,
-                "Checks",
-                at,
-            )
-    _port_labels(findings, task, group)
-
-
-def _port_labels(findings: Findings, task: Task, group: TaskGroup) -> None:
-    """What a task's services say of ports are labels, but a driver's address has its own ports."""
-    users: dict[str, list[str]] = {}
-    for service in task.services or ():
-        for owner in (service, *(service.checks or ())):
-            mode = owner.address_mode or service.address_mode
-            if owner.port_label and not (mode == "driver" and owner.port_label.isdigit()):
-                known = users.setdefault(owner.port_label, [])
-                known += [service.name] if service.name not in known else []
-    networks = [*(group.networks or ()), *(task.resources.networks or ())]
-    given = {port.label for network in networks for port in network.reserved_ports or ()}
-    given |= {port.label for network in networks for port in network.dynamic_ports or ()}
-    for label in sorted(users.keys() - given):
-        findings.add(
-            f"port label {quoted(label)} referenced by services {', '.join(users[label])} does not "
-            "exist",
-            "Services",
-        )
-
-
-def _needs_port(check: ServiceCheck, service: Service) -> bool:
+def needs_port(check: ServiceCheck, service: Service) -> bool:
     network = check.type in ("http", "tcp", "grpc")
     return network and not check.port_label and not service.port_label
 
 
 def _missing_port(findings: Findings, check: ServiceCheck, service: Service, index: int) -> bool:
-    missing = _needs_port(check, service)
+    missing = needs_port(check, service)
     if missing:
         findings.add(
             f"Check {check.name} invalid: check requires a port but neither check nor service "
@@ -165,7 +115,7 @@ def _missing_port(findings: Findings, check: ServiceCheck, service: Service, ind
     return missing
 
 
-def _service(findings: Findings, service: Service) -> None:
+def check_service(findings: Findings, service: Service) -> None:
     name = without_references(service.name, "ENV-VAR")
     findings.check(
         not _NAME.fullmatch(name),
@@ -234,6 +184,10 @@ def _nomad_check_problem(check: ServiceCheck) -> str | None:
         (
             check.failures_before_critical,
             "failures_before_critical may only be set for Consul service checks",
+        ),
+        (
+            check.address_mode == "driver",
+            "address_mode = driver may only be set for Consul service checks",
         ),
         (check.grpc_service, "grpc_service may only be set on Consul service checks"),
         (check.tls_server_name, "tls_server_name may only be set for Consul service checks"),

@@ -14,6 +14,7 @@ _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
 MAX_VERSION_CHARACTERS = 256
 """Of one clause, as the scheduler reads it."""
+_SET_WORDS = {"constraint": "constraint requires", "affinity": "operators require"}
 _RAW_VERSION = (
     r"v?[0-9]+(?:\.[0-9]+)*(?:-?[0-9A-Za-z-~]+(?:\.[0-9A-Za-z-~]+)*)?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -88,7 +89,7 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
     if operand in _COMPARISONS:
         findings.check(not right, f"Operator {quoted(operand)} requires an RTarget", "RTarget")
     elif operand in _SETS:
-        findings.check(not right, f"Set contains {kind} requires an RTarget", "RTarget")
+        findings.check(not right, f"Set contains {_SET_WORDS[kind]} an RTarget", "RTarget")
     elif operand == "regexp":
         try:
             compile_pattern(right)

@@ -9,8 +9,8 @@ from typing import Any
 from jobspec.durations import to_text
 from jobspec.rules.findings import Findings, listed, quoted
 from jobspec.rules.identities import check_identities
-from jobspec.rules.services import check_task_services
 from jobspec.rules.targets import check_targets
+from jobspec.rules.task_services import check_task_services
 from jobspec.runtime_text import without_references
 from orchgit.model.group import TaskGroup
 from orchgit.model.resources import Resources
@@ -33,6 +33,14 @@ def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) 
     findings.check("\0" in task.name, "Task name cannot include null characters", "Name")
     findings.check(not task.driver, "Missing task driver", "Driver")
     findings.check(task.kill_timeout_ns < 0, "KillTimeout must be a positive value", "KillTimeout")
+    deadline_ns = group.update.progress_deadline_ns if group.update is not None else 0
+    if 0 < deadline_ns < task.kill_timeout_ns:
+        # The misspelt word is Nomad's own.
+        findings.add(
+            f"KillTimout ({to_text(task.kill_timeout_ns)}) longer than the group's "
+            f"ProgressDeadline ({to_text(deadline_ns)})",
+            "KillTimeout",
+        )
     findings.check(
         task.shutdown_delay_ns < 0, "ShutdownDelay must be a positive value", "ShutdownDelay"
     )
@@ -47,14 +55,14 @@ def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) 
         services = findings.at()
         check_task_services(services, task, group)
         findings.nest("", services)
-    _templates(findings, task)
     _artifacts(findings, task)
     _vault(findings, task.vault)
+    _templates(findings, task)
+    _actions(findings, task)
     _lifecycle(findings, task)
     _mounts(findings, task, group)
     _csi_plugin(findings, task.csi_plugin_config)
     check_identities(findings, task)
-    _actions(findings, task)
     _secrets(findings, task)
 
 
@@ -67,11 +75,19 @@ def _resources(findings: Findings, resources: Resources) -> None:
     if resources.memory_mb < 10:
         least.add(f"minimum MemoryMB value is 10; got {resources.memory_mb}", "MemoryMB")
     findings.nest("", least)
+    if resources.secrets_mb < 0:
+        findings.add(f"SecretsMB value ({resources.secrets_mb}) cannot be negative", "SecretsMB")
+    if resources.secrets_mb > resources.memory_mb:
+        findings.add(
+            f"SecretsMB value ({resources.secrets_mb}) cannot be larger than MemoryMB value "
+            f"({resources.memory_mb})",
+            "SecretsMB",
+        )
     for index, device in enumerate(resources.devices or ()):
         inner = findings.at("Devices", index)
-        parts = device.name.split("/")
+        parts = device.name.split("/", 2)
         inner.check(
-            not device.name or len(parts) > 3 or not all(parts),
+            not device.name or not all(parts),
             "device name must be given as one of the following: type, vendor/type, or "
             "vendor/type/name",
         )
@@ -104,7 +120,7 @@ def _logs(findings: Findings, logs: LogConfig, disk_mb: int) -> None:
     if logs.max_file_size_mb < 1:
         findings.add(f"minimum file size is 1MB; got {logs.max_file_size_mb}", "MaxFileSizeMB")
     total_mb = logs.max_files * logs.max_file_size_mb
-    if disk_mb <= total_mb and not logs.disabled:
+    if disk_mb <= total_mb:
         findings.add(
             f"log storage ({total_mb} MB) must be less than requested disk capacity ({disk_mb} MB)"
         )
@@ -251,9 +267,9 @@ def _lifecycle(findings: Findings, task: Task) -> None:
         return
     hook = task.lifecycle.hook
     if not hook:
-        findings.add("no lifecycle hook provided", "Lifecycle")
+        findings.add("Lifecycle validation failed: no lifecycle hook provided", "Lifecycle")
     elif hook not in ("prestart", "poststart", "poststop"):
-        findings.add(f"invalid hook: {hook}", "Lifecycle")
+        findings.add(f"Lifecycle validation failed: invalid hook: {hook}", "Lifecycle")
 
 
 def _mounts(findings: Findings, task: Task, group: TaskGroup) -> None:

@@ -153,5 +153,5 @@ def _memory(job: Job, cluster: ClusterFacts) -> list[str]:
         "value will be ignored. Update the Scheduler Configuration to allow oversubscription."
         for group in job.task_groups
         for task in group.tasks
-        if task.resources.memory_max_mb > 0
+        if task.resources.memory_max_mb
     ]

@@ -24,6 +24,7 @@ from orchgit.jobdiff.report import (
     TaskDiff,
     TaskGroupDiff,
 )
+from orchgit.jobdiff.shape import Child, Kind, Shape, get
 from orchgit.jobdiff.shapes import (
     GROUP_CHILDREN,
     GROUP_OMIT,
@@ -32,10 +33,6 @@ from orchgit.jobdiff.shapes import (
     JOB_OMIT,
     TASK_CHILDREN,
     TASK_OMIT,
-    Child,
-    Kind,
-    Shape,
-    get,
 )
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
@@ -136,6 +133,8 @@ def _value(owner: object, child: Child) -> object:
 
 
 def _single(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+    if child.always and contextual and old is None and new is None:
+        return [ObjectDiff(DiffType.NONE, child.shape.name)]
     return _objects([(old, new)], child.shape, contextual)
 
 
@@ -147,7 +146,7 @@ def _objects(
 
 
 def _object(old: object, new: object, shape: Shape, contextual: bool) -> ObjectDiff:
-    fields = _fields(_shown(old, shape), _shown(new, shape), contextual)
+    fields = _fields(_shown(old, shape), _shown(new, shape), contextual and not shape.brief)
     objects = _children(old, new, shape.children, contextual)
     kind = _sum([*fields, *objects]) if shape.plain else _type(old, new, True)
     return ObjectDiff(kind, shape.name, fields or None, objects or None)

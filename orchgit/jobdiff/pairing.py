@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from orchgit.jobdiff.shapes import get
+from orchgit.jobdiff.shape import get
 
 T = TypeVar("T")
 

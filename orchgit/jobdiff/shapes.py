@@ -5,78 +5,8 @@ What is not listed here is reported by the generic rules alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum, auto
-
-
-class Kind(Enum):
-    """How the old and the new value of a field are matched."""
-
-    SINGLE = auto()
-    """One object or none."""
-    KEYED = auto()
-    """A list of objects, matched by a key: an object can be edited."""
-    NAMED = auto()
-    """A map of objects."""
-    ALIKE = auto()
-    """A list of services, each matched with the one most like it."""
-    SET = auto()
-    """A list of objects without identity: what differs is one removed and one added."""
-    STRINGS = auto()
-    """A list of texts, compared as a set."""
-    TREE = auto()
-    """A map, flattened all the way down."""
-    FREE_FORM = auto()
-    """The same of a map that the job's author makes up."""
-    PLACED = auto()
-    """A list of objects, matched by their places in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """`name` is the report's; `omit` fields are not shown; `template` are fields always shown,
-    `joined` are lists shown as one text. A `plain` object is what its shown fields are: a change
-    of nothing shown is no change, and one that only gains fields is added, not edited."""
-
-    name: str
-    omit: frozenset[str] = frozenset()
-    template: Mapping[str, str] = field(default_factory=dict)
-    joined: frozenset[str] = frozenset()
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    plain: bool = False
-    children: tuple[Child, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A field (attribute of a struct, or key of a map) that holds objects."""
-
-    attribute: str
-    kind: Kind
-    shape: Shape
-    key: Callable[[object], str] = str
-    alone: bool = False
-    """Whether the only object of one side is the only one of the other, whatever its key."""
-    only_changes: bool = False
-    """Not shown where nothing changed, even inside an object that is shown."""
-    contextual: bool = True
-    """Whether its unchanged fields are shown."""
-
-
-def get(value: object, path: str) -> object:
-    """A field of a struct or a key of a map; `a.b` is the field `b` of the field `a`."""
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    return value
-
-
-def by(name: str) -> Callable[[object], str]:
-    return lambda value: str(get(value, name) or "")
-
-
-def _strings(attribute: str, name: str, only_changes: bool = False) -> Child:
-    return Child(attribute, Kind.STRINGS, Shape(name), only_changes=only_changes)
+from orchgit.jobdiff.connect_shapes import CONNECT
+from orchgit.jobdiff.shape import Child, Kind, Shape, by, strings
 
 
 def _single(attribute: str, shape: Shape) -> Child:
@@ -131,17 +61,17 @@ _IDENTITY = Shape(
         "ServiceName": "",
         "TTL": "0",
     },
-    children=(_strings("Audience", "Audience"),),
+    children=(strings("Audience", "Audience"),),
 )
 _SERVICE = Shape(
     "Service",
     template={"Cluster": "default", "Namespace": "default", "AddressMode": "auto"},
     omit=frozenset(("Connect", "Weights", "Identity")),
     children=(
-        _strings("canary_tags", "CanaryTags"),
-        _strings("tags", "Tags"),
+        strings("canary_tags", "CanaryTags"),
+        strings("tags", "Tags"),
         Child("checks", Kind.KEYED, _CHECK, by("name")),
-        Child("connect", Kind.TREE, Shape("ConsulConnect")),
+        CONNECT,
         Child("weights", Kind.TREE, Shape("Weights")),
         _single("identity", _IDENTITY),
     ),
@@ -153,14 +83,14 @@ _RESOURCES = Shape(
     children=(
         Child("networks", Kind.SET, _NETWORK),
         Child("devices", Kind.KEYED, Shape("Device"), by("name")),
-        _single("numa", Shape("NUMA", children=(_strings("devices", "Devices"),))),
+        _single("numa", Shape("NUMA", children=(strings("devices", "Devices"),))),
     ),
 )
 _TEMPLATE = Shape(
     "Template",
     omit=frozenset(("Wait",)),
     children=(
-        _single("change_script", Shape("ChangeScript", children=(_strings("args", "Args"),))),
+        _single("change_script", Shape("ChangeScript", children=(strings("args", "Args"),))),
         Child("wait", Kind.TREE, Shape("Template")),
     ),
 )
@@ -182,7 +112,7 @@ TASK_CHILDREN = (
     Child(
         "actions",
         Kind.PLACED,
-        Shape("Action", children=(_strings("args", "Args"),)),
+        Shape("Action", children=(strings("args", "Args"),)),
     ),
     Child("volume_mounts", Kind.PLACED, Shape("VolumeMount")),
     Child("schedule", Kind.TREE, Shape("Schedule")),
@@ -192,7 +122,7 @@ TASK_OMIT = frozenset(
     ("Name", "Config", "Vault", "Consul", "CSIPluginConfig", "Identity", "Schedule")
 )
 
-_MOUNT_OPTIONS = Shape("MountOptions", children=(_strings("mount_flags", "MountFlags"),))
+_MOUNT_OPTIONS = Shape("MountOptions", children=(strings("mount_flags", "MountFlags"),))
 _SCALING = Child(
     "scaling",
     Kind.SINGLE,
@@ -234,19 +164,19 @@ GROUP_OPTIONAL = frozenset(
 
 _LINK = Shape("Link", renamed={"URL": "Url"}, plain=True)
 JOB_CHILDREN = (
-    _strings("datacenters", "Datacenters", only_changes=True),
+    strings("datacenters", "Datacenters", only_changes=True),
     CONSTRAINTS,
     AFFINITIES,
     _single(
-        "periodic", Shape("Periodic", children=(_strings("specs", "Specs", only_changes=True),))
+        "periodic", Shape("Periodic", children=(strings("specs", "Specs", only_changes=True),))
     ),
     _single(
         "parameterized_job",
         Shape(
             "ParameterizedJob",
             children=(
-                _strings("meta_optional", "MetaOptional"),
-                _strings("meta_required", "MetaRequired"),
+                strings("meta_optional", "MetaOptional"),
+                strings("meta_required", "MetaRequired"),
             ),
         ),
     ),

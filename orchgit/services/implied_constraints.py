@@ -68,6 +68,9 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
     yield from _partition(group.consul)
     if _has_identities(group, services):
         yield Constraint("${attr.nomad.version}", ">= 1.7.0-a", "semver")
+    if any(_is_transparent(service) for service in group.services or ()):
+        yield Constraint("${attr.nomad.version}", ">= 1.8.0-dev", "semver")
+        yield Constraint("${attr.plugins.cni.version.consul-cni}", ">= 1.4.2", "semver")
     if any(task.vault for task in group.tasks):
         yield Constraint("${attr.vault.version}", ">= 0.6.1", "semver")
 
@@ -77,6 +80,12 @@ def _bridge(group: TaskGroup) -> Iterator[Constraint]:
     if any(network.mode == "bridge" for network in group.networks or ()):
         for plugin in _BRIDGE_PLUGINS:
             yield Constraint(f"${{attr.plugins.cni.version.{plugin}}}", ">= 0.4.0", "semver")
+
+
+def _is_transparent(service: Service) -> bool:
+    sidecar = (service.connect or {}).get("SidecarService")
+    proxy = sidecar.get("Proxy") if isinstance(sidecar, Mapping) else None
+    return isinstance(proxy, Mapping) and bool(proxy.get("TransparentProxy"))
 
 
 def _has_identities(group: TaskGroup, services: Iterable[Service]) -> bool:

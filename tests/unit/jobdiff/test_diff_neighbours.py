@@ -19,6 +19,7 @@ from tests.scenarios.run_diff_golden import report
 GOLDEN = Path(__file__).parents[2] / "golden"
 BASE = json.loads((GOLDEN / "diff" / "job_stop.json").read_text(encoding="utf-8"))["old"]
 CASES = json.loads((GOLDEN / "diff-neighbours.json").read_text(encoding="utf-8"))
+MESH = json.loads((GOLDEN / "mesh-diff-neighbours.json").read_text(encoding="utf-8"))
 NEWER_FIELDS = {("Service", "Kind"), ("Template", "Once")}
 """Not known to the version that the reports come from."""
 
@@ -30,6 +31,21 @@ def test_every_block_is_reported_as_recorded(name: str) -> None:
     jobs = {"old": old, "new": _job(case["new"]), "DesiredTGUpdates": None}
     found = report(jobs)
     assert [f"Job {found['Type']}", *_lines(found)] == case["report"]
+
+
+@pytest.mark.parametrize("name", MESH)
+def test_connect_block_is_reported_as_recorded(name: str) -> None:
+    """Of a service alone: the recorded jobs also got the tasks that the mesh brings."""
+    case = MESH[name]
+    jobs = {side: _meshed(case[side]) for side in ("old", "new")}
+    (service,) = report({**jobs, "DesiredTGUpdates": None})["TaskGroups"][0]["Objects"]
+    (connect,) = [each for each in service["Objects"] if each["Name"] == "ConsulConnect"]
+    assert [connect["Type"], *_lines(connect)] == case["report"]
+
+
+def _meshed(connect: dict[str, Any] | None) -> dict[str, Any]:
+    service = {"Name": "web", "Provider": "consul", "PortLabel": "8080", "Connect": connect}
+    return _job({"TaskGroups.0.Services": [service]})
 
 
 def _job(changes: dict[str, Any]) -> dict[str, Any]:

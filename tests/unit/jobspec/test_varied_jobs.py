@@ -35,7 +35,9 @@ REFUSED = {
     "vault": 'Vault "default" not enabled but used in the job',
     "vault-job": 'Vault "default" not enabled but used in the job',
     "vault-group": 'Vault "default" not enabled but used in the job',
-    "legacy-net": "Task can't ask for disk resources",
+    "network-all": 'collision may not be ignored on non-host network mode "bridge"',
+    "schedule": "task schedules requires Nomad Enterprise",
+    "svc-task": "cannot use a numeric port 1234 without setting address_mode",
 }
 """What the server says no to; all other files are valid."""
 
