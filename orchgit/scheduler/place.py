@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus, RescheduleTracker, alloc_name
 from orchgit.model.evaluation import AllocMetric, Evaluation
-from orchgit.model.job import Job, JobType
+from orchgit.model.job import Job
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.scheduler.class_learning import ClassLearning
 from orchgit.scheduler.evictions import Evictions
 from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
 from orchgit.scheduler.feasibility.volumes import host_requests
@@ -33,8 +34,6 @@ from orchgit.scheduler.reconcile.reschedule import (
 from orchgit.scheduler.stack import GroupStack, Stacks
 
 _EXPLAIN_EACH_UP_TO = 16
-_LEAST_SAMPLE, _NODE_LIMIT, _POOR_SKIPPED = 2, 100, 3
-"""How many nodes Nomad's scheduler looks at before it chooses; poor ones score 0 or less."""
 
 
 class Placer:
@@ -67,7 +66,7 @@ class Placer:
         self._updates = {update.alloc_id: update for update in self._plan.updates}
         self._explain_each = True
         self._explained: set[tuple[str, int]] = set()
-        self._classes_known: set[str] = set()
+        self._class_learning = ClassLearning(stacks, evaluation.type)
         self._one_node_each = one_node_each
         self.evictions = Evictions(stacks)
 
@@ -292,7 +291,7 @@ class Placer:
         self._explained.add(key)
         candidates = self._stacks.candidates
         if not self._one_node_each and choice.row != request.preferred_row:
-            self._learn_classes(stack, selector, request)
+            self._class_learning.placed(stack, selector, request)
         if self._one_node_each:
             eviction = evictions.get(choice.row)
             return success_on_row(candidates, selector, request, choice.row, eviction)
@@ -306,33 +305,6 @@ class Placer:
             choice.row,
             evictions,
         )
-
-    def _learn_classes(self, stack: GroupStack, selector: Selector, request: Request) -> None:
-        """An explanation of what finds no node later says of a class only that it is ineligible,
-        once the class was looked at. A sampling scheduler looks at all nodes where it does not
-        find enough of them to choose from."""
-        candidates, name = self._stacks.candidates, stack.group.name
-        if name in self._classes_known or len(selector.rows) == len(candidates.rows):
-            return
-        scores = selector.scores(request.penalty_rows)
-        if selector.ranking.row_checks:
-            rows = selector.rows.tolist()
-            scores[[bool(selector.refusal(row, request.name)) for row in rows]] = -np.inf
-        good = int((scores > 0).sum())
-        poor = int((scores > -np.inf).sum()) - good
-        if good + max(poor - _POOR_SKIPPED, 0) < self._sample_size(stack, selector):
-            self._classes_known.add(name)
-            self._stacks.eligibility.filter(candidates.rows, name, stack.checks)
-
-    def _sample_size(self, stack: GroupStack, selector: Selector) -> int:
-        ranking = selector.ranking
-        if ranking.affinity is not None or ranking.spread is not None:
-            config = self._stacks.view.scheduler_config()
-            return max(stack.group.count, config.node_limit_for_feasibility_checks or _NODE_LIMIT)
-        if self._evaluation.type == JobType.BATCH:
-            return _LEAST_SAMPLE
-        nodes = len(self._stacks.candidates.rows)
-        return max(_LEAST_SAMPLE, (nodes - 1).bit_length())
 
     def _take(self, stack: GroupStack, choice: Choice, alloc_id: str, name: str, job: Job) -> None:
         proposed, ask, group = self._stacks.proposed, stack.ask, stack.group

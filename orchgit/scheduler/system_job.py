@@ -41,14 +41,13 @@ from orchgit.scheduler.reconcile.system import GroupDiff, Missing, SystemWorld, 
 from orchgit.scheduler.reconcile.system_deployment import Rolling, SystemDeployment
 from orchgit.scheduler.reconcile.unheard import give_up_unheard
 from orchgit.scheduler.service_job import (
-    JobVersions,
-    UpdateDecision,
     new_plan,
     tainted_nodes,
     write_changes,
     write_in_place,
 )
 from orchgit.scheduler.stack import GroupStack, Stacks
+from orchgit.scheduler.update_decision import JobVersions, UpdateDecision, is_refused
 
 _FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 
@@ -70,8 +69,6 @@ class _GroupRun:
     diff: GroupDiff
     wanted: list[Missing] = field(default_factory=list)
     updates: list[Allocation] = field(default_factory=list)
-    unfit: list[Allocation] = field(default_factory=list)
-    """To be replaced, on nodes that do not pass the checks any more."""
     filtered: list[tuple[Node, str]] = field(default_factory=list)
     """Nodes that lack an allocation and do not pass the checks, with the reason."""
     refused: int = 0
@@ -232,7 +229,7 @@ class _SystemRun:
     ) -> _GroupRun:
         """Leave out the nodes that do not pass the checks, and look at the deployment."""
         stack = stacks.of(job, group)
-        selector = stacks.selector(stack, for_system=True)
+        selector = stacks.selector(stack)
         feasible = stack.feasible(stacks.candidate_mask)
         rows = stacks.columns.rows
         run = _GroupRun(group, diff)
@@ -246,14 +243,11 @@ class _SystemRun:
                 run.wanted.append(missing)
         for allocation in diff.update:
             row = rows[allocation.node_id]
-            stacks.stop(allocation)
-            if not feasible[row] or selector.refusal(row, allocation.name):
-                run.unfit.append(allocation)
-            else:
+            if feasible[row] and not is_refused(stacks, stack, allocation, row):
                 run.updates.append(allocation)
-                stacks.unstop(allocation, held_claim=False)
-        for allocation in run.unfit:
-            self._leave(allocation)
+            else:
+                self._leave(allocation)
+                stacks.stop(allocation)
         if not self._is_sysbatch:
             run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
         total = run.staying + len(run.wanted)
@@ -323,7 +317,7 @@ class _SystemRun:
         keeps the node from taking it, which is noted."""
         group = placement.group
         stack = stacks.of(job, group)
-        selector = stacks.selector(stack, for_system=True)
+        selector = stacks.selector(stack)
         row = stacks.columns.rows[node.id]
         request = Request(_name(job, group, placement.name_index))
         if placement.stops_previous and placement.previous is not None:
