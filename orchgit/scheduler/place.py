@@ -14,6 +14,7 @@ from orchgit.model.evaluation import AllocMetric, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.scheduler.class_learning import ClassLearning
 from orchgit.scheduler.evictions import Evictions
 from orchgit.scheduler.explain import coalesce, failure, node_at, success, success_on_row
 from orchgit.scheduler.feasibility.volumes import host_requests
@@ -65,6 +66,7 @@ class Placer:
         self._updates = {update.alloc_id: update for update in self._plan.updates}
         self._explain_each = True
         self._explained: set[tuple[str, int]] = set()
+        self._class_learning = ClassLearning(stacks, evaluation.type)
         self._one_node_each = one_node_each
         self.evictions = Evictions(stacks)
 
@@ -288,6 +290,8 @@ class Placer:
             return None
         self._explained.add(key)
         candidates = self._stacks.candidates
+        if not self._one_node_each and choice.row != request.preferred_row:
+            self._class_learning.placed(stack, selector, request)
         if self._one_node_each:
             eviction = evictions.get(choice.row)
             return success_on_row(candidates, selector, request, choice.row, eviction)

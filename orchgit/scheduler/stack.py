@@ -11,7 +11,7 @@ import numpy as np
 from orchgit.model.allocation import Allocation
 from orchgit.model.constraint import Affinity
 from orchgit.model.group import TaskGroup
-from orchgit.model.job import Job
+from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
 from orchgit.model.volume import VolumeRequest
 from orchgit.scheduler.explain import Candidates
@@ -150,13 +150,13 @@ class Stacks:
                 self.eligibility.escape(f"{GROUP} {group.name}")
         return stack
 
-    def selector(self, stack: GroupStack, *, for_system: bool = False) -> Selector:
+    def selector(self, stack: GroupStack) -> Selector:
         if stack.selector is None:
             stack.selector = Selector(
                 self.proposed,
                 stack.ask,
                 stack.feasible(self.candidate_mask),
-                self._ranking(stack, for_system),
+                self._ranking(stack),
                 self.chance,
             )
             if stack.selector.follows_changes:
@@ -185,8 +185,9 @@ class Stacks:
         algorithm = own.get("SchedulerAlgorithm") or self._config.scheduler_algorithm
         return algorithm == "spread"
 
-    def _ranking(self, stack: GroupStack, for_system: bool) -> Ranking:
+    def _ranking(self, stack: GroupStack) -> Ranking:
         job, group = stack.job, stack.group
+        for_system = job.type in (JobType.SYSTEM, JobType.SYSBATCH)
         live: dict[str, list[int]] = defaultdict(list)
         for allocation in self._allocations:
             row = self.columns.rows.get(allocation.node_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,18 +36,18 @@ from orchgit.scheduler.reconcile.changes import (
     Placement,
     Stop,
 )
-from orchgit.scheduler.reconcile.system import GroupDiff, Missing, SystemWorld, diff_system
-from orchgit.scheduler.reconcile.system_deployment import Rolling, SystemDeployment
+from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
+from orchgit.scheduler.reconcile.system_deployment import SystemDeployment
 from orchgit.scheduler.reconcile.unheard import give_up_unheard
 from orchgit.scheduler.service_job import (
-    JobVersions,
-    UpdateDecision,
     new_plan,
     tainted_nodes,
     write_changes,
     write_in_place,
 )
 from orchgit.scheduler.stack import GroupStack, Stacks
+from orchgit.scheduler.system_group import GroupRun, all_filtered
+from orchgit.scheduler.update_decision import JobVersions, UpdateDecision, is_refused
 
 _FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 
@@ -60,24 +59,6 @@ def schedule_system(
     allocations = view.allocations_by_job(evaluation.namespace, evaluation.job_id)
     run = _SystemRun(evaluation, view, job, allocations, now_ns, seed, ids)
     return run.outcome()
-
-
-@dataclass(slots=True)
-class _GroupRun:
-    """One group's part of the evaluation."""
-
-    group: TaskGroup
-    diff: GroupDiff
-    wanted: list[Missing] = field(default_factory=list)
-    updates: list[Allocation] = field(default_factory=list)
-    unfit: list[Allocation] = field(default_factory=list)
-    """To be replaced, on nodes that do not pass the checks any more."""
-    filtered: list[tuple[Node, str]] = field(default_factory=list)
-    """Nodes that lack an allocation and do not pass the checks, with the reason."""
-    refused: int = 0
-    """How many of `wanted` those placed before them keep away."""
-    staying: int = 0
-    rolling: Rolling = field(default_factory=lambda: Rolling(0))
 
 
 class _SystemRun:
@@ -227,15 +208,13 @@ class _SystemRun:
         for run in runs:
             self._place_group(job, run, stacks, placer)
 
-    def _begin_group(
-        self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks
-    ) -> _GroupRun:
+    def _begin_group(self, job: Job, group: TaskGroup, diff: GroupDiff, stacks: Stacks) -> GroupRun:
         """Leave out the nodes that do not pass the checks, and look at the deployment."""
         stack = stacks.of(job, group)
-        selector = stacks.selector(stack, for_system=True)
+        selector = stacks.selector(stack)
         feasible = stack.feasible(stacks.candidate_mask)
         rows = stacks.columns.rows
-        run = _GroupRun(group, diff)
+        run = GroupRun(group, diff)
         for missing in diff.place:
             row = rows[missing.node.id]
             reason = self._first_failure(stack, row)
@@ -246,14 +225,11 @@ class _SystemRun:
                 run.wanted.append(missing)
         for allocation in diff.update:
             row = rows[allocation.node_id]
-            stacks.stop(allocation)
-            if not feasible[row] or selector.refusal(row, allocation.name):
-                run.unfit.append(allocation)
-            else:
+            if feasible[row] and not is_refused(stacks, stack, allocation, row):
                 run.updates.append(allocation)
-                stacks.unstop(allocation, held_claim=False)
-        for allocation in run.unfit:
-            self._leave(allocation)
+            else:
+                self._leave(allocation)
+                stacks.stop(allocation)
         if not self._is_sysbatch:
             run.staying = len(diff.ignore) + len(diff.in_place) + len(run.updates)
         total = run.staying + len(run.wanted)
@@ -276,7 +252,7 @@ class _SystemRun:
     def _first_failure(stack: GroupStack, row: int) -> str:
         return next((check.reason for check in stack.checks if not check.mask[row]), "")
 
-    def _place_group(self, job: Job, run: _GroupRun, stacks: Stacks, placer: Placer) -> None:
+    def _place_group(self, job: Job, run: GroupRun, stacks: Stacks, placer: Placer) -> None:
         group, diff, rolling = run.group, run.diff, run.rolling
         desired = self._changes.desired.get(group.name) or DesiredUpdates()
         placed = 0
@@ -292,9 +268,9 @@ class _SystemRun:
         desired.place = wanted if self._is_sysbatch else run.staying + placed
         self._deployment.set_total(group.name, desired.place)
         if not wanted and not run.staying and diff.place and group.name not in self._failed:
-            self._failed[group.name] = _all_filtered(run.filtered)
+            self._failed[group.name] = all_filtered(run.filtered)
 
-    def _update(self, job: Job, run: _GroupRun, stacks: Stacks, placer: Placer) -> None:
+    def _update(self, job: Job, run: GroupRun, stacks: Stacks, placer: Placer) -> None:
         """As many as may be now; a node without room does not hold back the others."""
         group, rolling = run.group, run.rolling
         updated = 0
@@ -317,13 +293,13 @@ class _SystemRun:
         job: Job,
         stacks: Stacks,
         placer: Placer,
-        run: _GroupRun,
+        run: GroupRun,
     ) -> str:
         """The new allocation's id; empty: the node has no room, or what was placed before it
         keeps the node from taking it, which is noted."""
         group = placement.group
         stack = stacks.of(job, group)
-        selector = stacks.selector(stack, for_system=True)
+        selector = stacks.selector(stack)
         row = stacks.columns.rows[node.id]
         request = Request(_name(job, group, placement.name_index))
         if placement.stops_previous and placement.previous is not None:
@@ -395,17 +371,6 @@ class _SystemRun:
 
 def _name(job: Job, group: TaskGroup, index: int) -> str:
     return alloc_name(job.id, group.name, index)
-
-
-def _all_filtered(filtered: Sequence[tuple[Node, str]]) -> AllocMetric:
-    """No node passes the checks: told as a failed placement, though nothing waits."""
-    classes = Counter(node.node_class for node, _ in filtered if node.node_class)
-    return AllocMetric(
-        nodes_evaluated=len(filtered),
-        nodes_filtered=len(filtered),
-        constraint_filtered=dict(Counter(reason for _, reason in filtered)),
-        class_filtered=dict(classes) or None,
-    )
 
 
 def _only_row(candidates: Candidates, row: int) -> Candidates:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +153,46 @@ def test_out_of_touch_nodes_take_only_what_records_that() -> None:
 
     assert reasons(ClientStatus.LOST, ClientStatus.UNKNOWN) == set()
     assert reasons(ClientStatus.UNKNOWN, ClientStatus.LOST) == {gone.id, away.id}
+
+
+@pytest.mark.parametrize("status", [NodeStatus.DOWN, NodeStatus.DISCONNECTED, NodeStatus.READY])
+def test_what_the_servers_note_for_themselves_needs_no_node(status: str) -> None:
+    node, job = make_node(status=status, scheduling_eligibility=Eligibility.INELIGIBLE), make_job()
+    failed = make_allocation(job, node, client_status=ClientStatus.FAILED)
+    note = AllocUpdate(alloc_id=failed.id, node_id=node.id, followup_eval_id="later")
+    gone = AllocUpdate(alloc_id="a", node_id="gone", followup_eval_id="later")
+    assert not examine_plan(Plan(updates=[note, gone]), ListView([node], [failed], [job])).reasons
+
+
+def test_a_node_that_is_down_refuses_work() -> None:
+    node, job = make_node(status=NodeStatus.DOWN), make_job()
+    held = make_allocation(job, node)
+    in_place = AllocUpdate(alloc_id=held.id, node_id=node.id, job_version=1)
+    view = ListView([node], [held], [job])
+    for plan in (Plan(updates=[in_place]), Plan(placements=[make_placements(job, [node])])):
+        reasons = examine_plan(plan, view).reasons
+        assert reasons == {node.id: "node is down and contains invalid updates"}
+
+
+def test_a_return_is_recorded_while_the_node_is_not_ready_yet() -> None:
+    node, job = make_node(status=NodeStatus.INITIALIZING), make_job()
+    held = make_allocation(job, node)
+    update = AllocUpdate(alloc_id=held.id, node_id=node.id, record_client_status="running")
+    view = ListView([node], [held], [job])
+    assert not examine_plan(Plan(updates=[update]), view).reasons
+    placement = make_placements(job, [node])
+    assert examine_plan(Plan(updates=[update], placements=[placement]), view).reasons
+
+
+def test_what_is_updated_and_stopped_by_one_plan_makes_room() -> None:
+    node, job = small_node(), make_job()
+    held = make_allocation(job, node)
+    plan = Plan(
+        stops=[AllocStop(alloc_id=held.id, node_id=node.id)],
+        updates=[AllocUpdate(alloc_id=held.id, node_id=node.id, record_client_status="running")],
+        placements=[make_placements(job, [node])],
+    )
+    assert not examine_plan(plan, ListView([node], [held], [job])).reasons
 
 
 def test_stops_need_no_node() -> None:

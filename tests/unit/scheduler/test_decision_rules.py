@@ -4,6 +4,7 @@ nothing more."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 from msgspec.structs import replace
@@ -106,3 +107,59 @@ def test_decisions_about_random_clusters_keep_the_rules(batch: int) -> None:
         if broken:
             found[seed] = broken
     assert found == {}
+
+
+def _all_healthy(cluster: ListCluster, deployment_id: str) -> None:
+    """Agents report everything that belongs to the deployment as healthy; canaries are promoted."""
+    deployment = cluster.deployment_table[deployment_id]
+    healthy: Counter[str] = Counter()
+    for allocation in list(cluster.allocs.values()):
+        if allocation.is_server_terminal and not allocation.is_client_terminal:
+            cluster.allocs[allocation.id] = replace(allocation, client_status="complete")
+        elif allocation.deployment_id == deployment_id and not allocation.is_terminal:
+            healthy[allocation.task_group] += 1
+            status = replace(allocation.deployment_status or AllocDeploymentStatus(), healthy=True)
+            cluster.allocs[allocation.id] = replace(
+                allocation, client_status="running", deployment_status=status
+            )
+    groups = {
+        name: replace(state, healthy_allocs=healthy[name], promoted=state.desired_canaries > 0)
+        for name, state in deployment.task_groups.items()
+    }
+    cluster.deployment_table[deployment_id] = replace(deployment, task_groups=groups)
+    cluster.changed()
+
+
+def _is_of_version(allocation: Allocation, version: int) -> bool:
+    return allocation.job_id == JOB_ID and allocation.job_version == version
+
+
+def test_a_new_deployment_of_a_system_job_ends_when_all_of_it_is_healthy() -> None:
+    ended = 0
+    for seed in range(_CASES):
+        case = random_case(seed)
+        if case.job.type != "system":
+            continue
+        cluster = case.cluster
+        cluster.deployment_table.clear()
+        current = [a.id for a in cluster.allocs.values() if _is_of_version(a, case.job.version)]
+        for alloc_id in current:
+            del cluster.allocs[alloc_id]
+        for node in cluster.nodes.values():
+            node.status, node.scheduling_eligibility, node.drain_strategy = (
+                "ready",
+                "eligible",
+                None,
+            )
+        cluster.changed()
+        player = Player(case)
+        for _ in range(2 * _ROUNDS):
+            player.settle()
+            for deployment in list(cluster.deployment_table.values()):
+                _all_healthy(cluster, deployment.id)
+        outcome, _ = player.decide()
+        if not outcome.evaluation.failed_tg_allocs:
+            statuses = {d.status for d in cluster.deployment_table.values()}
+            assert statuses <= {"successful"}, f"seed {seed}: {statuses}"
+            ended += bool(statuses)
+    assert ended > 10

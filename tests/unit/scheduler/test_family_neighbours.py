@@ -460,3 +460,15 @@ def test_classes_that_were_looked_at_are_not_explained_again() -> None:
     case["scheduler_config"]["PreemptionConfig"]["ServiceSchedulerEnabled"] = True
     filtered = decide(case).failed["ConstraintFiltered"]
     assert set(filtered) == {"computed class ineligible"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_class_that_a_placement_before_looked_at_is_told_as_known(count: int) -> None:
+    """The one node with room is taken by the first of them."""
+    case = recorded("con-equal")
+    os_names = [node["Attributes"]["os.name"] for node in case["nodes"]]
+    case["jobs"][0]["Constraints"][0]["RTarget"] = "none of them" if count == 1 else os_names[0]
+    only_group(case)["Count"] = count
+    only_group(case)["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
+    told = set(decide(case).failed["ConstraintFiltered"])
+    assert ("computed class ineligible" in told) == (count == 2)
