@@ -57,7 +57,6 @@ class ServerConfig:
     http_tls: HttpTls | None = None
     """None: HTTP is served plain."""
     dev_mode: bool = False
-    log_level: str = "INFO"
     stop_timeout_s: float = 4.0
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchgit import __version__
+from orchgit import __version__, logs
 from orchgit.control.leader import Control
 from orchgit.control.worker_pool import WorkerPool
 from orchgit.errors import UnavailableError
@@ -112,7 +112,7 @@ class Facts:
             "NodeName": self.name,
             "DataDir": str(config.data_dir),
             "BindAddr": split_host_port(config.http_bind)[0],
-            "LogLevel": config.log_level,
+            "LogLevel": logs.current().level.upper(),
             "DevMode": config.dev_mode,
             "EnableDebug": False,
             "Ports": {name: split_host_port(address)[1] for name, address in advertised.items()},

@@ -175,7 +175,7 @@ def test_that_nobody_answers_is_told_once(capsys: pytest.CaptureFixture[str]) ->
         link = ServerLink([first.address], Side(), Hasty(), _open, "seed")
         link.start()
         await first.until(lambda: first.sessions > 12)
-        assert capsys.readouterr().out.count("no server takes this node") == 1
+        assert capsys.readouterr().err.count("no server takes this node") == 1
         await link.stop()
 
     run(scenario)

@@ -267,7 +267,7 @@ def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
                 await member.rig.gitops.keeper.current("demo")
         again = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         assert sum(again) - sum(asked) < 20, "it is known to be lost"
-        assert capsys.readouterr().out.count("objects are lost") == 3
+        assert capsys.readouterr().err.count("objects are lost") == 3
         await pushed(work, leader)
         await cluster.caught_up()
         for member in cluster.members:

@@ -157,9 +157,9 @@ def test_a_certificate_for_another_address_is_told_of(
 ) -> None:
     tls = HttpTls(make_tls_files(tmp_path))
     check_certificate(tls, f"{LOOPBACK}:4646")
-    assert "certificate" not in capsys.readouterr().out
+    assert "certificate" not in capsys.readouterr().err
     check_certificate(tls, "10.0.0.7:4646")
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert "IP address mismatch" in said
     assert "-additional-ipaddress 10.0.0.7" in said
 

@@ -33,7 +33,7 @@ def test_each_stranger_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> No
     for address in ("b:2", "b:2", "c:3"):
         with pytest.raises(RefusedError):
             belonging.admit(address, OTHERS)
-    assert capsys.readouterr().out.count("this server is of another cluster") == 2
+    assert capsys.readouterr().err.count("this server is of another cluster") == 2
 
 
 def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
