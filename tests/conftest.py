@@ -13,7 +13,7 @@ from orchgit import logs
 
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
-logs.configure(logs.LogSettings("WARNING"))
+logs.configure(logs.LogSettings("DEBUG"))
 
 _MOST_PROCESSES = 8
 

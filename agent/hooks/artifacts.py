@@ -21,6 +21,6 @@ async def prepare(setup: TaskSetup) -> None:
     )
     interpolate = setup.environment().interpolate
     for artifact in setup.task.artifacts:
-        user = setup.user() if artifact.chown and setup.isolation != "image" else None
+        user = setup.user() if artifact.chown else None
         await fetch(artifact, interpolate, setup.paths, setup.fetch_limits, user)
     setup.done.add(_STEP)

@@ -87,6 +87,8 @@ def _interpolated(texts: Mapping[str, str] | None, interpolate: Interpolator) ->
 
 def _owner(artifact: TaskArtifact, user: UserIds | None) -> Owner:
     if os.geteuid() != 0:
+        if artifact.chown and user is not None and user.uid != os.geteuid():
+            raise FetchError("chown gives files away, which only an agent that is root can do")
         return Owner(None)
     if artifact.chown and user is not None:
         return Owner((user.uid, user.gid))
@@ -110,6 +112,8 @@ def _staging(paths: TaskPaths) -> Iterator[Path]:
     """A new directory that the fetching process may write to, and no task can reach."""
     parent = paths.task_dir / PRIVATE
     parent.mkdir(mode=0o700, exist_ok=True)
+    for left in parent.glob("fetch-*"):  # by an agent that was killed meanwhile
+        shutil.rmtree(left, ignore_errors=True)
     path = Path(tempfile.mkdtemp(prefix="fetch-", dir=parent))
     try:
         if (user := _child_user()) is not None:

@@ -150,7 +150,7 @@ class Autopilot:
         """A new server that falls behind once more is asked again a moment later."""
         try:
             await self._state.promote_member(address)
-        except UnavailableError as error:
+        except (RefusedError, UnavailableError) as error:
             _log.debug("a server gets no vote yet", server=address, error=str(error))
             return
         _log.info("a server has caught up and became a voter", server=address)

@@ -114,7 +114,7 @@ class Facts:
             "NodeName": self.name,
             "DataDir": str(config.data_dir),
             "BindAddr": split_host_port(config.http_bind)[0],
-            "LogLevel": logs.current().level,
+            "LogLevel": logs.current().level.upper(),
             "DevMode": config.dev_mode,
             "EnableDebug": False,
             "Ports": {name: split_host_port(address)[1] for name, address in advertised.items()},

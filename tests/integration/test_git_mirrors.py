@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
+from structlog.testing import capture_logs
 
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.limits import GitLimits
@@ -240,7 +240,7 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
 
 
 def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     """It comes back with a push of the history, to every server, long before it is asked for."""
 
@@ -267,11 +267,12 @@ def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
                 await member.rig.gitops.keeper.current("demo")
         again = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         assert sum(again) - sum(asked) < 20, "it is known to be lost"
-        assert capsys.readouterr().out.count("objects are lost") == 3
+        assert str(logged).count("objects are lost") == 3
         await pushed(work, leader)
         await cluster.caught_up()
         for member in cluster.members:
             assert member.rig.gitops.keeper.lacking_objects == 0
             assert member.mirror.open().resolve("refs/heads/main") == work.head()
 
-    with_cluster(tmp_path, body)
+    with capture_logs() as logged:
+        with_cluster(tmp_path, body)

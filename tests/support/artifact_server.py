@@ -6,13 +6,13 @@ owner in the archives is 4321.
 
 from __future__ import annotations
 
-import base64
 import bz2
 import contextlib
 import gzip
 import http.server
 import io
 import lzma
+import ssl
 import tarfile
 import threading
 import zipfile
@@ -154,19 +154,18 @@ def _handler(served: ArtifactServer) -> type[http.server.BaseHTTPRequestHandler]
 
 
 @contextlib.contextmanager
-def artifact_server() -> Iterator[ArtifactServer]:
+def artifact_server(tls: ssl.SSLContext | None = None) -> Iterator[ArtifactServer]:
     served = ArtifactServer()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    served.address = f"http://127.0.0.1:{server.server_address[1]}"
+    scheme = "http" if tls is None else "https"
+    served.address = f"{scheme}://127.0.0.1:{server.server_address[1]}"
     try:
         yield served
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def basic(login: str) -> str:
-    return "Basic " + base64.b64encode(login.encode()).decode()

@@ -27,6 +27,7 @@ from agent.artifacts.unpack import link_stays_inside
 from agent.hooks import artifacts
 from agent.hooks.base import SetupError, TaskSetup
 from orchgit.model.task import TaskArtifact
+from orchgit.wire.https import HttpTls, serving_context
 from tests.support.artifact_server import (
     ArtifactServer,
     artifact_server,
@@ -34,6 +35,7 @@ from tests.support.artifact_server import (
     tar,
     zipped,
 )
+from tests.support.certificates import make_tls_files
 from tests.unit.agent.test_hooks import new_setup
 
 HAS_LANDLOCK = ctypes.CDLL(None).syscall(444, None, 0, 1) > 0
@@ -354,6 +356,15 @@ def test_redirect_to_a_file_is_refused(tmp_path: Path, served: ArtifactServer) -
         served.redirects["/elsewhere"] = target
         with pytest.raises(SetupError, match="cannot fetch"):
             fetch(tmp_path / str(number), f"{served.address}/elsewhere?filename=x")
+
+
+def test_certificate_of_an_unknown_authority_is_refused_unless_insecure(tmp_path: Path) -> None:
+    files = make_tls_files(tmp_path)
+    with artifact_server(serving_context(HttpTls(files))) as secured:
+        with pytest.raises(SetupError, match="certificate verify failed"):
+            fetch(tmp_path / "a", f"{secured.address}/a.zip")
+        local = fetch(tmp_path / "b", f"{secured.address}/a.zip", getter_insecure=True).paths.local
+        assert (local / "top.txt").exists()
 
 
 # -- options -------------------------------------------------------------------------------------
