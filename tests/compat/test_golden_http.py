@@ -152,6 +152,8 @@ BODIES: dict[str, Body | Any] = {
 OTHER_STATUS = {
     # Nomad writes the error after it has sent status 200.
     "alloc_fs_readat_noparam": 400,
+    # Nomad answers 500; a path that leads out is refused, and nothing is wrong with the server.
+    "alloc_fs_escape": 403,
 }
 ONLY_OF_JOB = ("node_allocations",)
 """Lists of which the recorded elements were all of one job."""

@@ -74,4 +74,4 @@ def test_duration_that_is_none_is_refused_by_its_key() -> None:
 @pytest.mark.parametrize("value", ["1", 1.5, True, [], 1 << 64])
 def test_whole_number_of_another_kind_is_refused_by_its_key(value: object) -> None:
     with pytest.raises(InvalidInputError, match="JobModifyIndex"):
-        nomad_json.whole({"JobModifyIndex": value}, "JobModifyIndex")
+        nomad_json.get({"JobModifyIndex": value}, "JobModifyIndex", 0)
