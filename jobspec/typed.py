@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from jobspec.api_shape import ApiShape, shape_of
+from jobspec.stored_form import as_stored
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job
 from orchgit.whole_number import too_large_at, with_floats
@@ -45,7 +46,7 @@ def typed_job(canonical: Spec) -> Job:
     if canonical["ParameterizedJob"] is not None:
         parameterized = canonical["ParameterizedJob"]
         parameterized["Payload"] = parameterized["Payload"] or "optional"
-    with_floats(canonical)
+    with_floats(as_stored(canonical))
     if (large := too_large_at(canonical)) is not None:
         raise InvalidInputError(f"cannot read Job{large}: the number is beyond 64 bits")
     for group in canonical["TaskGroups"] or ():

@@ -55,45 +55,7 @@ def _job_of(body: dict[str, Any], call: Call) -> Job:
     spec = canonicalize(without_additions(complete(tree, shape_of("job"))))
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
-    return typed_job(as_stored(spec))
-
-
-def as_stored(spec: dict[str, Any]) -> dict[str, Any]:
-    """The tree without what answers add to a stored job: clients send back what they have read.
-
-    See `orchgit.api.shown`, which adds it.
-    """
-    _empty_lists_are_null(spec)
-    for group in spec["TaskGroups"] or ():
-        for network in group["Networks"] or ():
-            for port in (*(network["ReservedPorts"] or ()), *(network["DynamicPorts"] or ())):
-                if port["HostNetwork"] == "default":
-                    port["HostNetwork"] = ""
-        for task in group["Tasks"] or ():
-            for service in task["Services"] or ():
-                if service["TaskName"] == task["Name"]:
-                    service["TaskName"] = ""
-    return spec
-
-
-def _empty_lists_are_null(tree: dict[str, Any]) -> None:
-    for key, value in tree.items():
-        if value == [] and key in _NULL_WHEN_EMPTY:
-            tree[key] = None
-        elif isinstance(value, dict) and key == "Resources":
-            _empty_lists_are_null(value)
-        elif isinstance(value, list) and key in _NESTED:
-            for each in value:
-                _empty_lists_are_null(each)
-
-
-_NESTED = ("TaskGroups", "Tasks", "Services", "Networks", "Devices")
-_NULL_WHEN_EMPTY = frozenset(
-    (
-        *("Constraints", "Affinities", "Spreads", "Networks", "Services", "Checks", "Devices"),
-        *("Artifacts", "Templates", "VolumeMounts", "Actions", "ReservedPorts", "DynamicPorts"),
-    )
-)
+    return typed_job(spec)
 
 
 def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:
