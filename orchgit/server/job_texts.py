@@ -10,7 +10,7 @@ from orchgit.gitops.parse_pool import ParsePool
 from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.parsing import Inputs, JobFile, VarFile
 
-_LIMITS = ParseLimits(parse_processes=1, parse_timeout_s=5.0, idle_s=60.0)
+_LIMITS = ParseLimits(parse_processes=1, parse_timeout_s=10.0, idle_s=60.0)
 _MAX_WAITING = 32
 
 
