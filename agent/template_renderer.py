@@ -37,8 +37,8 @@ class RenderLimits:
     once, each at most `uses` templates, and end when idle for `idle_s`."""
 
     timeout_s: float = 10.0
-    memory_bytes: int = 112 * _MIB
-    output_bytes: int = 16 * _MIB
+    memory_bytes: int = 96 * _MIB
+    output_bytes: int = 8 * _MIB
     source_bytes: int = _MIB
     steps: int = 3_000_000
     processes: int = 2

@@ -10,7 +10,7 @@ from orchgit.gitops.parse_pool import ParsePool
 from orchgit.gitops.parse_process import ParseLimits
 from orchgit.gitops.parsing import Inputs, JobFile, VarFile
 
-_LIMITS = ParseLimits(parse_processes=1, parse_timeout_s=5.0, idle_s=60.0)
+_LIMITS = ParseLimits(parse_processes=1, parse_timeout_s=10.0, idle_s=60.0)
 _MAX_WAITING = 32
 
 
@@ -36,28 +36,38 @@ class JobTexts:
     def __init__(self, limits: ParseLimits = _LIMITS) -> None:
         self._pool = ParsePool(limits)
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._work: set[asyncio.Task[bytes]] = set()
 
     async def spec(self, text: bytes, variables: bytes, with_defaults: bool) -> bytes:
         """The job as the API's JSON. Raises JobFileError, InvalidInputError for a text that takes
         too long, and UnavailableError while too many wait."""
-        if self._waiting >= _MAX_WAITING:
+        if len(self._work) >= _MAX_WAITING:
             raise UnavailableError(
                 f"cannot parse the job: {_MAX_WAITING} others wait for it already; try again"
             )
         file = JobFile("input.hcl", lambda: text, _NoFiles())
         var_files = [VarFile("input.vars.hcl", variables)] if variables else []
         form = Form.SPEC_WITH_DEFAULTS if with_defaults else Form.SPEC
-        self._waiting += 1
-        try:
-            async with self._turn:
-                return await asyncio.to_thread(
-                    self._pool.spec, file, Inputs(var_files=var_files), form
-                )
-        except TimedOutError as error:
-            raise InvalidInputError(str(error)) from error
-        finally:
-            self._waiting -= 1
+        work = asyncio.create_task(self._parse(file, Inputs(var_files=var_files), form))
+        self._work.add(work)
+        work.add_done_callback(self._done)
+        # A caller that goes away ends nothing: the thread goes on, and counts until it is done.
+        return await asyncio.shield(work)
+
+    async def _parse(self, file: JobFile, inputs: Inputs, form: Form) -> bytes:
+        async with self._turn:
+            try:
+                return await asyncio.to_thread(self._pool.spec, file, inputs, form)
+            except TimedOutError as error:
+                raise InvalidInputError(str(error)) from error
+
+    def _done(self, work: asyncio.Task[bytes]) -> None:
+        self._work.discard(work)
+        if not work.cancelled():
+            work.exception()  # seen here too, since the caller may be gone
 
     async def close(self) -> None:
+        """Whoever waits for a turn is told so; the text at work is finished first."""
+        for work in self._work:
+            work.cancel()
         await asyncio.to_thread(self._pool.close)

@@ -21,6 +21,8 @@ import psutil
 MAX_WAIT_S = 0.1
 MAX_MEMORY_BYTES = 300 << 20
 TRIES = 4
+_HOPS = 4
+"""A request and its answer wait for the processor so often: client, server, and back."""
 T = TypeVar("T")
 
 
@@ -34,7 +36,7 @@ class Noticed:
 
     @property
     def is_bearable(self) -> bool:
-        wait_s = self.wait_s - 2 * self.own_wait_s
+        wait_s = self.wait_s - _HOPS * self.own_wait_s
         return wait_s <= MAX_WAIT_S and self.memory_bytes <= MAX_MEMORY_BYTES
 
 
