@@ -99,7 +99,7 @@ def check_disconnect(
         findings.check(stop_ns < 0, "stop_after cannot be a negative duration", "StopOnClientAfter")
         findings.check(
             job_type not in ("service", "batch"),
-            "stop_after can only be used with service or batch jobs",
+            "stop_after can only be used with service or batch job types",
             "StopOnClientAfter",
         )
     findings.check(

@@ -38,7 +38,8 @@ def test_connect_block_is_reported_as_recorded(name: str) -> None:
     """Of a service alone: the recorded jobs also got the tasks that the mesh brings."""
     case = MESH[name]
     jobs = {side: _meshed(case[side]) for side in ("old", "new")}
-    (service,) = report({**jobs, "DesiredTGUpdates": None})["TaskGroups"][0]["Objects"]
+    objects = report({**jobs, "DesiredTGUpdates": None})["TaskGroups"][0]["Objects"]
+    (service,) = [each for each in objects if each["Name"] == "Service"]
     (connect,) = [each for each in service["Objects"] if each["Name"] == "ConsulConnect"]
     assert [connect["Type"], *_lines(connect)] == case["report"]
 
