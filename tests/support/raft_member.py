@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import RandomIds
@@ -137,6 +138,7 @@ async def _run(directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> 
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     _directory, _bind, _peers, *_tls = sys.argv[1:]
     _files = TlsFiles(*(Path(one) for one in _tls)) if _tls else None
     asyncio.run(_run(Path(_directory), _bind, _peers, _files))
