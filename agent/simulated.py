@@ -19,6 +19,7 @@ from agent.lifecycle import client_status
 from agent.link import ServerLink
 from agent.task_state import DEAD, PENDING, RUNNING, Happened, apply, event
 from agent.timeline import Timeline
+from orchgit import logs
 from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.allocation import Allocation, TaskState
@@ -305,4 +306,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     asyncio.run(main())

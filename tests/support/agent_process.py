@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from agent.agent import Agent, AgentConfig
+from orchgit import logs
 
 
 async def main(data_dir: str, server: str) -> None:
@@ -21,4 +22,5 @@ async def main(data_dir: str, server: str) -> None:
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     asyncio.run(main(sys.argv[1], sys.argv[2]))

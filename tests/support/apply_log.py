@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from orchgit import logs
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.state.store import Store
@@ -34,4 +35,5 @@ def main(log: Path, directory: Path) -> str:
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     print(main(Path(sys.argv[1]), Path(sys.argv[2])))

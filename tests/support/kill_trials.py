@@ -24,6 +24,7 @@ import time
 import traceback
 from pathlib import Path
 
+from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
 from orchgit.model.job import Job
@@ -226,4 +227,5 @@ def main(directory: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     main()

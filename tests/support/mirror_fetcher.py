@@ -9,6 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from orchgit import logs
 from orchgit.gitops.git_process import GitProcess
 from orchgit.gitops.limits import GitLimits
 from orchgit.gitops.mirrors import Mirrors
@@ -32,4 +33,5 @@ async def fetch(
 
 
 if __name__ == "__main__":
+    logs.configure(logs.LogSettings("WARNING"))
     asyncio.run(fetch(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
