@@ -313,7 +313,7 @@ def main() -> None:
         doubled, lost = doubled + len(outcome.doubled), lost + len(outcome.lost)
         stuck += len(outcome.stuck)
         if not (outcome.doubled or outcome.lost or outcome.stuck):
-            shutil.rmtree(directory)
+            shutil.rmtree(directory if arguments.directory else base)
     say(
         seeds=len(arguments.seeds),
         rounds=rounds,
