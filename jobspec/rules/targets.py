@@ -118,7 +118,7 @@ def _distinct_property(findings: Findings, right: str) -> None:
     if not right:
         return
     count = whole_number(right)
-    if count is None:
+    if count is None or right.startswith("-"):
         findings.add(
             f"Failed to convert RTarget {quoted(right)} to uint64: strconv.ParseUint: parsing "
             f"{quoted(right)}: invalid syntax",

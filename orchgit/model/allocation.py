@@ -181,3 +181,18 @@ class Allocation(Model):
 
 def alloc_name(job_id: str, group: str, index: int) -> str:
     return f"{job_id}.{group}[{index}]"
+
+
+def status_after_report(known: str, reported: str) -> str:
+    """The client status of an allocation with the status `known` of which its agent reports
+    `reported`.
+
+    One that failed or completed never runs again, whatever an agent that forgot its end reports (a
+    power cut took it): the agent is told to stop it, and the outcome stays. One that was called
+    lost may well run: its agent knows better.
+    """
+    if known == ClientStatus.FAILED:
+        return known
+    if known == ClientStatus.COMPLETE and reported not in TERMINAL_CLIENT_STATUSES:
+        return known
+    return reported

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from orchgit.errors import NotFoundError, RefusedError
-from orchgit.model.allocation import TERMINAL_CLIENT_STATUSES, Allocation, ClientStatus
+from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
 from orchgit.services.evaluations import evaluation_for_job
@@ -32,7 +32,7 @@ async def update_allocs(world: World, node_id: str, updates: Sequence[AllocClien
                 f"cannot take reports of node {node_id} while it is {node.status}; heartbeat first"
             )
         known = [
-            (_without_revival(update, allocation), allocation)
+            (_as_taken(update, allocation), allocation)
             for update in updates
             if (allocation := snapshot.allocation(update.alloc_id)) is not None
             and allocation.node_id == node_id
@@ -48,16 +48,9 @@ async def update_allocs(world: World, node_id: str, updates: Sequence[AllocClien
     return applied.index
 
 
-def _without_revival(update: AllocClientUpdate, allocation: Allocation) -> AllocClientUpdate:
-    """An allocation that failed or completed never runs again, whatever an agent that forgot its
-    end reports (a power cut took it): the agent is told to stop it, and the outcome stays. One that
-    was called lost may well run: that is known better by its agent."""
-    ended = allocation.client_status
-    if ended == ClientStatus.FAILED or (
-        ended == ClientStatus.COMPLETE and update.client_status not in TERMINAL_CLIENT_STATUSES
-    ):
-        return msgspec.structs.replace(update, client_status=ended)
-    return update
+def _as_taken(update: AllocClientUpdate, allocation: Allocation) -> AllocClientUpdate:
+    status = status_after_report(allocation.client_status, update.client_status)
+    return msgspec.structs.replace(update, client_status=status)
 
 
 def evaluations_for_reports(

@@ -138,7 +138,13 @@ def evaluations(begun: Begun, job_id: str) -> list[str]:
 
 def begin_again(begun: Begun) -> None:
     """Fails at once; another try is due in some seconds."""
-    policy = {"Delay": 5 * 10**9, "DelayFunction": "constant", "Unlimited": True}
+    policy = {
+        "Attempts": 0,
+        "Delay": 5 * 10**9,
+        "DelayFunction": "constant",
+        "Interval": 0,
+        "Unlimited": True,
+    }
     restart = {"Attempts": 0, "Mode": "fail"}
     begun.register(
         "again",

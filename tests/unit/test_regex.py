@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 import pytest
@@ -13,11 +12,12 @@ from orchgit.gitops.globs import matches
 from orchgit.regex import MAX_STEPS, PatternError, compile_pattern
 from orchgit.scheduler.feasibility.checks import in_datacenters
 from orchgit.scheduler.feasibility.operands import holds
+from tests.support.cpu_time import least_cpu_s
 from tests.support.factories import make_node
 from tests.support.hostile.patterns import FILTERS, GLOBS, PATTERNS, VERSIONS
 
-MAX_CPU_S = 0.5
-"""The bound is 0.1 s; a machine's processor may be a slow one."""
+MAX_CPU_S = 1.0
+"""The bound is 0.1 s; a machine's processor may be a slow one. Backtracking takes minutes."""
 
 
 def free(steps: int, characters: int) -> None:
@@ -27,39 +27,46 @@ def free(steps: int, characters: int) -> None:
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_hostile_pattern_takes_a_moment_or_is_refused(name: str) -> None:
     pattern, text = PATTERNS[name]
-    began_s = time.process_time()
-    with suppress(PatternError):
-        compile_pattern(pattern).search(text)
-    holds("regexp", text, pattern)
-    assert time.process_time() - began_s < MAX_CPU_S
+
+    def work() -> None:
+        with suppress(PatternError):
+            compile_pattern(pattern).search(text)
+        holds("regexp", text, pattern)
+
+    assert least_cpu_s(work, tries=1) < MAX_CPU_S
 
 
 @pytest.mark.parametrize("name", sorted(GLOBS))
 def test_hostile_glob_takes_a_moment(name: str) -> None:
     glob, path = GLOBS[name]
-    began_s = time.process_time()
-    assert not matches(path, [glob])
-    assert not in_datacenters(make_node(datacenter=path), [glob])
-    assert time.process_time() - began_s < MAX_CPU_S
+
+    def work() -> None:
+        assert not matches(path, [glob])
+        assert not in_datacenters(make_node(datacenter=path), [glob])
+
+    assert least_cpu_s(work, tries=1) < MAX_CPU_S
 
 
 @pytest.mark.parametrize("name", sorted(VERSIONS))
 def test_hostile_version_takes_a_moment_and_satisfies_nothing(name: str) -> None:
     version, constraint = VERSIONS[name]
-    began_s = time.process_time()
-    assert not holds("version", version, constraint) or name == "clauses"
-    assert not holds("semver", version, constraint) or name == "clauses"
-    holds("<", version, version + "1")
-    assert time.process_time() - began_s < MAX_CPU_S
+
+    def work() -> None:
+        assert not holds("version", version, constraint) or name == "clauses"
+        assert not holds("semver", version, constraint) or name == "clauses"
+        holds("<", version, version + "1")
+
+    assert least_cpu_s(work, tries=1) < MAX_CPU_S
 
 
 @pytest.mark.parametrize("name", sorted(FILTERS))
 def test_hostile_filter_takes_a_moment_or_is_refused(name: str) -> None:
-    began_s = time.process_time()
-    with suppress(InvalidInputError):
-        wanted = parse_filter(FILTERS[name])
-        wanted({"ID": "a" * 10_000, "TaskGroups": [{"Name": "g"}]})
-    assert time.process_time() - began_s < MAX_CPU_S
+    def work() -> None:
+        with suppress(InvalidInputError):
+            wanted = parse_filter(FILTERS[name])
+            wanted({"ID": "a" * 10_000, "TaskGroups": [{"Name": "g"}]})
+
+    assert least_cpu_s(work, tries=1) < MAX_CPU_S
 
 
 @pytest.mark.parametrize(

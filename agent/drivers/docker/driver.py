@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(component="agent")
 
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _THREADS = 8

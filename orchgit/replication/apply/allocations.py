@@ -5,7 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.errors import NotFoundError
-from orchgit.model.allocation import AllocDeploymentStatus, DesiredTransition
+from orchgit.model.allocation import (
+    AllocDeploymentStatus,
+    DesiredTransition,
+    status_after_report,
+)
 from orchgit.model.base import datetime_of_ns
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.health import DeploymentDeltas
@@ -54,7 +58,7 @@ def _merge(txn: WriteTxn, record: AllocRecord, update: AllocClientUpdate) -> boo
     """Lay the report over the record; False if it says nothing new."""
     before = (record.client_status, msgspec.structs.replace(record.body))
     body = record.body
-    record.client_status = update.client_status
+    record.client_status = status_after_report(record.client_status, update.client_status)
     body.client_description = update.client_description
     if update.task_states is not None:
         body.task_states = update.task_states

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from jobspec.hcl.format import format_text
 from jobspec.hcl.lexer import Token, tokenize, tokenize_template
 from jobspec.hcl.parser import parse_body, parse_expression, parse_template
 from jobspec.parse import parse_job, read_body
+from tests.support.cpu_time import least_cpu_s
 from tests.support.jobspec_mutations import _PIECES, golden_texts
 
 KINDS = {
@@ -176,13 +176,11 @@ def test_any_near_json_is_read_or_refused(text: str) -> None:
 
 
 def _seconds(run: Callable[[str], object], text: str) -> float:
-    best = 9e9
-    for _ in range(5):
-        began = time.process_time()
+    def work() -> None:
         with suppress(JobFileErrors):
             run(text)
-        best = min(best, time.process_time() - began)
-    return best
+
+    return least_cpu_s(work)
 
 
 def _whole(text: str) -> object:

@@ -1,0 +1,26 @@
+"""What a report makes of an allocation's client status."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.model.allocation import status_after_report
+
+
+@pytest.mark.parametrize(
+    ("known", "reported", "after"),
+    [
+        ("pending", "running", "running"),
+        ("running", "failed", "failed"),
+        ("failed", "running", "failed"),
+        ("failed", "complete", "failed"),
+        ("complete", "running", "complete"),
+        ("complete", "failed", "failed"),
+        ("lost", "running", "running"),
+        ("unknown", "running", "running"),
+    ],
+)
+def test_ended_allocation_never_runs_again_by_a_report(
+    known: str, reported: str, after: str
+) -> None:
+    assert status_after_report(known, reported) == after
