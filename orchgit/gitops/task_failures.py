@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.model.allocation import Allocation, ClientStatus, TaskEvent, TaskState
 
@@ -44,20 +44,8 @@ def task_failures(allocations: Iterable[Allocation], job_version: int) -> list[T
         for failure in _failures_of(allocation):
             key = (failure.task, failure.reason)
             known = found.get(key)
-            found[key] = failure if known is None else _one_more(known)
+            found[key] = failure if known is None else replace(known, alike=known.alike + 1)
     return list(found.values())[:MAX_SHOWN]
-
-
-def _one_more(known: TaskFailure) -> TaskFailure:
-    return TaskFailure(
-        alloc_id=known.alloc_id,
-        node_name=known.node_name,
-        task=known.task,
-        reason=known.reason,
-        restarts=known.restarts,
-        alike=known.alike + 1,
-        has_output=known.has_output,
-    )
 
 
 def _failures_of(allocation: Allocation) -> Iterable[TaskFailure]:

@@ -13,7 +13,7 @@ from orchgit.control.reign import ControlConfig
 from orchgit.errors import ConflictError
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan, PlanResult
-from orchgit.replication.commands import RegisterNode
+from orchgit.replication.commands import DeregisterJob, JobDeletion, RegisterNode
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.support.factories import make_job, make_placements
 
@@ -151,5 +151,26 @@ def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> 
                 await rig.control.submit_plan(plan)
             with pytest.raises(ConflictError):
                 await rig.control.store_evaluations(plan.eval_id, plan.eval_token, [])
+
+    asyncio.run(run())
+
+
+def test_plan_of_a_job_that_was_purged_and_registered_again_is_decided_again_at_once(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with leader(tmp_path) as rig:
+            node_id = await ready_node(rig)
+            plan = await hold(rig)
+            with rig.store.snapshot() as snapshot:
+                job = snapshot.job(plan.namespace, plan.job_id)
+                plan.placements = [make_placements(job, [snapshot.node(node_id)])]
+                plan.job_create_index = job.create_index
+            purge = JobDeletion(job.namespace, job.id, purge=True)
+            await rig.state.propose(DeregisterJob(deletion=purge))
+            await rig.register(job)
+            result = await rig.control.submit_plan(plan)
+            assert (result.placements, result.alloc_index) == ([], 0)
+            assert result.refresh_index == rig.store.watch.applied_index
 
     asyncio.run(run())

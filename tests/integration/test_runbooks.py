@@ -155,7 +155,8 @@ async def start_a_cluster(site: Site, directory: Path, network: FaultyNetwork) -
             shutil.move(directory / file, place)
         for file in ("orchgit-agent-ca.pem", "cluster.key"):
             shutil.copy(directory / file, place)
-        (place / "agent.hcl").write_text(site.here(book.block(3), name))
+        # The machines of the runbook have names of their own; here all of them are one.
+        (place / "agent.hcl").write_text(f'name = "{name}"\n{site.here(book.block(3), name)}')
         arguments = site.here(book.command(4), name).split()
         server = site.servers[name] = HostProcess(network, name, place, arguments)
         server.tls = site.context()
