@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import orchgit.plain_structlog  # noqa: F401 - first: see there
 from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
@@ -144,7 +145,6 @@ def main() -> None:
     if options.log:
         logs.configure_from(options.log)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal tells all of its processes
-    gc.collect()
     settle_collector()
     asyncio.run(run(options))
 

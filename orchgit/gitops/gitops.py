@@ -40,9 +40,6 @@ from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
 from orchgit.services.world import World
 
-_WARM_UP_AFTER_S = 2.0
-"""A server that starts has more urgent work."""
-
 
 class Gitops:
     """`open` and `close` with the server; `start` on gaining leadership, `stop` on losing it;
@@ -119,7 +116,9 @@ class Gitops:
             self._holders,
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
-        self._remote = GitRemote(world, self.mirrors, self._git, self._receiver, self.keeper)
+        self._remote = GitRemote(
+            world, self.mirrors, self._git, self._receiver, self.keeper, self._parser.warm_up
+        )
         self._webhooks = WebhookRoutes(
             self._sources,
             self.config.webhook_secrets,
@@ -166,14 +165,10 @@ class Gitops:
         """Begin to follow all sources and all rollouts that are under way."""
         if self._tasks:
             return
-        loops = (self._loops.run(), self.tracker.run(), self._warm_up())
+        loops = (self._loops.run(), self.tracker.run())
         self._tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._tasks:
             task.add_done_callback(_log_end)
-
-    async def _warm_up(self) -> None:
-        await asyncio.sleep(_WARM_UP_AFTER_S)
-        await asyncio.to_thread(self._parser.warm_up)
 
     async def stop(self) -> None:
         """End every loop. An apply under way is complete in the log or has not happened."""

@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -75,12 +75,20 @@ class ParsePool:
                 return run.results()
             finally:
                 run.end_the_busy()
-                self._start_timer()
+                self._start_timer(self.limits.idle_s, self._rest)
 
     def warm_up(self) -> None:
-        """Start the processes that are kept warm; returns before they are ready."""
-        with self._lock:
-            self._warm_up()
+        """Work is about to come: start what is kept warm, and keep it for `warm_idle_s`. Returns
+        before the processes are ready."""
+        if not self._lock.acquire(blocking=False):
+            return  # there is work already
+        try:
+            with suppress(OSError):  # the next use tries again, and reports it
+                while len(self._idle) < self.limits.warm:
+                    self._idle.append(ParseProcess(self.limits))
+            self._start_timer(self.limits.warm_idle_s, self._cool_down)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """End the processes; the next use starts new ones."""
@@ -92,27 +100,28 @@ class ParsePool:
     def _rest(self) -> None:
         """There was no work for a while: only what is kept warm stays."""
         with self._lock:
-            self._timer = None
             while len(self._idle) > self.limits.warm:
                 self._idle.pop().end()
             for process in list(self._idle):
                 if process.memory_bytes > self.limits.warm_memory_bytes:
                     self._idle.remove(process)
                     process.end()
-            self._warm_up()
+            self._start_timer(self.limits.warm_idle_s, self._cool_down)
 
-    def _warm_up(self) -> None:
-        with suppress(OSError):  # the next use tries again, and reports it
-            while len(self._idle) < self.limits.warm:
-                self._idle.append(ParseProcess(self.limits))
+    def _cool_down(self) -> None:
+        """There was no work for long: nothing stays, since a process costs 12 MB."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().end()
 
     def process_ids(self) -> list[int]:
         """Of those that wait for work."""
         return [process.pid for process in self._idle]
 
-    def _start_timer(self) -> None:
-        if self._idle or self.limits.warm:
-            self._timer = threading.Timer(self.limits.idle_s, self._rest)
+    def _start_timer(self, after_s: float, then: Callable[[], None]) -> None:
+        self._stop_timer()
+        if self._idle:
+            self._timer = threading.Timer(after_s, then)
             self._timer.name, self._timer.daemon = "parse-pool-idle", True
             self._timer.start()
 

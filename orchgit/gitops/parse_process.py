@@ -29,8 +29,8 @@ class ParseLimits:
     `parse_processes` 0: as many as there are processors to use, at most 8; one more is started for
     every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up;
     so it is when the files of one commit took `max_steps` of evaluation, each 1 to 2 us.
-    `warm` processes are kept when the others end after `idle_s`, so that the next file does not
-    wait for one to start; one that takes more than `warm_memory_bytes` is replaced.
+    `warm` processes stay for `warm_idle_s` when the others end after `idle_s`, so that the next
+    file does not wait for one to start; one that takes more than `warm_memory_bytes` ends too.
     """
 
     parse_processes: int = 0
@@ -43,6 +43,7 @@ class ParseLimits:
     files_a_process: int = 200
     idle_s: float = 30.0
     warm: int = 0
+    warm_idle_s: float = 600.0
     warm_memory_bytes: int = 48 * _MIB
     command: Sequence[str] = field(
         default=(sys.executable, "-m", "orchgit.gitops.parse_worker"), repr=False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
@@ -47,6 +47,8 @@ class GitRemote:
     git: GitProcess
     receiver: PushReceiver
     keeper: MirrorKeeper
+    warm_up: Callable[[], None]
+    """Called when a push begins: job files will be parsed a moment later."""
 
     def routes(self) -> list[Route]:
         prefix = "/git/{name}.git"
@@ -78,6 +80,7 @@ class GitRemote:
             return PlainTextResponse(
                 "cannot serve the dumb protocol: use git 1.6.6 or newer\n", 403
             )
+        asyncio.get_running_loop().run_in_executor(None, self.warm_up)
         content = advertisement(await self.keeper.shown_refs(mirror))
         media_type = "application/x-git-receive-pack-advertisement"
         return Response(content, media_type=media_type, headers=_NO_CACHE)

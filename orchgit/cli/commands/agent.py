@@ -62,6 +62,7 @@ def agent(
     orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs
     from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK

@@ -63,6 +63,7 @@ def dev(
         asyncio.run(end_tasks(directory))
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs
     from orchgit.cli.config_file import read_config

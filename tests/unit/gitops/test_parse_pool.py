@@ -221,10 +221,23 @@ def test_one_process_is_kept_warm_and_replaced_when_it_has_grown() -> None:
     pool.limits = replace(pool.limits, warm_memory_bytes=1)
     assert ids(pool.parse([job_file("b.hcl")], Inputs())) == ["b"]
     wait_for_rest()
+    assert pool.process_ids() == []
+    pool.warm_up()
     (second,) = pool.process_ids()
     assert second != first
     pool.close()
     assert not os.path.exists(f"/proc/{second}")
+
+
+def test_warm_process_ends_when_no_work_comes_for_long() -> None:
+    pool = ParsePool(replace(LIMITS, warm=1, warm_idle_s=0.05))
+    pool.warm_up()
+    (warm,) = pool.process_ids()
+    wait_for_rest()
+    assert pool.process_ids() == []
+    assert not os.path.exists(f"/proc/{warm}")
+    assert ids(pool.parse([job_file("a.hcl")], Inputs())) == ["a"]
+    pool.close()
 
 
 def wait_for_rest() -> None:

@@ -1,0 +1,7 @@
+"""Import this before anything that speaks HTTP: httpx comes without rich."""
+
+from __future__ import annotations
+
+from orchgit.without_rich import import_without_rich
+
+import_without_rich("httpx")
