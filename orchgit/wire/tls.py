@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,10 +61,33 @@ class PerVersion(Generic[T]):
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     """Clients without a certificate of the authority are refused. Each handshake takes the files
     of the newest version."""
-    configuration = PerVersion(files, _server_configuration)
+    fetch = NewConfigurations(files)
     return grpc.dynamic_ssl_server_credentials(
-        configuration.get(), configuration.get, require_client_authentication=True
+        fetch.first, fetch, require_client_authentication=True
     )
+
+
+class NewConfigurations:
+    """What gRPC asks at each handshake, on threads of its own: the configuration if the files have
+    changed, else None.
+
+    gRPC frees the configuration in use when it is given another one, although handshakes on other
+    threads may hold it (grpc/grpc#36693): the process ends by a segmentation fault. So gRPC is
+    given one only where it has to be.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._configurations = PerVersion(files, _server_configuration)
+        self._lock = threading.Lock()
+        self.first = self._given = self._configurations.get()
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        with self._lock:
+            newest = self._configurations.get()
+            if newest is self._given:
+                return None
+            self._given = newest
+            return newest
 
 
 def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:

@@ -130,11 +130,15 @@ class HostProcess:
     async def applied_index(self) -> int:
         return int((await self.stats())["raft"]["applied_index"])
 
+    def _how_it_ended(self) -> str:
+        code = self._process.returncode if self._process is not None else None
+        return f"{self.host} ended with {code}:\n{self.log.read_text()[-4000:]}"
+
     async def answers(self) -> None:
         """Wait until its HTTP does."""
 
         async def answer() -> bool:
-            assert self.is_running, f"{self.host} ended:\n{self.log.read_text()[-4000:]}"
+            assert self.is_running, self._how_it_ended()
             return (await self.ask("GET", "/v1/agent/self", timeout_s=2.0)).status == 200
 
         await until(answer, READY_S, f"{self.host} does not answer")
