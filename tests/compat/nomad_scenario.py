@@ -72,7 +72,10 @@ class NomadScenario:
     def learn(self) -> None:
         """What the labels stand for now: evaluations come and go."""
         for kind, path in _LISTS.items():
-            self._learn_list(kind, self.rig.http.get(path).json())
+            found = self.rig.http.get(path).json()
+            self._learn_list(kind, found)
+            if kind == "eval":
+                self._learn_delayed(found)
         for volume in self.rig.http.get("/v1/volumes", params={"type": "host"}).json():
             self.labels[f"volume:{volume['Name']}"] = volume["ID"]
         for policy in self.rig.http.get("/v1/scaling/policies").json():
@@ -86,6 +89,18 @@ class NomadScenario:
             counts[job] = counts.get(job, 0) + 1
             if kind == "eval":
                 self.labels[f"eval:{each['Status']}:{job}"] = each["ID"]
+
+    def _learn_delayed(self, evaluations: list[dict[str, Any]]) -> None:
+        """The first delayed evaluation of `fail` and the one that made it. On a slow machine the
+        failure may be told in two reports, with an evaluation for each."""
+        delayed = [
+            each
+            for each in sorted(evaluations, key=lambda each: int(each["CreateIndex"]))
+            if each["JobID"] == "fail" and each["TriggeredBy"] == "alloc-reschedule"
+        ]
+        if delayed:
+            self.labels["eval:fail.1"] = delayed[0]["PreviousEval"]
+            self.labels["eval:fail.2"] = delayed[0]["ID"]
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):
