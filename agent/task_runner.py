@@ -443,7 +443,7 @@ class TaskRunner:
                 log.info("task ended", exit_code=event.exit_code, signal=event.signal)
             case Happened.SETUP_FAILURE | Happened.DRIVER_FAILURE | Happened.ARTIFACT_FAILED:
                 log.warning("task cannot start", reason=event.display_message)
-            case Happened.NOT_RESTARTING:
+            case Happened.NOT_RESTARTING if event.fails_task:
                 log.warning("task is not restarted", reason=event.display_message)
             case _:
                 log.debug("task event", type=event.type, message=event.display_message)

@@ -179,7 +179,7 @@ def _judge_without_deployment(change: RolloutJob, job: Job, view: JobView, late:
     evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
     if evaluation is None or not evaluation.is_terminal:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return Verdict(status, "waits for the scheduler")
+        return Verdict(status, "scheduling...")
     if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
         return Verdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
     unplaced = _unplaced(view)

@@ -88,11 +88,15 @@ def test_agent_tells_of_its_server_and_its_tasks(tmp_path: Path) -> None:
         }
         one.start()
         wait_for(one, "Node ready")
-        assert alarms_in_json(one) == []
         job = tmp_path / "job.hcl"
-        job.write_text(JOB)
+        job.write_text(JOB.replace("ends", "well").replace("exit 3", "exit 0"))
         one.cli("job", "run", "-detach", str(job))
         wait_for(one, "task ended")
+        assert alarms_in_json(one) == []
+        job.write_text(JOB)
+        one.cli("job", "run", "-detach", str(job))
+        wait_for(one, '"exit_code": 3')
+        wait_for(one, "task is not restarted")
         told = [json.loads(line) for line in lines(one)]
         by_event = {each["event"]: each for each in told}
         assert {"timestamp", "level", "component"} <= set.intersection(*map(set, told))

@@ -43,7 +43,7 @@ def deployment(status: str, healthy: int = 0, total: int = 2, **fields: object) 
 
 def test_waits_for_the_scheduler() -> None:
     assert judge(view(evaluations=())).status == "progressing"
-    assert judge(view(evaluations=(Evaluation(id="e1"),))).description == "waits for the scheduler"
+    assert judge(view(evaluations=(Evaluation(id="e1"),))).description == "scheduling..."
 
 
 def test_batch_running_or_complete_is_healthy() -> None:
