@@ -101,16 +101,18 @@ def test_docker_example_runs_in_a_container(tmp_path: Path) -> None:
         assert done.code == 0, done.text
         [alloc] = server.running_allocations("docker")
         assert server.log(alloc["ID"], "box") == "inside a container\n"
+        # Tests share the engine: other containers may run in it.
+        own = {"name": alloc["ID"]}
         with engine.client() as api:
-            [container] = api.containers()
+            [container] = api.containers(filters=own)
             server.kill9()
             server.start()
             [kept] = server.running_allocations("docker")
             assert kept["ID"] == alloc["ID"]
-            assert [each["Id"] for each in api.containers()] == [container["Id"]]
+            assert [each["Id"] for each in api.containers(filters=own)] == [container["Id"]]
             stopped = server.cli("job", "stop", "-yes", "docker")
             assert stopped.code == 0, stopped.text
             server.wait_for(
                 f"/v1/allocation/{alloc['ID']}", lambda found: found["ClientStatus"] == "complete"
             )
-            assert api.containers() == []
+            assert api.containers(filters=own) == []
