@@ -14,7 +14,7 @@ from jobspec.api_shape import ApiShape, shape_of
 from jobspec.stored_form import as_stored
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job
-from orchgit.whole_number import too_large_at, with_floats
+from orchgit.whole_number import settle_numbers, too_large_at
 
 Spec = dict[str, Any]
 
@@ -46,9 +46,9 @@ def typed_job(canonical: Spec) -> Job:
     if canonical["ParameterizedJob"] is not None:
         parameterized = canonical["ParameterizedJob"]
         parameterized["Payload"] = parameterized["Payload"] or "optional"
-    with_floats(as_stored(canonical))
-    if (large := too_large_at(canonical)) is not None:
-        raise InvalidInputError(f"cannot read Job{large}: the number is beyond 64 bits")
+    if not settle_numbers(as_stored(canonical)):
+        place = too_large_at(canonical)
+        raise InvalidInputError(f"cannot read Job{place}: the number is beyond 64 bits")
     for group in canonical["TaskGroups"] or ():
         _group(group, canonical)
     try:

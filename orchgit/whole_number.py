@@ -29,7 +29,7 @@ def too_large_at(tree: Any) -> str | None:
     """Where in a tree of dicts and lists a whole number is beyond 64 bits (`.Count`); else None.
 
     What a driver or a proxy is configured with (`FREE_FORM`) is left out: it holds numbers of any
-    size, see `with_floats`.
+    size, see `settle_numbers`.
     """
     if type(tree) is int:
         return None if -MOST <= tree <= MOST else ""
@@ -45,16 +45,26 @@ def too_large_at(tree: Any) -> str | None:
     return None
 
 
-def with_floats(tree: Any) -> Any:
-    """The tree, changed in place: in its free-form parts a whole number beyond 64 bits is a float,
-    as Go's JSON reads every number of those. That is how Nomad writes large ones, too."""
-    if isinstance(tree, dict):
+def settle_numbers(tree: Any) -> bool:
+    """Whether every whole number of a tree has at most 64 bits (`too_large_at` says which has not).
+
+    In its free-form parts, which are changed in place, a larger one becomes a float, as Go's JSON
+    reads every number of those. That is how Nomad writes large ones, too.
+    """
+    is_bounded = True
+    if type(tree) is dict:
         for key, value in tree.items():
-            tree[key] = _as_floats(value) if key in FREE_FORM else with_floats(value)
-    elif isinstance(tree, list):
+            if key in FREE_FORM:
+                tree[key] = _as_floats(value)
+            elif type(value) in _MAY_HOLD and not settle_numbers(value):
+                is_bounded = False
+    elif type(tree) is list:
         for value in tree:
-            with_floats(value)
-    return tree
+            if type(value) in _MAY_HOLD and not settle_numbers(value):
+                is_bounded = False
+    elif type(tree) is int:
+        return -MOST <= tree <= MOST
+    return is_bounded
 
 
 def _as_floats(value: Any) -> Any:

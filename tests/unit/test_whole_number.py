@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchgit.whole_number import MOST, too_large_at, whole_number, with_floats
+from orchgit.whole_number import MOST, settle_numbers, too_large_at, whole_number
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,13 @@ def test_only_ascii_digits_of_64_bits_are_a_number(text: str, number: int | None
 )
 def test_a_number_beyond_64_bits_is_found_where_it_is(tree: Any, place: str | None) -> None:
     assert too_large_at(tree) == place
+    assert settle_numbers(tree) == (place is None)
 
 
 def test_numbers_beyond_64_bits_of_a_driver_are_floats() -> None:
     tree = {"Count": 3, "Tasks": [{"Config": {"a": [1, {"b": MOST + 193}], "c": 10**400}}]}
-    assert with_floats(tree) == {
+    assert settle_numbers(tree)
+    assert tree == {
         "Count": 3,
         "Tasks": [{"Config": {"a": [1, {"b": 9.223372036854776e18}], "c": float("inf")}}],
     }
