@@ -103,7 +103,10 @@ class Applier:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
             settled = memory.settled_for(source)
             return plan_commit(
-                *(source, read.discovery, snapshot, read.may_delete),
+                source,
+                read.discovery,
+                snapshot,
+                read.may_delete,
                 settled=settled,
                 reference=read.reference,
                 rerun=rerun,

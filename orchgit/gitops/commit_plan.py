@@ -110,7 +110,11 @@ def plan_commit(
     admitted, problems, warnings = _admit_all(changed, snapshot, job_max_count)
     others = {key: known for key, known in registered.items() if key not in steady}
     actions = plan_actions(
-        *(source.name, admitted, others, source.prune, may_delete),
+        source.name,
+        admitted,
+        others,
+        source.prune,
+        may_delete,
         steady=sorted(steady),
         adopt=source.adopt,
     )

@@ -14,7 +14,8 @@ from orchgit.model.cluster import ClusterName
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import LeaderReply, LeaderRequest
 from orchgit.wire.methods import LEADER
-from tests.integration.test_agent_link import Side, _open
+from tests.integration.test_agent_link import Side
+from tests.support.node_stream import open_node_stream
 from tests.support.stub_server import StubServer
 
 GONE = "127.0.0.1:1"
@@ -49,7 +50,9 @@ OURS, OTHERS = ClusterName("c1", "c1"), ClusterName("c2", "c2")
 
 def link_to(*addresses: str, known: ClusterName = OURS) -> tuple[ServerLink, Side]:
     side, belonging = Side(), Belonging(known)
-    return ServerLink(list(addresses), side, SystemClock(), _open, "seed", _ask, belonging), side
+    return ServerLink(
+        list(addresses), side, SystemClock(), open_node_stream, "seed", _ask, belonging
+    ), side
 
 
 def test_a_silent_leader_is_left_as_soon_as_another_server_tells_of_the_next() -> None:
@@ -172,7 +175,7 @@ class Hasty(SystemClock):
 def test_that_nobody_answers_is_told_once() -> None:
     async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
         first.leader = first.address
-        link = ServerLink([first.address], Side(), Hasty(), _open, "seed")
+        link = ServerLink([first.address], Side(), Hasty(), open_node_stream, "seed")
         with capture_logs() as logged:
             link.start()
             await first.until(lambda: first.sessions > 12)

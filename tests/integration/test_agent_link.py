@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,19 +12,16 @@ from agent.link import ServerLink, backoff_s
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
-from orchgit.wire.channel import Channel
 from orchgit.wire.messages import (
     AgentAllocReports,
-    AgentFrame,
     AgentHeartbeat,
     AllocReport,
     AllocSet,
     Refused,
     ReportsAck,
-    ServerFrame,
 )
-from orchgit.wire.methods import CONNECT_NODE
 from tests.support.factories import make_allocation, make_job, make_node
+from tests.support.node_stream import open_node_stream
 from tests.support.stub_server import StubServer
 
 
@@ -61,22 +58,15 @@ class Rig:
     def __init__(self, *servers: StubServer, clock: Clock | None = None) -> None:
         self.side = Side()
         addresses = [server.address for server in servers]
-        self.link = ServerLink(addresses, self.side, clock or SystemClock(), _open, "seed")
+        self.link = ServerLink(
+            addresses, self.side, clock or SystemClock(), open_node_stream, "seed"
+        )
         self._numbers = 0
 
     def report(self, alloc_id: str, status: str) -> None:
         report = AllocReport(alloc_id=alloc_id, client_status=status)
         self.side.reports[alloc_id] = report
         self.link.report(report)
-
-
-async def _open(address: str, frames: AsyncIterator[AgentFrame]) -> AsyncGenerator[ServerFrame]:
-    channel = Channel(address)
-    try:
-        async for frame in channel.stream(CONNECT_NODE, frames):
-            yield frame
-    finally:
-        await channel.close()
 
 
 def run(scenario: Callable[[StubServer], Coroutine[Any, Any, None]], **server: Any) -> None:

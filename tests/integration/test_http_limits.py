@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-import uvloop
 from starlette.types import Receive, Scope, Send
 
 from orchgit.server.http_access import HttpAccess
@@ -18,12 +15,12 @@ from orchgit.server.http_protocol import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
 from orchgit.server.http_server import HttpServer
 from orchgit.wire.https import HttpTls, asking_context
 from orchgit.wire.limits import Limits
-from tests.support.certificates import LOOPBACK, make_tls_files
+from tests.support.certificates import make_tls_files
 from tests.support.crowding import crowding
 from tests.support.hostile.requests_http import RAW_REQUESTS, RawRequest
+from tests.support.http_listener import Streams, connect, listening, on_uvloop
 
 SHORT = b"GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n"
-_ENOUGH_S = 30.0
 
 
 async def length(scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,31 +41,8 @@ async def length(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-@asynccontextmanager
-async def served(access: HttpAccess | None = None) -> AsyncIterator[HttpServer]:
-    server = HttpServer(length, f"{LOOPBACK}:0", access)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop(1.0)
-
-
-def on_uvloop(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(_ENOUGH_S):
-            await scenario()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
-
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def connect(server: HttpServer, tls: ssl.SSLContext | None = None) -> Streams:
-    port = int(server.address.rpartition(":")[2])
-    return await asyncio.open_connection(LOOPBACK, port, ssl=tls)
+def served(access: HttpAccess | None = None) -> AbstractAsyncContextManager[HttpServer]:
+    return listening(length, access)
 
 
 async def sent(streams: Streams, data: bytes) -> None:

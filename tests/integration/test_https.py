@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-import uvloop
 from click.testing import CliRunner
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
@@ -21,6 +19,7 @@ from orchgit.server.http_access import HttpAccess
 from orchgit.server.http_server import HttpServer, check_certificate
 from orchgit.wire.https import HttpTls, asking_context
 from tests.support.certificates import LOOPBACK, Authority, make_tls_files
+from tests.support.http_listener import connect, listening, on_uvloop
 
 REQUEST = (
     b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -39,34 +38,13 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-@asynccontextmanager
-async def served(tls: HttpTls | None) -> AsyncIterator[HttpServer]:
-    server = HttpServer(echo, f"{LOOPBACK}:0", HttpAccess(tls))
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop(1.0)
-
-
-def on_uvloop(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
-
-
-async def connected(
-    server: HttpServer, tls: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(LOOPBACK, int(server.address.rpartition(":")[2]), ssl=tls)
+def served(tls: HttpTls | None) -> AbstractAsyncContextManager[HttpServer]:
+    return listening(echo, HttpAccess(tls))
 
 
 async def answered(server: HttpServer, tls: ssl.SSLContext | None, said: bytes) -> bytes:
     """All that comes back, until the server closes."""
-    reader, writer = await connected(server, tls)
+    reader, writer = await connect(server, tls)
     writer.write(said)
     try:
         return await reader.read()
@@ -134,8 +112,8 @@ def test_who_says_nothing_or_nonsense_keeps_nobody_out(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with served(HttpTls(files)) as server:
-            silent = [await connected(server, None) for _ in range(20)]
-            _, gone = await connected(server, None)
+            silent = [await connect(server, None) for _ in range(20)]
+            _, gone = await connect(server, None)
             gone.close()
             assert b"200 OK" not in await answered(server, None, b"\x16" + b"?" * 300)
             answer = await answered(server, asking_context(files), REQUEST % (0, b""))

@@ -8,7 +8,7 @@ reaches the agent: what it does not settle stays wrong.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,12 @@ from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.channel import Channel
-from orchgit.wire.messages import AgentFrame, AllocReport, AllocSet, ServerFrame
-from orchgit.wire.methods import CONNECT_NODE
+from orchgit.wire.messages import AllocReport, AllocSet
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.integration.test_control_loops import placed
 from tests.support.agent_rig import AgentRig, mock_job
 from tests.support.factories import make_evaluation
+from tests.support.node_stream import open_node_stream
 
 COUNT = 2
 
@@ -63,7 +62,7 @@ class Side:
 
     def connect(self, rig: Rig) -> None:
         self.first.clear()
-        self._link = ServerLink([rig.rpc.address], self, FakeClock(), _open, "seed")
+        self._link = ServerLink([rig.rpc.address], self, FakeClock(), open_node_stream, "seed")
         self._life.allocs._report = lambda report, urgent: self._link.report(report, urgent)
         self._link.start()
 
@@ -115,15 +114,6 @@ class Side:
 
     def contact_changed(self, connected: bool) -> None:
         """Nothing depends on it here."""
-
-
-async def _open(address: str, frames: AsyncIterator[AgentFrame]) -> AsyncGenerator[ServerFrame]:
-    channel = Channel(address)
-    try:
-        async for frame in channel.stream(CONNECT_NODE, frames):
-            yield frame
-    finally:
-        await channel.close()
 
 
 async def deregister(rig: Rig, job: Job, purge: bool) -> None:
