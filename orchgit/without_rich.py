@@ -2,7 +2,7 @@
 
 structlog would colour tracebacks with it, and httpx has a command line of its own, which loads
 pygments as well. The two cost 6 MB and 30 ms in each process. Where rich is wanted
-(`orchgit.cli.output`), it is imported as usual.
+(`orchgit.cli.printing.output`), it is imported as usual.
 """
 
 from __future__ import annotations

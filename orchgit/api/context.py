@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
-from orchgit.control.autopilot import ClusterHealth
+from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
 from orchgit.services.dry_run import DryRun
 from orchgit.services.services import Services

@@ -10,7 +10,7 @@ import click
 
 import orchgit.plain_httpx  # noqa: F401 - first: see there
 from orchgit import __version__
-from orchgit.cli.terminal import guard_terminal
+from orchgit.cli.printing.terminal import guard_terminal
 from orchgit.errors import OrchgitError
 
 COMMANDS = {

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from orchgit.cli.http_client import ApiClient
-from orchgit.cli.tls_client import TlsClient
+from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.client.tls_client import TlsClient
 from orchgit.errors import InvalidInputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from orchgit.cli.client.http_client import ApiError
 from orchgit.cli.durations import parse_duration_ns
-from orchgit.cli.http_client import ApiError
 from orchgit.cli.options import option
 
 _SWITCHES = (

@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.autopilot import ClusterHealth
-from orchgit.control.eval_broker import Delivery, Holder
-from orchgit.control.eval_queue import stats_by_name
-from orchgit.control.reign import ControlConfig, Reign
+from orchgit.control.evaluations.broker import Delivery, Holder
+from orchgit.control.evaluations.queue import stats_by_name
+from orchgit.control.leader_term import ControlConfig, Reign
+from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchgit.errors import InvalidInputError
-from orchgit.gitops.fetch import GitCredential
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.parse_process import ParseLimits
-from orchgit.gitops.rollouts import TrackerConfig
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.parsing.process import ParseLimits
+from orchgit.gitops.rollouts.rollouts import TrackerConfig
+from orchgit.gitops.sources.fetch import GitCredential
 from orchgit.model.source import Source
 
 

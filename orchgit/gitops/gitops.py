@@ -10,31 +10,31 @@ from pathlib import Path
 from starlette.routing import Route
 
 from orchgit.errors import InvalidInputError, NotFoundError
-from orchgit.gitops.applying import Applier, SourceMemory
-from orchgit.gitops.backup import RepositoryBackup
-from orchgit.gitops.commit_plan import Occasion
+from orchgit.gitops.commits.applying import Applier, SourceMemory
+from orchgit.gitops.commits.plan import Occasion
+from orchgit.gitops.commits.previews import Preview, Previewer
+from orchgit.gitops.commits.rerunning import Rerunner
+from orchgit.gitops.commits.reverting import Reverter
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.discovery import Discoverer, ParseCache
-from orchgit.gitops.git_process import GitProcess
-from orchgit.gitops.holders import Holders
+from orchgit.gitops.git.maintenance import Maintenance
+from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.log import LOG
-from orchgit.gitops.maintenance import Maintenance
-from orchgit.gitops.mirror_keeper import MirrorKeeper
-from orchgit.gitops.mirror_rules import full_ref
-from orchgit.gitops.mirrors import Mirrors
-from orchgit.gitops.pack_exchange import PackExchange
-from orchgit.gitops.parse_store import ParseStore
-from orchgit.gitops.parsing import JobParser
-from orchgit.gitops.peers import NoPeers, PeerCalls, Peers
-from orchgit.gitops.previews import Preview, Previewer
-from orchgit.gitops.push import Forecaster, NoLogs, PushReceiver, TaskLogs
-from orchgit.gitops.reconciler import ReconcilerPorts
-from orchgit.gitops.remote import GitRemote
-from orchgit.gitops.rerunning import Rerunner
-from orchgit.gitops.reverting import Reverter
-from orchgit.gitops.rollouts import RolloutTracker
-from orchgit.gitops.sources import SourceLoops
-from orchgit.gitops.webhook_routes import WebhookRoutes
+from orchgit.gitops.mirrors.backup import RepositoryBackup
+from orchgit.gitops.mirrors.holders import Holders
+from orchgit.gitops.mirrors.keeper import MirrorKeeper
+from orchgit.gitops.mirrors.mirrors import Mirrors
+from orchgit.gitops.mirrors.pack_exchange import PackExchange
+from orchgit.gitops.mirrors.peers import NoPeers, PeerCalls, Peers
+from orchgit.gitops.mirrors.rules import full_ref
+from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
+from orchgit.gitops.parsing.port import JobParser
+from orchgit.gitops.remote.push import Forecaster, NoLogs, PushReceiver, TaskLogs
+from orchgit.gitops.remote.remote import GitRemote
+from orchgit.gitops.rollouts.rollouts import RolloutTracker
+from orchgit.gitops.sources.reconciler import ReconcilerPorts
+from orchgit.gitops.sources.sources import SourceLoops
+from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove

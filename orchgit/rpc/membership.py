@@ -20,7 +20,7 @@ from orchgit.wire.serve import GrpcServer
 
 
 class Meeting(Protocol):
-    """`orchgit.server.joining.Joining`."""
+    """`orchgit.server.membership.joining.Joining`."""
 
     def meet(self, asking: ServerStatus) -> StatusReply:
         """Remember who asked; what this server says of itself and whom it knows."""

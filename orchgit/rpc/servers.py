@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from orchgit.control.eval_broker import Delivery, Holder
+from orchgit.control.evaluations.broker import Delivery, Holder
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.wire import methods

@@ -13,7 +13,8 @@ from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, AllocUpdate, Plan
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
 from orchgit.scheduler.outcome import Outcome
-from orchgit.scheduler.place import Placer
+from orchgit.scheduler.placement.place import Placer
+from orchgit.scheduler.placement.stack import Stacks
 from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.ranking.proposed import Proposed
@@ -24,7 +25,6 @@ from orchgit.scheduler.reconcile.group_part import World
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
 from orchgit.scheduler.reconcile.unheard import give_up_unheard
-from orchgit.scheduler.stack import Stacks
 from orchgit.scheduler.update_decision import JobVersions, UpdateDecision
 
 

@@ -15,13 +15,14 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
 from orchgit.model.plan import AllocStop, Plan
-from orchgit.scheduler.explain import Candidates, coalesce, failure, node_at
 from orchgit.scheduler.feasibility.checks import ALL_POOLS
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
 from orchgit.scheduler.outcome import Outcome, blocked_evaluation
-from orchgit.scheduler.place import Placer
+from orchgit.scheduler.placement.explain import Candidates, coalesce, failure, node_at
+from orchgit.scheduler.placement.place import Placer
+from orchgit.scheduler.placement.stack import GroupStack, Stacks
 from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.ranking.proposed import Proposed
@@ -45,7 +46,6 @@ from orchgit.scheduler.service_job import (
     write_changes,
     write_in_place,
 )
-from orchgit.scheduler.stack import GroupStack, Stacks
 from orchgit.scheduler.system_group import GroupRun, all_filtered
 from orchgit.scheduler.update_decision import JobVersions, UpdateDecision, is_refused
 

@@ -9,10 +9,10 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import NodeStatus
 from orchgit.scheduler.feasibility.checks import ALL_POOLS, in_datacenters
+from orchgit.scheduler.placement.stack import GroupStack, Stacks
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE
 from orchgit.scheduler.reconcile.updates import must_replace
-from orchgit.scheduler.stack import GroupStack, Stacks
 
 
 class JobVersions:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchgit.control.reign import ControlConfig
-from orchgit.control.worker_pool import SCHEDULER_TYPES
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.workers.pool import SCHEDULER_TYPES
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
-from orchgit.server.addresses import advertised
-from orchgit.server.http_access import HttpAccess, access_of
-from orchgit.server.joining_rules import JoinConfig, rpc_address_of
+from orchgit.server.http.access import HttpAccess, access_of
+from orchgit.server.membership.addresses import advertised
+from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.services.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits

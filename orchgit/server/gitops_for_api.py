@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from orchgit.errors import InvalidInputError
-from orchgit.gitops.access import check_access
-from orchgit.gitops.backup import RepositoryBackup
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.refs import check_ref_name
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.globs import compile_globs
-from orchgit.gitops.refs import check_ref_name
+from orchgit.gitops.mirrors.backup import RepositoryBackup
+from orchgit.gitops.parsing.globs import compile_globs
+from orchgit.gitops.sources.access import check_access
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
 

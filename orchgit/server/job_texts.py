@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from orchgit.errors import InvalidInputError, TimedOutError, UnavailableError
-from orchgit.gitops.parse_frames import Form
-from orchgit.gitops.parse_pool import ParsePool
-from orchgit.gitops.parse_process import ParseLimits
-from orchgit.gitops.parsing import Inputs, JobFile, VarFile
+from orchgit.gitops.parsing.frames import Form
+from orchgit.gitops.parsing.pool import ParsePool
+from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
+from orchgit.gitops.parsing.process import ParseLimits
 
 _LIMITS = ParseLimits(parse_processes=1, parse_timeout_s=10.0, idle_s=60.0)
 _MAX_WAITING = 32

@@ -17,35 +17,35 @@ from orchgit.api.context import ApiContext, Counter, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
-from orchgit.control.nearest_leader import NearestLeader
-from orchgit.control.reign import ControlConfig
-from orchgit.control.worker_pool import PoolConfig, WorkerPool
+from orchgit.control.leader_client.router import NearestLeader
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
-from orchgit.gitops.forecasts import SchedulerForecaster
+from orchgit.gitops.commits.forecasts import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.job_parser import JobspecParser
-from orchgit.gitops.parse_pool import ParsePool
-from orchgit.gitops.peers import PeerCalls
+from orchgit.gitops.mirrors.peers import PeerCalls
+from orchgit.gitops.parsing.job_parser import JobspecParser
+from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer
-from orchgit.server.addresses import advertised
-from orchgit.server.cluster import Cluster
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
-from orchgit.server.http_server import HttpServer, check_certificate
-from orchgit.server.identity import cluster_key, kept_id
+from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.job_texts import JobTexts
-from orchgit.server.joining import Joining
+from orchgit.server.leadership import Office
 from orchgit.server.leading import Leading, Places
+from orchgit.server.membership.addresses import advertised
+from orchgit.server.membership.cluster import Cluster
+from orchgit.server.membership.identity import cluster_key, kept_id
+from orchgit.server.membership.joining import Joining
+from orchgit.server.membership.peers import ClusterPeers
+from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
-from orchgit.server.office import Office
-from orchgit.server.peers import ClusterPeers
-from orchgit.server.records import RecordKeeper, own_record
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
 from orchgit.services.cluster_snapshots import remove_leftovers

@@ -51,7 +51,7 @@ class SavedSnapshot:
 
 
 class Repositories(Protocol):
-    """The git repositories that this cluster is the home of (`orchgit.gitops.backup`)."""
+    """The git repositories that this cluster is the home of (`orchgit.gitops.mirrors.backup`)."""
 
     def wanted(self, state: StateReads) -> Mapping[str, Collection[str]]:
         """By repository, the objects that the state names."""

@@ -19,7 +19,7 @@ from orchgit.model.plan import Placements, Plan
 from orchgit.model.resources import AllocatedResources
 from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
-from orchgit.scheduler.networks import ports_of
+from orchgit.scheduler.placement.networks import ports_of
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom
 
 

@@ -17,7 +17,7 @@ from orchgit.replication.commands import (
     UpsertEvaluations,
     UpsertHostVolume,
 )
-from orchgit.scheduler.fit import volume_source
+from orchgit.scheduler.placement.fit import volume_source
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot

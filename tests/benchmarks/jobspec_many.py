@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.collector import settle_collector
-from orchgit.gitops.discovery import Discoverer, ParseCache
-from orchgit.gitops.job_parser import JobspecParser
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.parse_pool import ParsePool
-from orchgit.gitops.parse_process import ParseLimits
-from orchgit.gitops.parse_store import ParseStore
-from orchgit.gitops.trees import MemoryTree
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
+from orchgit.gitops.parsing.job_parser import JobspecParser
+from orchgit.gitops.parsing.pool import ParsePool
+from orchgit.gitops.parsing.process import ParseLimits
+from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
 from tests.benchmarks.commit import job_text, path_of
 

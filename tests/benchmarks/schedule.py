@@ -35,8 +35,8 @@ import httpx
 import psutil
 
 from orchgit.collector import settle_collector
-from orchgit.control.heartbeat_timers import HeartbeatLimits
-from orchgit.control.reign import ControlConfig
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources
 from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands import RegisterNode, UpdateNodeStatus

@@ -29,10 +29,10 @@ import msgspec
 
 from jobspec.canonicalize import to_job
 from orchgit.clock import SystemClock
-from orchgit.control.job_evals import evaluation_of
-from orchgit.control.linked_leader import LinkedLeader
-from orchgit.control.worker import StoreViews
-from orchgit.control.worker_loop import WorkerLoop
+from orchgit.control.evaluations.new import evaluation_of
+from orchgit.control.leader_client.pipe import LinkedLeader
+from orchgit.control.workers.loop import WorkerLoop
+from orchgit.control.workers.process import StoreViews
 from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.model.deployment import DeploymentStatusUpdate
@@ -243,7 +243,7 @@ class MeasuredLeader(LinkedLeader):
 
 async def measure(options: argparse.Namespace, path: Path, end: socket.socket) -> list[float]:
     """Microseconds of CPU for each evaluation, by round; the worker is set up as
-    `orchgit.control.worker` does."""
+    `orchgit.control.workers.process` does."""
     leader = MeasuredLeader(options.rounds + WARM_UP_ROUNDS)
     await leader.connect(end)
     views = StoreViews(Store.open_reader(path))

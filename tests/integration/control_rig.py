@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orchgit.clock import Clock, FakeClock, SystemClock
-from orchgit.control.eval_broker import BrokerLimits
+from orchgit.control.evaluations.broker import BrokerLimits
 from orchgit.control.leader import Control
-from orchgit.control.reign import ControlConfig
-from orchgit.control.rpc_leader import RpcLeader
-from orchgit.control.worker import StoreViews
-from orchgit.control.worker_loop import WorkerLoop
+from orchgit.control.leader_client.rpc import RpcLeader
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.workers.loop import WorkerLoop
+from orchgit.control.workers.process import StoreViews
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job

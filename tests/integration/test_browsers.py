@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent.serve import client_app
-from orchgit.server.http_server import HttpServer
+from orchgit.server.http.server import HttpServer
 from tests.support.crowding import crowding
 from tests.support.hostile.requests_http import BROWSER_REQUESTS
 from tests.support.raw_http import RawConnection

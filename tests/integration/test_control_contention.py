@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchgit.control.node_rejections import RejectionLimits
-from orchgit.control.reign import ControlConfig
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.plans.node_rejections import RejectionLimits
 from orchgit.errors import ConflictError
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan, PlanResult

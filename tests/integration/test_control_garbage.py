@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.clock import FakeClock
-from orchgit.control.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
 from orchgit.replication.commands import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from orchgit.clock import SECOND_NS, FakeClock
-from orchgit.control.eval_broker import BrokerLimits
-from orchgit.control.heartbeat_timers import HeartbeatLimits
-from orchgit.control.reign import ControlConfig
+from orchgit.control.evaluations.broker import BrokerLimits
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.ids import RandomIds
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.deployment import Deployment, DeploymentStatus

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from orchgit.clock import SECOND_NS, FakeClock
-from orchgit.control.periodic import PeriodicDispatcher
+from orchgit.control.watchers.periodic import PeriodicDispatcher
 from orchgit.errors import UnavailableError
 from orchgit.ids import SequentialIds
 from orchgit.model.child_jobs import child_of, launched_id

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from orchgit.clock import SystemClock
-from orchgit.control.eval_broker import BrokerLimits
-from orchgit.control.nearest_leader import NearestLeader
-from orchgit.control.reign import ControlConfig
-from orchgit.control.worker_pool import PoolConfig, WorkerPool
+from orchgit.control.evaluations.broker import BrokerLimits
+from orchgit.control.leader_client.router import NearestLeader
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import InvalidInputError
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus

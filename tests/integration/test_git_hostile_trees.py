@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.parsing import Inputs, JobFile, ParsedFile
+from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import CountingParser, GitopsRig, gitops_rig
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.git.limits import GitLimits
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import PATIENT, GitopsCluster, Member, gitops_cluster
 

@@ -21,10 +21,10 @@ from orchgit.errors import (
     TimedOutError,
     TooLargeError,
 )
-from orchgit.gitops.git_process import GitProcess
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.mirrors import Mirror, Mirrors
-from orchgit.gitops.packs import lacking, make_pack, with_signs_of_life
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.packs import lacking, make_pack, with_signs_of_life
+from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
 from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.wire.messages import PackFrame
 from orchgit.wire.serve import GrpcServer

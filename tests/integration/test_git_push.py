@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.git_process import GitProcess
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.maintenance import WRITES_BETWEEN, Maintenance
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.maintenance import WRITES_BETWEEN, Maintenance
+from orchgit.gitops.git.process import GitProcess
 from orchgit.replication.commands import JobUpsert, MoveRefs, RefMove, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig

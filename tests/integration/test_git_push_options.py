@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import InvalidInputError
-from orchgit.gitops.push_options import PushOptions, read_push_options
+from orchgit.gitops.remote.push_options import PushOptions, read_push_options
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import gitops_rig
 

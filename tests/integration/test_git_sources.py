@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.fetch import GitCredential
-from orchgit.gitops.limits import GitLimits
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.sources.fetch import GitCredential
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.ports import free_ports

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from orchgit.server.http_access import HttpAccess
-from orchgit.server.http_protocol import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
-from orchgit.server.http_server import HttpServer
+from orchgit.server.http.access import HttpAccess
+from orchgit.server.http.protocol import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
+from orchgit.server.http.server import HttpServer
 from orchgit.wire.https import HttpTls, asking_context
 from orchgit.wire.limits import Limits
 from tests.support.certificates import make_tls_files

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from orchgit.cli.main import cli
 from orchgit.errors import InvalidInputError
-from orchgit.server.http_access import HttpAccess
-from orchgit.server.http_server import HttpServer, check_certificate
+from orchgit.server.http.access import HttpAccess
+from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.wire.https import HttpTls, asking_context
 from tests.support.certificates import LOOPBACK, Authority, make_tls_files
 from tests.support.http_listener import connect, listening, on_uvloop

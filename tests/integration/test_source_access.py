@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import InvalidInputError, NotAllowedError
-from orchgit.gitops.access import check_access, credential_of, opened_url
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.fetch import GitCredential, login_environment
-from orchgit.gitops.urls import parse_url
+from orchgit.gitops.git.urls import parse_url
+from orchgit.gitops.sources.access import check_access, credential_of, opened_url
+from orchgit.gitops.sources.fetch import GitCredential, login_environment
 from orchgit.model.source import Source
 from orchgit.services.rollouts import delete_rollouts
 from orchgit.services.sources import remove_source

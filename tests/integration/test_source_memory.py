@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchgit.control.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.applying import Applier, SourceMemory
-from orchgit.gitops.commit_plan import Occasion, rollout_of, upserts_of
-from orchgit.gitops.discovery import Discoverer
-from orchgit.gitops.job_parser import JobspecParser
+from orchgit.gitops.commits.applying import Applier, SourceMemory
+from orchgit.gitops.commits.plan import Occasion, rollout_of, upserts_of
+from orchgit.gitops.parsing.discovery import Discoverer
+from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.replication.commands import ApplyPlan, ApplyRollout

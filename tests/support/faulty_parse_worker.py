@@ -7,9 +7,9 @@ import signal
 import sys
 from typing import BinaryIO
 
-from orchgit.gitops.parse_frames import Answer
-from orchgit.gitops.parse_worker import ParseWorker
-from orchgit.gitops.parsing import Inputs
+from orchgit.gitops.parsing.frames import Answer
+from orchgit.gitops.parsing.port import Inputs
+from orchgit.gitops.parsing.worker import ParseWorker
 
 
 class FaultyWorker(ParseWorker):

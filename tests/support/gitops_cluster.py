@@ -10,9 +10,9 @@ from pathlib import Path
 
 from orchgit.clock import SystemClock
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.peers import Peer, PeerCalls
+from orchgit.gitops.mirrors.peers import Peer, PeerCalls
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.control.plan_check import examine_plan
+from orchgit.control.plans.check import examine_plan
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment, DeploymentStatusUpdate
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, Placements, Plan, PlanResult

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import uvloop
 from starlette.types import ASGIApp
 
-from orchgit.server.http_access import HttpAccess
-from orchgit.server.http_server import HttpServer
+from orchgit.server.http.access import HttpAccess
+from orchgit.server.http.server import HttpServer
 from tests.support.certificates import LOOPBACK
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from orchgit import logs
-from orchgit.gitops.git_process import GitProcess
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.mirrors import Mirrors
-from orchgit.gitops.packs import known_to, take_pack
-from orchgit.gitops.peers import PeerCalls
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.packs import known_to, take_pack
+from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.mirrors.mirrors import Mirrors
+from orchgit.gitops.mirrors.peers import PeerCalls
 
 
 async def fetch(

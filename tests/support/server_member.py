@@ -17,8 +17,8 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from orchgit import logs
-from orchgit.control.heartbeat_timers import HeartbeatLimits
-from orchgit.control.reign import ControlConfig
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.errors import OrchgitError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.server.config import ServerConfig

@@ -12,7 +12,7 @@ from orchgit.api.call import Call
 from orchgit.api.job_body import JobBody, read_job_body
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
-from orchgit.control.periodic_rules import next_launch_ns
+from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job

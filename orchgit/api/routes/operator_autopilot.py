@@ -11,7 +11,7 @@ from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
-from orchgit.control.autopilot import ServerHealth
+from orchgit.control.watchers.autopilot import ServerHealth
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.operator import AutopilotConfig

@@ -65,17 +65,17 @@ def agent(
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs
-    from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
-    from orchgit.cli.config_file import Listen, ReadConfig, read_config
-    from orchgit.cli.config_schema import FileConfig
-    from orchgit.cli.config_settings import known_servers, with_join_options
-    from orchgit.cli.reloading import Reloader, log_settings
-    from orchgit.cli.running import (
+    from orchgit.cli.agent_process.reloading import Reloader, log_settings
+    from orchgit.cli.agent_process.running import (
         Running,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
+    from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
+    from orchgit.configuration.file import Listen, ReadConfig, read_config
+    from orchgit.configuration.schema import FileConfig
+    from orchgit.configuration.settings import known_servers, with_join_options
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})

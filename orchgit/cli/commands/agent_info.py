@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import heading, pairs, plain
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import heading, pairs, plain
 
 
 @click.command("agent-info")

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.blame import fetch_blame
-from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.terminal import raw_stream
+from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.terminal import raw_stream
 
 
 @click.group("alloc")

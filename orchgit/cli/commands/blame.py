@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted
-from orchgit.cli.output import ago, pairs, plain, short
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import ago, pairs, plain, short
+from orchgit.cli.printing.output import formatted as print_formatted
 
 
 @click.command("blame")

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from orchgit.cli.commit_text import commit_line
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.commit_text import commit_line
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
 
 
 @click.group("deployment")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.options import option
-from orchgit.cli.tls_client import TlsClient
 
 if TYPE_CHECKING:
     from orchgit.server.config import ServerConfig
@@ -66,15 +66,15 @@ def dev(
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs
-    from orchgit.cli.config_file import read_config
-    from orchgit.cli.config_schema import FileConfig
-    from orchgit.cli.reloading import Reloader, log_settings
-    from orchgit.cli.running import (
+    from orchgit.cli.agent_process.reloading import Reloader, log_settings
+    from orchgit.cli.agent_process.running import (
         Running,
         node_ready,
         run_event_loop,
         run_until_stopped,
     )
+    from orchgit.configuration.file import read_config
+    from orchgit.configuration.schema import FileConfig
     from orchgit.server.config import ServerConfig
 
     given = read_config(Path(config)) if config else None
@@ -137,7 +137,7 @@ def _as_client(config: ServerConfig) -> TlsClient:
 
 
 async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
-    from orchgit.cli.demo import seed
+    from orchgit.cli.agent_process.demo import seed
 
     fresh = await seed(url, node_id, tls)
     click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")

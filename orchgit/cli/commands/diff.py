@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.eval import failure_lines
-from orchgit.cli.diff_text import count_text, print_job_diff
-from orchgit.cli.http_client import ApiClient, ApiError
-from orchgit.cli.options import connected, option, verbose_option
-from orchgit.cli.output import console, formatted, plain
-from orchgit.cli.working_tree import (
+from orchgit.cli.job_files.working_tree import (
     TreeFile,
     committed_files,
     remote_source_name,
     top_level,
     working_files,
 )
+from orchgit.cli.options import connected, option, verbose_option
+from orchgit.cli.printing.diff_text import count_text, print_job_diff
+from orchgit.cli.printing.output import console, formatted, plain
 from orchgit.errors import OrchgitError
 
 NO_CHANGE, CHANGES, ERROR = 0, 1, 255

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output import formatted as print_formatted
 
 
 @click.group("eval")

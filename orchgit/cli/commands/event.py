@@ -6,9 +6,9 @@ import json
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, option
-from orchgit.cli.output import console, plain
+from orchgit.cli.printing.output import console, plain
 
 
 @click.group("event")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from orchgit.cli.http_client import ApiError
-from orchgit.cli.job_paths import found_files, said_with_path
-from orchgit.cli.many_files import for_each
+from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.job_files.many_files import for_each
+from orchgit.cli.job_files.paths import found_files, said_with_path
 from orchgit.cli.options import option
 from orchgit.errors import JobFileError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.options import connected, option
 from orchgit.errors import OrchgitError
 

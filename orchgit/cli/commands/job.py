@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.deployment import show_table as show_deployments
@@ -16,11 +17,10 @@ from orchgit.cli.commands.import_jobs import export
 from orchgit.cli.commands.job_change import CHANGES
 from orchgit.cli.commands.job_run import RUNS
 from orchgit.cli.commands.set_image import set_image
-from orchgit.cli.diff_text import print_job_diff
-from orchgit.cli.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.diff_text import print_job_diff
+from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output import formatted as print_formatted
 
 
 @click.group("job")

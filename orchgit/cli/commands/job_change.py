@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError, quoted
-from orchgit.cli.monitor import monitor_evaluation
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.options import connected, detach_option, option, yes_option
-from orchgit.cli.output import console, short
+from orchgit.cli.printing.monitor import monitor_evaluation
+from orchgit.cli.printing.output import console, short
 
 
 @click.command("stop")

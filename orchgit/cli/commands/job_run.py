@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from orchgit.cli import go_json
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.commands.eval import show_failures
-from orchgit.cli.diff_text import changes_anything, print_job_diff
-from orchgit.cli.http_client import ApiClient, ApiError, quoted
-from orchgit.cli.job_files import FileVariables, read_job, submission_of, with_namespace
-from orchgit.cli.monitor import monitor_evaluation
+from orchgit.cli.job_files.job_files import FileVariables, read_job, submission_of, with_namespace
 from orchgit.cli.options import connected, detach_option, option, verbose_option
-from orchgit.cli.output import console, short
+from orchgit.cli.printing import go_json
+from orchgit.cli.printing.diff_text import changes_anything, print_job_diff
+from orchgit.cli.printing.monitor import monitor_evaluation
+from orchgit.cli.printing.output import console, short
 from orchgit.errors import JobFileError
 
 PLAN_CHANGES, PLAN_ERROR = 1, 255
@@ -229,7 +229,7 @@ def init(path: str, short: bool) -> None:
 def _refuse_mistakes(path: str, variables: FileVariables) -> None:
     """Print what can be found without a server, and end the command if that refuses the job."""
     # Only this command pays for the rules' import.
-    from orchgit.cli.linting import ERROR, Settings, lint_files
+    from orchgit.cli.job_files.linting import ERROR, Settings, lint_files
 
     settings = Settings(variables.named(), variables.contents(), variables.strict)
     findings = lint_files([path], settings)

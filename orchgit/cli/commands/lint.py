@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchgit.cli.http_client import ApiError
-from orchgit.cli.job_paths import found_files
+from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.job_files.paths import found_files
 from orchgit.cli.options import option
 
 if TYPE_CHECKING:
-    from orchgit.cli.linting import Finding
+    from orchgit.cli.job_files.linting import Finding
 
 
 @click.command("lint")
@@ -36,7 +36,7 @@ def lint(
     depends on one (namespaces, node pools, policies) is not checked.
     """
     # Reading HCL is what few commands do; the others do not pay for its import.
-    from orchgit.cli.linting import ERROR, Settings, lint_files
+    from orchgit.cli.job_files.linting import ERROR, Settings, lint_files
 
     variables = dict(_split(each) for each in var)
     var_files = [(os.path.basename(each), _content(each)) for each in var_file]
@@ -77,7 +77,7 @@ def _print_json(findings: list[Finding], files: int) -> None:
 
 
 def _print_sarif(findings: list[Finding]) -> None:
-    from orchgit.cli.sarif import sarif_log  # imports the reader of job files
+    from orchgit.cli.printing.sarif import sarif_log  # imports the reader of job files
 
     click.echo(json.dumps(sarif_log(findings), indent=2))
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.durations import parse_duration_ns
-from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
 
 
 @click.group("node")

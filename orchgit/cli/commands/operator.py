@@ -7,13 +7,13 @@ import sys
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.commands.operator_autopilot import autopilot
 from orchgit.cli.commands.operator_raft import raft
 from orchgit.cli.commands.operator_snapshot import snapshot
-from orchgit.cli.http_client import ApiClient, quoted
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.output import ago, pairs, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import ago, pairs, table
+from orchgit.cli.printing.output import formatted as print_formatted
 
 
 @click.group("operator")

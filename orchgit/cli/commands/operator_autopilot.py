@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import pairs, plain, table
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import pairs, plain, table
 
 _PATH = "/v1/operator/autopilot/configuration"
 _COLUMNS = (

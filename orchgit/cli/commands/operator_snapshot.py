@@ -16,11 +16,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, yes_option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import heading, pairs, plain, table
-from orchgit.cli.terminal import raw_stream
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import heading, pairs, plain, table
+from orchgit.cli.printing.terminal import raw_stream
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import datetime_of_ns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -15,8 +15,18 @@ from orchgit.cli.options import (
     verbose_option,
     yes_option,
 )
-from orchgit.cli.output import ago, console, duration, heading, pairs, plain, short, styled, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import (
+    ago,
+    console,
+    duration,
+    heading,
+    pairs,
+    plain,
+    short,
+    styled,
+    table,
+)
+from orchgit.cli.printing.output import formatted as print_formatted
 
 TERMINAL = frozenset(("healthy", "degraded", "reverted", "failed"))
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import heading, pairs, plain, styled, table
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import heading, pairs, plain, styled, table
 
 
 @click.group("server")

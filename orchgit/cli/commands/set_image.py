@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchgit.cli.client.http_client import ApiError
 from orchgit.cli.commands.fmt import Formatted, diff_lines, replace_file
-from orchgit.cli.http_client import ApiError
-from orchgit.cli.job_paths import SUFFIXES, found_files, said_with_path
+from orchgit.cli.job_files.paths import SUFFIXES, found_files, said_with_path
 from orchgit.cli.options import option
 from orchgit.errors import InvalidInputError, JobFileError
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.output import ago, duration, pairs, plain, short, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
+from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.source_options import location, settings_options
 
 _NOT_COPIED = frozenset(("Status", "CreateIndex", "ModifyIndex"))

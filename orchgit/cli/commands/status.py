@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands import alloc, deployment, eval, job, node
-from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, verbose_option
 
 

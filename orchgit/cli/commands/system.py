@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected
 
 

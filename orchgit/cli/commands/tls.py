@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.options import formatted, option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import pairs
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import pairs
 from orchgit.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.durations import parse_duration_ns
-from orchgit.cli.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.output import ago, pairs, plain, table
-from orchgit.cli.output import formatted as print_formatted
+from orchgit.cli.printing.output import ago, pairs, plain, table
+from orchgit.cli.printing.output import formatted as print_formatted
 
 CONFLICT = 409
 RENEWALS_PER_TTL = 3

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from orchgit.cli.commit_text import commit_line
-from orchgit.cli.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.output import formatted as print_formatted
-from orchgit.cli.output import plain, short, styled, table
+from orchgit.cli.printing.commit_text import commit_line
+from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import plain, short, styled, table
 
 
 @click.group("volume")

@@ -26,7 +26,7 @@ from orchgit.scheduler.feasibility.operands import (
 )
 from orchgit.scheduler.feasibility.targets import escapes_class, resolve
 from orchgit.scheduler.feasibility.versions import parse_version
-from orchgit.scheduler.networks import DEFAULT_NETWORK
+from orchgit.scheduler.placement.networks import DEFAULT_NETWORK
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 
 ALL_POOLS = "all"

@@ -11,7 +11,7 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim, VolumeRequest
-from orchgit.scheduler.fit import SINGLE_WRITER, volume_source
+from orchgit.scheduler.placement.fit import SINGLE_WRITER, volume_source
 from orchgit.scheduler.ports import ClusterView
 
 HOST_VOLUMES_MISSING = "missing compatible host volumes"

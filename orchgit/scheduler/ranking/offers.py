@@ -11,7 +11,7 @@ from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources, NetworkResource
 from orchgit.scheduler.feasibility.devices import DeviceOffer, DevicePool
 from orchgit.scheduler.feasibility.targets import resolve
-from orchgit.scheduler.networks import PortUnavailableError
+from orchgit.scheduler.placement.networks import PortUnavailableError
 from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.cores import Given, give_cores
 from orchgit.scheduler.ranking.near_devices import NearDevices

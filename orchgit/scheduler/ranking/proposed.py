@@ -11,7 +11,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
 from orchgit.model.steady import SteadyGroup
-from orchgit.scheduler.networks import NodeNetworks, PortIndex, ports_of
+from orchgit.scheduler.placement.networks import NodeNetworks, PortIndex, ports_of
 from orchgit.scheduler.ports import ClusterView, Numbers
 
 Counts = dict[int, int]

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from orchgit.cli.commands.node import last_drain
-from orchgit.cli.diff_text import changes_anything, count_text, job_diff_lines
 from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.main import COMMANDS, cli
-from orchgit.cli.output import duration
+from orchgit.cli.printing.diff_text import changes_anything, count_text, job_diff_lines
+from orchgit.cli.printing.output import duration
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchgit.cli.config_file import read_config
-from orchgit.cli.config_schema import FileConfig
-from orchgit.cli.config_settings import known_servers, with_join_options
-from orchgit.control.garbage import GarbageLimits
-from orchgit.control.heartbeat_timers import HeartbeatLimits
-from orchgit.control.node_rejections import RejectionLimits
-from orchgit.control.reign import ControlConfig
+from orchgit.configuration.file import read_config
+from orchgit.configuration.schema import FileConfig
+from orchgit.configuration.settings import known_servers, with_join_options
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.plans.node_rejections import RejectionLimits
+from orchgit.control.watchers.garbage import GarbageLimits
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig
 from orchgit.server.config import ServerConfig
-from orchgit.server.joining_rules import JoinConfig
+from orchgit.server.membership.joining_rules import JoinConfig
 from orchgit.wire.limits import Limits
 
 DOCS = Path(__file__).parents[3] / "docs/operations.md"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchgit.cli.config_file import read_config
+from orchgit.configuration.file import read_config
 from orchgit.errors import InvalidInputError
 from orchgit.wire.https import HttpTls
 from orchgit.wire.tls import TlsFiles

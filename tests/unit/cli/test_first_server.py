@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from orchgit.cli.first_server import FIRST_BYTE_S, FirstServer
-from orchgit.cli.tls_client import TlsClient
-from orchgit.cli.unreachable import why_unreachable
+from orchgit.cli.client.first_server import FIRST_BYTE_S, FirstServer
+from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.client.unreachable import why_unreachable
 
 PROBE = "/v1/status/leader"
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobspec.files import CurrentDirectory
 from jobspec.parse import parse_job
-from orchgit.cli import go_json
+from orchgit.cli.printing import go_json
 
 GOLDEN = Path(__file__).parents[2] / "golden/jobspec"
 CASES = sorted(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from orchgit.cli.job_files.many_files import MANY
 from orchgit.cli.main import cli
-from orchgit.cli.many_files import MANY
 
 GOOD = 'job "good" {\n  group "g" {\n    task "t" {\n      driver = "docker"\n    }\n  }\n}\n'
 UGLY = GOOD.replace('driver = "docker"', 'driver="docker"').replace("  group", "group")

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 
-from orchgit.cli.many_files import MANY, for_each
+from orchgit.cli.job_files.many_files import MANY, for_each
 
 
 def _named(path: str) -> str:

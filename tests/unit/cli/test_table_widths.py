@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchgit.cli.table_widths import GIVES_WAY, fitted
+from orchgit.cli.printing.table_widths import GIVES_WAY, fitted
 
 COLUMNS = ("ID", "Source", "Subject", "Status")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchgit.cli.http_client import ApiError
-from orchgit.cli.working_tree import (
+from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.job_files.working_tree import (
     committed_files,
     remote_source_name,
     top_level,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from orchgit.clock import FakeClock
-from orchgit.control.autopilot import Autopilot, AutopilotLimits
+from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
 from orchgit.errors import RefusedError
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord

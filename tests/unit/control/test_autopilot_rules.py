@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.autopilot_rules import (
+from orchgit.control.watchers.autopilot_rules import (
     SAFE_VOTERS,
     ServerView,
     Standing,

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.blocked_evals import BlockedEvals
+from orchgit.control.evaluations.blocked import BlockedEvals
 from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
 from tests.support.factories import make_id
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from orchgit.control import garbage_rules as rules
-from orchgit.control.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
-from orchgit.control.heartbeats import may_wait
-from orchgit.control.node_rejections import NodeRejections, RejectionLimits
+from orchgit.control.plans.node_rejections import NodeRejections, RejectionLimits
+from orchgit.control.watchers import garbage_rules as rules
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
+from orchgit.control.watchers.heartbeats import may_wait
 from orchgit.model.allocation import (
     Allocation,
     AllocState,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from orchgit.control.deployment_rules import (
+from orchgit.control.watchers.deployment_rules import (
     NO_PROGRESS,
     UNHEALTHY,
     Memory,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.control.drain_rules import leave_now, next_of_group, node_drain
+from orchgit.control.watchers.drain_rules import leave_now, next_of_group, node_drain
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus, ClientStatus
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.group import MigrateStrategy

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from orchgit.clock import SECOND_NS
-from orchgit.control.eval_broker import FAILED, BrokerLimits, Delivery, EvalBroker
+from orchgit.control.evaluations.broker import FAILED, BrokerLimits, Delivery, EvalBroker
 from orchgit.errors import ConflictError
 from orchgit.model.evaluation import Evaluation
 from tests.support.factories import make_id

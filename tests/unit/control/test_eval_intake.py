@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from orchgit.clock import FakeClock
-from orchgit.control.blocked_evals import BlockedEvals
-from orchgit.control.eval_broker import EvalBroker
-from orchgit.control.eval_intake import EvalIntake
-from orchgit.control.eval_queue import EvalQueue
+from orchgit.control.evaluations.blocked import BlockedEvals
+from orchgit.control.evaluations.broker import EvalBroker
+from orchgit.control.evaluations.intake import EvalIntake
+from orchgit.control.evaluations.queue import EvalQueue
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.events import AppliedBatch, Effects

@@ -8,8 +8,8 @@ import math
 import pytest
 
 from orchgit.clock import FakeClock
-from orchgit.control.eval_broker import Delivery, EvalBroker, Holder
-from orchgit.control.eval_queue import BEHIND_S, STUCK_S, EvalQueue
+from orchgit.control.evaluations.broker import Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.errors import NotLeaderError
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation

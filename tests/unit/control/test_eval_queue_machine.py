@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from orchgit.clock import FakeClock
-from orchgit.control.eval_broker import FAILED, Delivery, EvalBroker, Holder
-from orchgit.control.eval_queue import BEHIND_S, STUCK_S, EvalQueue
+from orchgit.control.evaluations.broker import FAILED, Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from tests.support.factories import make_id

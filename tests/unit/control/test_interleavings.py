@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from orchgit.clock import FakeClock
-from orchgit.control.plan_applier import PlanApplier
-from orchgit.control.plan_queue import PlanQueue
-from orchgit.control.worker import StoreViews
-from orchgit.control.worker_loop import WorkerLoop
+from orchgit.control.plans.applier import PlanApplier
+from orchgit.control.plans.queue import PlanQueue
+from orchgit.control.workers.loop import WorkerLoop
+from orchgit.control.workers.process import StoreViews
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.group import UpdateStrategy

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.node_book import NodeBook
+from orchgit.control.plans.node_cache import NodeBook
 from orchgit.model.node import Node
 from orchgit.replication.commands import (
     DeleteNodes,

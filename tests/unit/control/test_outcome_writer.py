@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchgit.clock import FakeClock
-from orchgit.control.outcome_writer import MAX_TOGETHER, OutcomeWriter
+from orchgit.control.plans.outcome_writer import MAX_TOGETHER, OutcomeWriter
 from orchgit.errors import NotLeaderError
 from orchgit.replication.commands import UpsertEvaluations
 from orchgit.replication.proposal import Applied

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.periodic_rules import is_tracked, missed_launch, next_launch_ns, overlaps
+from orchgit.control.watchers.periodic_rules import (
+    is_tracked,
+    missed_launch,
+    next_launch_ns,
+    overlaps,
+)
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.child_jobs import child_of, launched_id, launched_ns

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.node_ledger import NodeLedger
-from orchgit.control.node_usage import ask_of, usage_of
-from orchgit.control.plan_check import examine_plan, without_nodes
+from orchgit.control.plans.check import examine_plan, without_nodes
+from orchgit.control.plans.node_usage import ask_of, usage_of
+from orchgit.control.plans.usage_cache import NodeLedger
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job
 from orchgit.model.node import Eligibility, Node, NodeStatus

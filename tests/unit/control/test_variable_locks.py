@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from orchgit.clock import SECOND_NS, FakeClock
-from orchgit.control.variable_locks import VariableLocks
+from orchgit.control.watchers.variable_locks import VariableLocks
 from orchgit.model.variable import StoredVariable, VariableConflictError
 from orchgit.services.keyring import Keyring
 from orchgit.services.sealing import new_key

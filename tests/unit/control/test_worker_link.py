@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from orchgit.control.linked_leader import LinkedLeader
-from orchgit.control.worker_link import WorkerLink
+from orchgit.control.leader_client.pipe import LinkedLeader
+from orchgit.control.workers.link import WorkerLink
 from orchgit.errors import (
     ConflictError,
     NotLeaderError,

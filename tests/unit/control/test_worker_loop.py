@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from orchgit.clock import FakeClock
-from orchgit.control.worker_loop import WorkerLimits, WorkerLoop
+from orchgit.control.workers.loop import WorkerLimits, WorkerLoop
 from orchgit.errors import ConflictError, RefusedError, TimedOutError, UnavailableError
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import AllocMetric, EvalStatus, Evaluation

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchgit.gitops.actions import Registered, delete_trailers, plan_actions
-from orchgit.gitops.discovery import DesiredJob, JobKey
+from orchgit.gitops.commits.actions import Registered, delete_trailers, plan_actions
+from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from orchgit.gitops.discovery import Discoverer, Discovery
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.repo import EntryKind, TreeEntry
-from orchgit.gitops.tree_files import TreeFiles
-from orchgit.gitops.trees import MemoryTree, blob_id_of
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.repository import EntryKind, TreeEntry
+from orchgit.gitops.parsing.discovery import Discoverer, Discovery
+from orchgit.gitops.parsing.tree_files import TreeFiles
+from orchgit.gitops.parsing.trees import MemoryTree, blob_id_of
 from orchgit.model.source import Source
 from tests.support.git_repos import batch_job
 from tests.support.gitops_rig import CountingParser

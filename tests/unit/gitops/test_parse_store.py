@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchgit.gitops.discovery import Discoverer, Discovery, ParseCache
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.parse_store import ParseStore
-from orchgit.gitops.trees import MemoryTree
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.parsing.discovery import Discoverer, Discovery, ParseCache
+from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
 from tests.support.git_repos import batch_job
 from tests.support.gitops_rig import CountingParser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.gitops.task_failures import failure_lines, last_lines, task_failures
+from orchgit.gitops.rollouts.task_failures import failure_lines, last_lines, task_failures
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus, TaskEvent, TaskState
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.clock import FakeClock
-from orchgit.gitops.wakeups import Wake, Wakeups
+from orchgit.gitops.sources.wakeups import Wake, Wakeups
 
 
 def test_a_request_during_the_work_causes_one_more_round() -> None:

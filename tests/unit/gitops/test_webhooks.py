@@ -17,9 +17,9 @@ from orchgit.errors import (
     UnavailableError,
 )
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.webhook_routes import WebhookRoutes
 from orchgit.gitops.webhooks import github
 from orchgit.gitops.webhooks.event import Deliveries, PingEvent, PushEvent
+from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.source import Source
 
 SECRET = "it is a secret"

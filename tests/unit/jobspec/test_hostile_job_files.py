@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.limits import GitLimits
-from orchgit.gitops.parse_pool import ParsePool
-from orchgit.gitops.parse_process import ParseLimits
-from orchgit.gitops.parsing import Inputs, JobFile
-from orchgit.gitops.tree_files import TreeFiles
-from orchgit.gitops.trees import MemoryTree
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.parsing.pool import ParsePool
+from orchgit.gitops.parsing.port import Inputs, JobFile
+from orchgit.gitops.parsing.process import ParseLimits
+from orchgit.gitops.parsing.tree_files import TreeFiles
+from orchgit.gitops.parsing.trees import MemoryTree
 from tests.support.hostile.job_files import JOB_FILES
 
 PATH = "hostile.nomad.hcl"

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from orchgit.control.plan_check import examine_plan
+from orchgit.control.plans.check import examine_plan
 from orchgit.ids import SequentialIds
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.scheduler.outcome import Outcome

@@ -19,7 +19,7 @@ from orchgit.model.resources import (
 from orchgit.scheduler.feasibility.devices import DevicePool, matches, parse_value
 from orchgit.scheduler.feasibility.operands import holds
 from orchgit.scheduler.feasibility.targets import escapes_class
-from orchgit.scheduler.networks import (
+from orchgit.scheduler.placement.networks import (
     NodeNetworks,
     PortIndex,
     PortUnavailableError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from orchgit.control.plan_check import examine_plan
+from orchgit.control.plans.check import examine_plan
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.resources import Resources

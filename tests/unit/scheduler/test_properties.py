@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchgit.control.plan_check import examine_plan
+from orchgit.control.plans.check import examine_plan
 from orchgit.ids import SequentialIds
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S
@@ -28,9 +28,9 @@ from orchgit.model.node import (
 from orchgit.model.operator import PreemptionConfig
 from orchgit.model.resources import NetworkResource, Port, RequestedDevice, Resources
 from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
-from orchgit.scheduler.fit import SINGLE_WRITER
-from orchgit.scheduler.networks import ports_of
 from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.placement.fit import SINGLE_WRITER
+from orchgit.scheduler.placement.networks import ports_of
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.factories import NOW_NS, make_group, make_task

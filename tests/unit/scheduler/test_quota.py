@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from orchgit.control.blocked_evals import BlockedEvals
+from orchgit.control.evaluations.blocked import BlockedEvals
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job

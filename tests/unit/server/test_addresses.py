@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import InvalidInputError
-from orchgit.server.addresses import advertised
 from orchgit.server.config import ServerConfig
+from orchgit.server.membership.addresses import advertised
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchgit.server.browser_guard import BrowserGuard
-from orchgit.server.host_names import HostNames
+from orchgit.server.http.browser_guard import BrowserGuard
+from orchgit.server.http.host_names import HostNames
 from tests.support.hostile.requests_http import BROWSER_REQUESTS
 
 Headers = dict[str, str]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import InvalidInputError
-from orchgit.server.host_names import HostNames, check_names, own_names
+from orchgit.server.http.host_names import HostNames, check_names, own_names
 from tests.support.certificates import make_tls_files
 
 NAMES = HostNames(("orchgit.example", "*.wild.example"), ("vm1", "server.global.orchgit"))

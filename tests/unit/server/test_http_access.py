@@ -9,7 +9,7 @@ import pytest
 from agent.config import AgentConfig
 from orchgit.errors import InvalidInputError
 from orchgit.server.config import ServerConfig
-from orchgit.server.http_access import HttpAccess, access_of, check_exposure
+from orchgit.server.http.access import HttpAccess, access_of, check_exposure
 from orchgit.wire.https import HttpTls
 from tests.support.certificates import make_tls_files
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from orchgit.errors import InvalidInputError, JobFileError, UnavailableError
-from orchgit.gitops.parse_process import ParseLimits
+from orchgit.gitops.parsing.process import ParseLimits
 from orchgit.server.job_texts import JobTexts
 from tests.support.hostile.job_files import JOB_FILES
 from tests.support.job_texts import sleeper

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchgit.server.joined_writes import JoinedWrites
+from orchgit.server.http.coalescing_transport import JoinedWrites
 
 
 class Wire(asyncio.Transport):

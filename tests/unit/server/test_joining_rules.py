@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.errors import InvalidInputError
-from orchgit.server.joining_rules import (
+from orchgit.server.membership.joining_rules import (
     FRESH_S,
     Acquaintances,
     Bootstrap,

@@ -9,7 +9,7 @@ import sys
 def test_a_server_and_an_agent_start_without_the_libraries_of_others() -> None:
     """numpy is the scheduler processes', the docker SDK is for nodes with an engine."""
     program = (
-        "import sys, orchgit.server.server, agent.agent, orchgit.cli.running\n"
+        "import sys, orchgit.server.server, agent.agent, orchgit.cli.agent_process.running\n"
         "print([m for m in ('numpy', 'docker', 'requests', 'hypothesis') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

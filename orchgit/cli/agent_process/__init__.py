@@ -1,0 +1,1 @@
+"""The process of `orchgit agent` and `orchgit dev`: a server, a node agent, or both."""

@@ -1,0 +1,93 @@
+"""What `orchgit dev` adds to an empty cluster: a volume, and a repository with the examples."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import httpx
+
+import orchgit
+from orchgit.child import DEVNULL, PIPE, start_child
+from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.client.unreachable import why_unreachable
+
+SOURCE = "demo"
+VOLUME = "demo-data"
+
+_AUTHOR = ("-c", "user.name=orchgit", "-c", "user.email=orchgit@localhost")
+
+
+def examples_directory() -> Path:
+    """`examples/jobs` of the source tree, or its copy in an installed package."""
+    package = Path(orchgit.__file__).parent
+    for candidate in (package / "examples/jobs", package.parent / "examples/jobs"):
+        if candidate.is_dir():
+            return candidate
+    raise ApiError("cannot seed the demo repository: examples/jobs is not installed")
+
+
+async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
+    """Make the volume and push the examples, as a person would; False if that was done before."""
+    try:
+        if not await _prepare(url, node_id, tls):
+            return False
+    except httpx.TransportError as error:
+        raise ApiError(why_unreachable(error, url, url, tls)) from error
+    await _push_examples(url, tls)
+    return True
+
+
+async def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
+    """What the push needs; False if it was made before."""
+    context = tls.context(url.startswith("https:"))
+    async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=30) as http:
+        known = (await http.get("/v1/gitops/sources")).raise_for_status().json()
+        source = next((each for each in known if each["Name"] == SOURCE), None)
+        if source and source["Status"]["AppliedCommit"]:
+            return False
+        await _make_volume(http, node_id)
+        if not source:
+            body = {"Name": SOURCE, "Kind": "builtin"}
+            (await http.put(f"/v1/gitops/source/{SOURCE}", json=body)).raise_for_status()
+    return True
+
+
+async def _make_volume(http: httpx.AsyncClient, node_id: str) -> None:
+    known = (await http.get("/v1/volumes", params={"type": "host"})).raise_for_status().json()
+    if not any(each["Name"] == VOLUME for each in known):
+        body = {"Volume": {"Name": VOLUME, "NodeID": node_id, "PluginID": "mkdir"}}
+        (await http.put("/v1/volume/host/create", json=body)).raise_for_status()
+
+
+async def _push_examples(url: str, tls: TlsClient) -> None:
+    with tempfile.TemporaryDirectory(prefix="orchgit-demo-") as directory:
+        for example in sorted(examples_directory().glob("*.hcl")):
+            shutil.copy(example, directory)
+        await _git(directory, "init", "-q", "-b", "main")
+        await _git(directory, "add", "-A")
+        await _git(directory, *_AUTHOR, "commit", "-q", "-m", "The examples of orchgit")
+        remote = f"{url}/git/{SOURCE}.git"
+        await _git(directory, "push", "-q", "-o", "detach", remote, "main", tls=tls)
+
+
+async def _git(directory: str, *arguments: str, tls: TlsClient | None = None) -> None:
+    secure = dict(line.split("=", 1) for line in tls.git_settings()) if tls else {}
+    process = await start_child(
+        "git",
+        *arguments,
+        cwd=directory,
+        stdout=DEVNULL,
+        stderr=PIPE,
+        env={**os.environ, **secure, "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"},
+    )
+    assert process.stderr is not None
+    errors = await process.stderr.read()
+    if await process.wait():
+        raise ApiError(
+            f"cannot seed the demo repository: git {arguments[0]}: "
+            f"{errors.decode(errors='replace').strip()}"
+        )

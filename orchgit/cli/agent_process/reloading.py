@@ -1,0 +1,85 @@
+"""What SIGHUP does: the configuration file and the certificates are read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from orchgit import logs
+from orchgit.configuration.file import read_config
+from orchgit.configuration.schema import FileConfig
+from orchgit.errors import InvalidInputError
+from orchgit.wire.https import reload_files
+from orchgit.wire.tls import TlsFiles
+
+_log = structlog.get_logger(component="agent")
+
+_TAKEN_AT_ONCE = ("log_level", "log_json", "log_file")
+
+
+class Reloader:
+    """`log_level` and `log_json` are of the command line, which wins over the file. `certificates`
+    are all that the process uses."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        file: FileConfig | None,
+        log_level: str | None = None,
+        log_json: bool = False,
+    ) -> None:
+        self._path = path
+        self._file = file
+        self._log_level = log_level
+        self._log_json = log_json
+        self.certificates: list[TlsFiles] = []
+
+    def reload(self) -> None:
+        """Whatever is wrong with the new files is logged, and changes nothing."""
+        try:
+            file = read_config(self._path).file if self._path else None
+            if file is not None:
+                logs.configure(log_settings(file, self._log_level, self._log_json))
+            else:
+                logs.configure(logs.current())  # opens a log file that was moved away
+            for files in _distinct(self.certificates):
+                reload_files(files)
+        except InvalidInputError as error:
+            _log.error("cannot reload; everything stays as it was", error=str(error))
+            return
+        _log.info(
+            "reloaded",
+            config=str(self._path or "none"),
+            log_level=logs.current().level,
+            certificates=len(_distinct(self.certificates)),
+        )
+        if file is not None and self._file is not None:
+            waiting = sorted(_changed(self._file, file) - set(_TAKEN_AT_ONCE))
+            if waiting:
+                _log.warning("changed settings that need a restart", settings=", ".join(waiting))
+
+
+def log_settings(file: FileConfig, level: str | None, json: bool = False) -> logs.LogSettings:
+    return logs.LogSettings(level or file.log_level, json or file.log_json, file.log_file)
+
+
+def _distinct(files: Iterable[TlsFiles]) -> list[TlsFiles]:
+    return list({id(one.version): one for one in files}.values())
+
+
+def _changed(before: FileConfig, after: FileConfig) -> set[str]:
+    """Names of the keys whose values differ, as `server.num_schedulers`."""
+    one, other = (dict(_flat(msgspec.to_builtins(file))) for file in (before, after))
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

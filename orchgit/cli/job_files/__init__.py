@@ -1,0 +1,1 @@
+"""Job files named on a command line: found, read, linted."""

@@ -1,0 +1,176 @@
+"""What is wrong with job files, found without a server: their language and the server's rules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from jobspec.canonicalize import parsed_job
+from jobspec.errors import JobFileErrors, Problem, SourceText
+from jobspec.files import CurrentDirectory
+from jobspec.parse import ParsedJob, parse_job
+from jobspec.validate import validate_job
+from orchgit.cli.job_files.many_files import for_each
+from orchgit.errors import InvalidInputError
+
+ERROR, WARNING = "error", "warning"
+RULES = {
+    "unreadable": "The file can be read",
+    "syntax": "The file is a job file: its language, names, types and variables",
+    "rule": "A server takes the job",
+    "duplicate-job": "A job has one file",
+    "advice": "What a server warns of",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`rule` is a key of RULES; `end_column` and `snippet` are empty where nothing is known."""
+
+    path: str
+    rule: str
+    level: str
+    message: str
+    line: int = 1
+    column: int = 1
+    end_column: int = 0
+    snippet: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
+
+    def pretty(self) -> str:
+        """With the line and a caret, where there is a line."""
+        prefix = "" if self.level == ERROR else f"{self.level}: "
+        return Problem(
+            self.path,
+            self.line,
+            self.column,
+            prefix + self.message,
+            self.snippet,
+            end_column=self.end_column,
+        ).pretty()
+
+
+@dataclass(frozen=True)
+class Settings:
+    variables: Mapping[str, str]
+    var_files: Sequence[tuple[str, bytes]]
+    strict: bool = False
+
+
+class BesideTheFile(CurrentDirectory):
+    """What file() finds in a commit: beside the job file first, then from the root."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, path: str) -> bytes:
+        return super().read(self._beside(path))
+
+    def exists(self, path: str) -> bool:
+        return super().exists(self._beside(path))
+
+    def glob(self, base: str, pattern: str) -> list[str]:
+        return super().glob(self._beside(base), pattern)
+
+    def _beside(self, path: str) -> str:
+        beside = self._folder / path
+        return str(beside) if beside.exists() else path
+
+
+def lint_files(paths: Sequence[str], settings: Settings) -> list[Finding]:
+    """Everything found, in the order of the files and of the lines in each."""
+    findings: list[Finding] = []
+    first: dict[tuple[str, str], str] = {}
+    results = for_each(partial(_lint_file, settings=settings), paths)
+    for path, (found, job) in zip(paths, results, strict=True):
+        findings += sorted(found, key=lambda each: (each.line, each.column))
+        if job is not None:
+            findings += _duplicates(path, job, first)
+    return findings
+
+
+@dataclass(frozen=True)
+class _JobPlace:
+    key: tuple[str, str]
+    line: int
+    column: int
+
+
+def _lint_file(path: str, settings: Settings) -> tuple[list[Finding], _JobPlace | None]:
+    name = "<stdin>" if path == "-" else path
+    try:
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        return [
+            Finding(name, "unreadable", ERROR, f"cannot read this file: {error.strerror}")
+        ], None
+    try:
+        parsed = parse_job(
+            content,
+            filename=name,
+            variables=settings.variables,
+            var_files=settings.var_files,
+            env=dict(os.environ),
+            files=BesideTheFile(Path(name).parent),
+            strict=settings.strict,
+        )
+    except JobFileErrors as errors:
+        return [_of_problem(name, problem) for problem in errors.details], None
+    key = (parsed.spec["Namespace"] or "default", parsed.spec["ID"])
+    place = _JobPlace(key, *parsed.positions.locate(()))
+    return list(_rules(name, parsed, SourceText(name, content.decode()))), place
+
+
+def _of_problem(path: str, problem: Problem) -> Finding:
+    message = f"{problem.message} {problem.hint}" if problem.hint else problem.message
+    same = problem.file in (os.path.basename(path), path)
+    return Finding(
+        path if same else problem.file,
+        "syntax",
+        ERROR,
+        message,
+        problem.line,
+        problem.column,
+        problem.end_column,
+        problem.snippet,
+    )
+
+
+def _rules(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding]:
+    try:
+        result = validate_job(parsed_job(parsed.spec))
+    except InvalidInputError as error:
+        yield _at(path, "rule", ERROR, str(error), parsed, (), source)
+        return
+    for place, message in result.leaves:
+        yield _at(path, "rule", ERROR, message, parsed, place, source)
+    for warning in result.warnings:
+        yield _at(path, "advice", WARNING, warning, parsed, (), source)
+
+
+def _at(
+    path: str,
+    rule: str,
+    level: str,
+    message: str,
+    parsed: ParsedJob,
+    place: Sequence[str | int],
+    source: SourceText,
+) -> Finding:
+    line, column = parsed.positions.locate(place)
+    snippet = source.line(line)
+    return Finding(path, rule, level, " ".join(message.split()), line, column, 0, snippet)
+
+
+def _duplicates(path: str, job: _JobPlace, first: dict[tuple[str, str], str]) -> Iterator[Finding]:
+    before = first.setdefault(job.key, f"{path}:{job.line}")
+    if before != f"{path}:{job.line}":
+        message = f"job {job.key[1]!r} is also defined in {before}; a job has one file"
+        yield Finding(path, "duplicate-job", ERROR, message, job.line, job.column)

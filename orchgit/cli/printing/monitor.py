@@ -1,0 +1,91 @@
+"""Follows an evaluation, its placements and its deployment until they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.eval import show_failures
+from orchgit.cli.printing.output import console, plain, short, styled
+
+TERMINAL_EVALS = frozenset(("complete", "failed", "canceled"))
+TERMINAL_DEPLOYMENTS = frozenset(("successful", "failed", "cancelled", "blocked"))
+
+
+def monitor_evaluation(
+    client: ApiClient, eval_id: str, namespace: str, with_deployment: bool = True
+) -> int:
+    """0: everything placed and healthy; 1: it failed; 2: some could not be placed."""
+    evaluation = _wait_for_evaluation(client, eval_id, namespace)
+    console().print(f"==> Evaluation {short(eval_id)} is {styled(evaluation['Status'])}")
+    for alloc in client.get(f"/v1/evaluation/{eval_id}/allocations", namespace=namespace):
+        console().print(
+            f"    Allocation {short(alloc['ID'])} of group {plain(alloc['TaskGroup'])} "
+            f"on node {short(alloc['NodeID'])}"
+        )
+    failures = evaluation.get("FailedTGAllocs") or {}
+    if evaluation["Status"] != "complete":
+        click.echo(f"    {evaluation.get('StatusDescription', '')}")
+        return 1
+    if failures:
+        show_failures(failures)
+        if evaluation.get("BlockedEval"):
+            blocked = short(evaluation["BlockedEval"])
+            click.echo(f"Evaluation {blocked} waits for capacity to place the rest.")
+        return 2
+    next_eval = evaluation.get("NextEval")
+    if next_eval:
+        return monitor_evaluation(client, next_eval, namespace, with_deployment)
+    if not with_deployment:
+        return 0
+    return monitor_deployment(client, evaluation, namespace)
+
+
+def monitor_deployment(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> int:
+    """Follow the deployment of an evaluation's job, where it has one."""
+    deployment_id = evaluation.get("DeploymentID") or _deployment_of(client, evaluation, namespace)
+    if not deployment_id:
+        return 0
+    index, last = 0, ""
+    while True:
+        index, data = client.blocking_get(f"/v1/deployment/{deployment_id}", index)
+        line = _progress_line(data)
+        if line != last:
+            last = line
+            console().print(f"    Deployment {short(deployment_id)}: {line}")
+        if data["Status"] in TERMINAL_DEPLOYMENTS:
+            return 0 if data["Status"] == "successful" else 1
+
+
+def _progress_line(data: dict[str, Any]) -> str:
+    groups = ", ".join(
+        f"{plain(name)} {group['HealthyAllocs']}/{group['DesiredTotal']} healthy"
+        + (f" {group['UnhealthyAllocs']} unhealthy" if group["UnhealthyAllocs"] else "")
+        for name, group in sorted(data["TaskGroups"].items())
+    )
+    return f"{styled(data['Status'])} ({groups}) {plain(data['StatusDescription'])}"
+
+
+def _deployment_of(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> str | None:
+    """A job's newest deployment, if the evaluation's version of the job made it."""
+    try:
+        found = client.get(f"/v1/job/{evaluation['JobID']}/deployment", namespace=namespace)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    if not found or found["JobSpecModifyIndex"] < evaluation["JobModifyIndex"]:
+        return None
+    return str(found["ID"])
+
+
+def _wait_for_evaluation(client: ApiClient, eval_id: str, namespace: str) -> dict[str, Any]:
+    index = 0
+    while True:
+        index, evaluation = client.blocking_get(
+            f"/v1/evaluation/{eval_id}", index, namespace=namespace
+        )
+        if evaluation["Status"] in TERMINAL_EVALS:
+            return dict(evaluation)

@@ -1,0 +1,136 @@
+"""What the command line prints: tables, key-value blocks, JSON, templates, relative times."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from orchgit.cli.printing.table_widths import fitted
+from orchgit.cli.printing.terminal import raw_stream
+from orchgit.printable import printable
+
+SHORT_ID_LENGTH = 8
+
+STYLES = {
+    "ready": "green",
+    "running": "green",
+    "healthy": "green",
+    "successful": "green",
+    "complete": "green",
+    "applied": "cyan",
+    "progressing": "cyan",
+    "pending": "yellow",
+    "blocked": "yellow",
+    "degraded": "yellow",
+    "unknown": "yellow",
+    "reverted": "magenta",
+    "failed": "red",
+    "lost": "red",
+    "down": "red",
+    "disconnected": "red",
+}
+
+
+class PrintableConsole(Console):
+    """Takes markup whose text may come from outside."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+def console(stderr: bool = False) -> Console:
+    stream = raw_stream(sys.stderr if stderr else sys.stdout)
+    return PrintableConsole(file=stream, highlight=False, soft_wrap=True)
+
+
+def short(identifier: str, verbose: bool = False) -> str:
+    return identifier if verbose else identifier[:SHORT_ID_LENGTH]
+
+
+def styled(status: str) -> str:
+    style = STYLES.get(status)
+    return f"[{style}]{status}[/{style}]" if style else status
+
+
+def plain(text: object) -> str:
+    """Text as it is: nothing in it is taken for markup."""
+    return str(text).replace("[", "\\[")
+
+
+def heading(text: str) -> None:
+    console().print(f"\n[bold]{plain(text)}[/bold]")
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> None:
+    """`Name  = value` lines, aligned; values are markup."""
+    listed = [(name, value) for name, value in rows if value not in (None, "")]
+    width = max((len(name) for name, _ in listed), default=0)
+    for name, value in listed:
+        console().print(f"{name.ljust(width)} = {value}")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
+    """A table without rules; cells are markup. `empty` is said when there are no rows."""
+    out = console()
+    cells = [[out.render_str(str(cell)) for cell in row] for row in rows]
+    if not cells:
+        if empty:
+            click.echo(empty)
+        return
+    header = [Text(column, style="bold") for column in columns]
+    listed = [header, *cells]
+    natural = [max(cell_len(row[at].plain) for row in listed) for at in range(len(columns))]
+    room = out.width if sys.stdout.isatty() else None
+    widths, gap = fitted(columns, natural, room)
+    for row in listed:
+        for cell, width in zip(row, widths, strict=True):
+            cell.truncate(width, overflow="ellipsis", pad=True)
+        line = Text(" " * gap).join(row)
+        line.rstrip()
+        out.print(line, overflow="ignore", crop=False)
+
+
+def formatted(data: Any, as_json: bool, template: str | None) -> bool:
+    """Print `data` as JSON or through a template if asked to; False: print it for a person."""
+    if template is not None:
+        # Jinja2 costs 30 ms to import, and few commands are given a template.
+        from jinja2.sandbox import SandboxedEnvironment
+
+        click.echo(SandboxedEnvironment().from_string(template).render(data=data))
+        return True
+    if as_json:
+        click.echo(json.dumps(data, indent=4))
+        return True
+    return False
+
+
+def ago(unix_ns: int | None) -> str:
+    """How long ago a moment was: `3m12s ago`."""
+    if not unix_ns:
+        return "-"
+    return f"{duration(time.time_ns() - unix_ns)} ago"
+
+
+def duration(span_ns: int) -> str:
+    """The two largest units of a span of time."""
+    seconds = max(0, span_ns) // 1_000_000_000
+    units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+    parts: list[str] = []
+    for name, size in units:
+        count, seconds = divmod(seconds, size)
+        if count or parts or name == "s":
+            parts.append(f"{count}{name}")
+    return "".join(parts[:2])
+
+
+def fail(message: str, code: int = 1) -> None:
+    click.echo(f"Error: {message}", err=True)
+    raise SystemExit(code)

@@ -1,0 +1,1 @@
+"""Configuration files of an agent: read, checked, turned into settings."""

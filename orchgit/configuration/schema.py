@@ -1,0 +1,176 @@
+"""What an agent configuration file may say: Nomad's shape, unknown keys are errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from orchgit.configuration.control import ControlSection, Section
+
+LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
+"""Blocks with one label; the file's tree has a map by label for each."""
+
+
+class Ports(Section):
+    http: int = 4646
+    rpc: int = 4647
+    serf: int = 4648
+
+
+class Addresses(Section):
+    """Each is `bind_addr` where it is empty."""
+
+    http: str = ""
+    rpc: str = ""
+    serf: str = ""
+
+
+class Advertise(Addresses):
+    """What others are told: host, or host:port."""
+
+
+class HostVolumeSection(Section):
+    path: str
+    read_only: bool = False
+
+
+class ReservedSection(Section):
+    cpu: int = 0
+    memory: int = 0
+    disk: int = 0
+    reserved_ports: str = ""
+
+
+class PluginSection(Section):
+    config: dict[str, Any] = {}
+
+
+class JoinSection(Section):
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = "1s"
+    retry_max: int = 0
+
+
+class ServerSection(ControlSection):
+    """`retry_join` and those after it are an older place for what `server_join` has."""
+
+    enabled: bool = False
+    bootstrap_expect: int | None = None
+    server_join: JoinSection | None = None
+    retry_join: list[str] = []
+    start_join: list[str] = []
+    retry_interval: str = ""
+    retry_max: int = 0
+    num_schedulers: int = 1
+    job_max_count: int = 50_000
+    enabled_schedulers: list[str] | None = None
+    cluster_key_file: str = ""
+
+
+class ArtifactSection(Section):
+    """How much an artifact may cost; sizes are "100GB" or "512MiB"."""
+
+    http_read_timeout: str = "30m"
+    http_max_size: str = "100GB"
+    decompression_size_limit: str = "100GB"
+    decompression_file_count_limit: int = 4096
+    decompression_ratio_limit: int = 200
+    set_environment_variables: str = ""
+
+
+class ClientSection(Section):
+    enabled: bool = False
+    servers: list[str] = []
+    server_join: JoinSection | None = None
+    node_pool: str = "default"
+    node_class: str = ""
+    meta: dict[str, str] = {}
+    host_volume: dict[str, HostVolumeSection] = {}
+    reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
+    network_interface: str = ""
+    gc_max_allocs: int = 50
+    gc_disk_usage_threshold: float = 80.0
+    gc_interval: str = "1m"
+    max_kill_timeout: str = "30s"
+    task_env_allow: list[str] | None = None
+    artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
+
+
+class TlsSection(Section):
+    """`rpc` is on wherever the files are named, unless it is switched off."""
+
+    http: bool = False
+    rpc: bool | None = None
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    verify_https_client: bool = False
+    verify_server_hostname: bool = True
+
+
+class LimitsSection(Section):
+    http_max_conns_per_client: int = 100
+    https_handshake_timeout: str = "5s"
+    rpc_handshake_timeout: str = "5s"
+    rpc_max_conns_per_client: int = 100
+
+
+class CredentialSection(Section):
+    origin: str
+    username: str = ""
+    password: str = ""
+    ssh_key_file: str = ""
+    ssh_known_hosts_file: str = ""
+    sources: list[str] = []
+    urls: list[str] = []
+
+
+class SourceSection(Section):
+    url: str = ""
+    kind: str = ""
+    ref: str = "refs/heads/main"
+    paths: list[str] | None = None
+    variables: dict[str, str] = {}
+    var_files: list[str] = []
+    poll_interval: str = "15s"
+    prune: bool = True
+    credential: str = ""
+    webhook_secret: str = ""
+    allow_rewind: bool = False
+    adopt: bool = False
+    rollout_deadline: str = ""
+
+
+class GitopsSection(Section):
+    local_paths: list[str] = []
+    webhook_secrets: dict[str, str] = {}
+    credential: dict[str, CredentialSection] = {}
+    source: dict[str, SourceSection] = {}
+
+
+class FileConfig(Section):
+    """The whole file; the same keys in `docs/operations.md`."""
+
+    name: str = ""
+    region: str = "global"
+    datacenter: str = "dc1"
+    data_dir: str = ""
+    bind_addr: str = "127.0.0.1"
+    log_level: str = "INFO"
+    log_json: bool = False
+    log_file: str = ""
+    leave_on_interrupt: bool = False
+    leave_on_terminate: bool = False
+    ports: Ports = msgspec.field(default_factory=Ports)
+    addresses: Addresses = msgspec.field(default_factory=Addresses)
+    advertise: Advertise = msgspec.field(default_factory=Advertise)
+    server: ServerSection = msgspec.field(default_factory=ServerSection)
+    client: ClientSection = msgspec.field(default_factory=ClientSection)
+    plugin: dict[str, PluginSection] = {}
+    tls: TlsSection | None = None
+    limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    insecure_http: bool = False
+    http_allowed_hosts: list[str] = []
+    gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

@@ -1,0 +1,242 @@
+"""From the sections of a configuration file to the settings of a server and of an agent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.artifacts.plan import FetchLimits
+from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
+from jobspec.durations import DurationError, parse_ns
+from orchgit.configuration.control import control_config, scheduler_config
+from orchgit.configuration.schema import (
+    ArtifactSection,
+    ClientSection,
+    FileConfig,
+    JoinSection,
+    LimitsSection,
+    ServerSection,
+    SourceSection,
+)
+from orchgit.configuration.tls import tls_settings
+from orchgit.errors import InvalidInputError
+from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.sources.fetch import GitCredential
+from orchgit.model.source import PrunePolicy, Source
+from orchgit.server.config import ServerConfig
+from orchgit.server.http.host_names import check_names
+from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.wire.limits import Limits
+
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(|B|[KMGT]I?B)$", re.IGNORECASE)
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+
+
+def server_settings(file: FileConfig) -> dict[str, Any]:
+    sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
+    settings: dict[str, Any] = {
+        "name": file.name,
+        "region": file.region,
+        "datacenter": file.datacenter,
+        "num_schedulers": file.server.num_schedulers,
+        "job_max_count": file.server.job_max_count,
+        "control": control_config(file.server),
+        "scheduler_config": scheduler_config(file.server),
+        "join": _join(file.server),
+        "leave_on_interrupt": file.leave_on_interrupt,
+        "leave_on_terminate": file.leave_on_terminate,
+        "http_advertise": file.advertise.http,
+        "rpc_advertise": file.advertise.rpc,
+        "raft_advertise": file.advertise.serf,
+        **http_settings(file),
+        "gitops": GitopsConfig(
+            credentials={
+                name: GitCredential(**msgspec.to_builtins(section))
+                for name, section in file.gitops.credential.items()
+            },
+            webhook_secrets=file.gitops.webhook_secrets,
+            local_paths=tuple(file.gitops.local_paths),
+            sources=sources,
+        ),
+        "sources": sources,
+    }
+    if file.server.cluster_key_file:
+        settings["cluster_key_file"] = Path(file.server.cluster_key_file)
+    if file.server.enabled_schedulers is not None:
+        settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
+    return settings
+
+
+def http_settings(file: FileConfig) -> dict[str, Any]:
+    """What servers and agents have in common: certificates, names, limits."""
+    check_names(file.http_allowed_hosts)
+    section = file.limits
+    limits = Limits(
+        http_max_conns_per_client=section.http_max_conns_per_client,
+        https_handshake_timeout_s=_seconds(section, "https_handshake_timeout"),
+        rpc_handshake_timeout_s=_seconds(section, "rpc_handshake_timeout"),
+        rpc_max_conns_per_client=section.rpc_max_conns_per_client,
+    )
+    return {
+        **tls_settings(file.tls),
+        "insecure_http": file.insecure_http,
+        "http_allowed_hosts": tuple(file.http_allowed_hosts),
+        "limits": limits,
+    }
+
+
+def _seconds(section: LimitsSection, name: str) -> float:
+    return _duration_ns(f"limits.{name}", getattr(section, name)) / 1e9
+
+
+def _join(server: ServerSection) -> JoinConfig:
+    own = JoinSection(
+        retry_join=server.retry_join,
+        start_join=server.start_join,
+        retry_interval=server.retry_interval or JoinSection().retry_interval,
+        retry_max=server.retry_max,
+    )
+    section = server.server_join or own
+    if server.server_join and own != JoinSection():
+        raise InvalidInputError(
+            "cannot use the server section: it has server_join, so retry_join, start_join, "
+            "retry_interval and retry_max belong into that"
+        )
+    interval_ns = _duration_ns("server_join.retry_interval", section.retry_interval)
+    return JoinConfig(
+        bootstrap_expect=server.bootstrap_expect,
+        retry_join=tuple(section.retry_join),
+        start_join=tuple(section.start_join),
+        retry_interval_s=max(interval_ns / 1e9, 0.1),
+        retry_max=section.retry_max,
+    )
+
+
+def with_join_options(
+    config: ServerConfig,
+    bootstrap_expect: int | None,
+    retry_join: tuple[str, ...],
+    start_join: tuple[str, ...],
+) -> ServerConfig:
+    """Options of the command line take the place of what the file says."""
+    given: dict[str, Any] = {
+        "bootstrap_expect": bootstrap_expect,
+        "retry_join": retry_join or None,
+        "start_join": start_join or None,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    return replace(config, join=replace(config.join, **changes)) if changes else config
+
+
+def known_servers(client: ClientSection) -> tuple[str, ...]:
+    """RPC addresses that an agent tries in turn, for ever."""
+    join = client.server_join or JoinSection()
+    named = (*client.servers, *join.retry_join, *join.start_join)
+    return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
+
+
+def agent_settings(file: FileConfig) -> dict[str, Any]:
+    client = file.client
+    return {
+        "region": file.region,
+        "datacenter": file.datacenter,
+        "node_pool": client.node_pool,
+        "node_class": client.node_class,
+        "meta": client.meta,
+        "network_interface": client.network_interface,
+        "host_volumes": {
+            name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
+            for name, volume in client.host_volume.items()
+        },
+        "reserved": ReservedConfig(
+            cpu_mhz=client.reserved.cpu,
+            memory_mb=client.reserved.memory,
+            disk_mb=client.reserved.disk,
+            reserved_ports=client.reserved.reserved_ports,
+        ),
+        "drivers": {name: section.config for name, section in file.plugin.items()},
+        "garbage": GarbageConfig(
+            max_allocs=client.gc_max_allocs,
+            disk_usage_percent=client.gc_disk_usage_threshold,
+            interval_s=_duration_ns("client.gc_interval", client.gc_interval) / 1e9,
+        ),
+        "max_kill_timeout_s": (
+            _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
+        ),
+        **_given_allow_list(client),
+        "artifact": _artifact(client.artifact),
+        **http_settings(file),
+    }
+
+
+def _given_allow_list(client: ClientSection) -> dict[str, Any]:
+    allowed = client.task_env_allow
+    return {} if allowed is None else {"task_env_allow": tuple(allowed)}
+
+
+def _artifact(section: ArtifactSection) -> FetchLimits:
+    for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
+        if getattr(section, name) < 0:
+            raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
+    names = [one.strip() for one in section.set_environment_variables.split(",")]
+    return FetchLimits(
+        read_timeout_s=(
+            _duration_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
+        ),
+        max_download_bytes=_bytes("client.artifact.http_max_size", section.http_max_size),
+        max_unpacked_bytes=_bytes(
+            "client.artifact.decompression_size_limit", section.decompression_size_limit
+        ),
+        max_files=section.decompression_file_count_limit,
+        max_ratio=section.decompression_ratio_limit,
+        environment=tuple(one for one in names if one),
+    )
+
+
+def _bytes(name: str, text: str) -> int:
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise InvalidInputError(
+            f'cannot use {name}: "{text}" is no size; write a number and a unit, as "512MiB"'
+        )
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _source(name: str, section: SourceSection) -> Source:
+    kind = section.kind or ("remote" if section.url else "builtin")
+    source = Source(
+        name=name,
+        kind=kind,
+        url=section.url,
+        ref=section.ref,
+        variables=section.variables,
+        var_files=section.var_files,
+        poll_interval_ns=_duration_ns(f"source.{name}.poll_interval", section.poll_interval),
+        prune=PrunePolicy(enabled=section.prune),
+        credential=section.credential,
+        webhook_secret=section.webhook_secret,
+        allow_rewind=section.allow_rewind,
+        adopt=section.adopt,
+        rollout_deadline_ns=_duration_ns(
+            f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
+        ),
+    )
+    if section.paths is not None:
+        source.paths = section.paths
+    return source
+
+
+def _duration_ns(name: str, text: str) -> int:
+    try:
+        return parse_ns(text)
+    except DurationError as error:
+        raise InvalidInputError(f"cannot use {name}: {error}") from error

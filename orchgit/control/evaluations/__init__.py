@@ -1,0 +1,1 @@
+"""The leader's queue of evaluations: fed by the log, emptied by scheduler workers."""

@@ -1,0 +1,111 @@
+"""What the log brings to the broker: new evaluations in, ended ones out, blocked ones let go.
+
+The one reader of the applied feed that touches the broker and the blocked evaluations. It starts
+from a snapshot and goes on with the batches after it, so nothing is missed and nothing is polled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import structlog
+
+from orchgit.control.evaluations.blocked import BlockedEvals
+from orchgit.control.evaluations.broker import job_key
+from orchgit.control.evaluations.queue import EvalQueue
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.replication.events import AppliedBatch
+from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
+
+_log = structlog.get_logger(component="control")
+
+
+class EvalIntake:
+    """`take` is called with every applied batch, in order."""
+
+    def __init__(self, store: Store, queue: EvalQueue, blocked: BlockedEvals) -> None:
+        self._store = store
+        self._queue = queue
+        self._blocked = blocked
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take in what the state holds: the start of a leadership."""
+        blocked = snapshot.evaluations_by_status(EvalStatus.BLOCKED)
+        if blocked:
+            since = min(evaluation.snapshot_index for evaluation in blocked)
+            self._note_changes(snapshot, since)
+        self._route(blocked)
+        self._route(snapshot.evaluations_by_status(EvalStatus.PENDING))
+
+    def _note_changes(self, snapshot: Snapshot, since: int) -> None:
+        """What came, changed or ended after `since`, and who waited may not have been told: the
+        leader that would have may be gone."""
+        freed = snapshot.freed_since(since)
+        volumes_changed: dict[str, int] = {}
+        for volume in snapshot.host_volumes():
+            known = volumes_changed.get(volume.node_id, 0)
+            volumes_changed[volume.node_id] = max(known, volume.modify_index)
+        by_class: dict[str, int] = {}
+        for node in snapshot.nodes():
+            index = max(node.modify_index, freed.get(node.id, 0), volumes_changed.get(node.id, 0))
+            if node.is_ready and index > since:
+                by_class[node.computed_class] = max(index, by_class.get(node.computed_class, 0))
+                self._blocked.unblock_node(node.id, index)
+        for computed_class, index in by_class.items():
+            self._blocked.unblock_class(computed_class, index)
+
+    def take(self, batch: AppliedBatch) -> None:
+        # Of one that is named more than once its newest form counts.
+        self._route({each.id: each for each in batch.evaluations}.values())
+        nodes = set(batch.changed.get("nodes", ()))
+        # Plans free nothing by themselves: what they stop runs until its agent says that it ended.
+        nodes |= batch.effects.freed_nodes
+        nodes |= self._nodes_of_volumes(batch.changed.get("host_volumes", ()))
+        self._capacity_changed(nodes, batch.index)
+        if self._blocked.has_cancelable:
+            self._queue.needless.set()
+
+    def unblock_failed(self) -> None:
+        """Let those try again whose plans kept being rejected; called from time to time."""
+        self._queue.enqueue(self._blocked.unblock_failed())
+
+    def _route(self, evaluations: Iterable[Evaluation]) -> None:
+        ready = []
+        for evaluation in evaluations:
+            if evaluation.status == EvalStatus.PENDING:
+                ready.append(evaluation)
+            elif evaluation.status == EvalStatus.BLOCKED:
+                ready.extend(self._blocked.block(evaluation))
+            else:
+                self._ended(evaluation)
+        self._queue.enqueue(ready)
+
+    def _ended(self, evaluation: Evaluation) -> None:
+        self._blocked.discard(evaluation.id)
+        self._queue.discard(evaluation.id)
+        placed_all = not evaluation.failed_tg_allocs
+        if evaluation.status == EvalStatus.COMPLETE and placed_all:
+            self._blocked.untrack(job_key(evaluation))
+
+    def _nodes_of_volumes(self, volume_ids: Collection[str]) -> set[str]:
+        """A volume is ready only after its node has told of it."""
+        if not volume_ids:
+            return set()
+        with self._store.snapshot() as snapshot:
+            volumes = [snapshot.host_volume(volume_id) for volume_id in volume_ids]
+        return {volume.node_id for volume in volumes if volume is not None}
+
+    def _capacity_changed(self, node_ids: set[str], index: int) -> None:
+        """Nodes came, changed, or have less to do: who waited for that tries again."""
+        if not node_ids:
+            return
+        ready: list[Evaluation] = []
+        with self._store.snapshot() as snapshot:
+            nodes = [node for node_id in node_ids if (node := snapshot.node(node_id)) is not None]
+        for computed_class in {node.computed_class for node in nodes if node.is_ready}:
+            ready.extend(self._blocked.unblock_class(computed_class, index))
+        for node in nodes:
+            if node.is_ready:
+                ready.extend(self._blocked.unblock_node(node.id, index))
+        self._queue.enqueue(ready)

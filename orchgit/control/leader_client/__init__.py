@@ -1,0 +1,1 @@
+"""How a scheduler worker reaches the leader's queues, by pipe or by RPC."""

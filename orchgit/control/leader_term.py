@@ -1,0 +1,257 @@
+"""One leadership: every loop and queue that only the leader has, from its start to its end.
+
+Built anew each time leadership is gained and filled from the state; dropped when it is lost. The
+order of `run` is the order that matters: subscribe, catch up (barrier), read, then listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.control.evaluations.blocked import BlockedEvals
+from orchgit.control.evaluations.broker import BrokerLimits, Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.intake import EvalIntake
+from orchgit.control.evaluations.queue import EvalQueue
+from orchgit.control.evaluations.reaper import EvalReaper
+from orchgit.control.plans.applier import PlanApplier
+from orchgit.control.plans.node_rejections import NodeRejections, RejectionLimits
+from orchgit.control.plans.outcome_writer import OutcomeWriter
+from orchgit.control.plans.queue import PlanQueue
+from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
+from orchgit.control.watchers.deployments import DeploymentWatcher
+from orchgit.control.watchers.drainer import Drainer
+from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
+from orchgit.control.watchers.heartbeats import Heartbeats
+from orchgit.control.watchers.periodic import PeriodicDispatcher
+from orchgit.control.watchers.variable_locks import VariableLocks
+from orchgit.control.watchers.volumes import VolumeWatcher
+from orchgit.errors import ConflictError, OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.base import datetime_of_ns
+from orchgit.model.evaluation import Evaluation
+from orchgit.model.node import Eligibility, NodeEvent
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.replication.commands import UpdateNodeEligibility
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+from orchgit.wire.worker_messages import CloseEvaluation
+
+_log = structlog.get_logger(component="control")
+
+UNBLOCK_FAILED_S = 60.0
+REMEMBERED_MINUTES = 15
+
+
+@dataclass(frozen=True)
+class ControlConfig:
+    """Limits of the leader's loops; each part describes its own."""
+
+    broker: BrokerLimits = field(default_factory=BrokerLimits)
+    heartbeats: HeartbeatLimits = field(default_factory=HeartbeatLimits)
+    rejections: RejectionLimits = field(default_factory=RejectionLimits)
+    garbage: GarbageLimits = field(default_factory=GarbageLimits)
+    autopilot: AutopilotLimits = field(default_factory=AutopilotLimits)
+
+
+class Reign:
+    """`run` lasts as long as the leadership; `on_ready` is called when the queues are filled."""
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        clock: Clock,
+        ids: IdSource,
+        config: ControlConfig,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._on_ready = on_ready
+        self._broker = EvalBroker(config.broker)
+        self.evaluations = EvalQueue(self._broker, clock, ids)
+        self.blocked = BlockedEvals()
+        self.plans = PlanQueue()
+        self.heartbeats = Heartbeats(state, clock, ids, config.heartbeats)
+        self.garbage = GarbageCollector(state, clock, config.garbage)
+        self._rejections = NodeRejections(config.rejections)
+        self._intake = EvalIntake(state.store, self.evaluations, self.blocked)
+        self._applier = PlanApplier(
+            state, self.plans, self.evaluations, clock, ids, self._plan_rejected
+        )
+        self._reaper = EvalReaper(
+            state, self.evaluations, self.blocked, clock, ids, config.broker.delivery_limit
+        )
+        self._outcomes = OutcomeWriter(state, clock)
+        self._deployments = DeploymentWatcher(state, clock, ids)
+        self._drainer = Drainer(state, clock, ids)
+        self._periodic = PeriodicDispatcher(state, clock, ids)
+        self._volumes = VolumeWatcher(state, clock)
+        self._locks = VariableLocks(state, clock)
+        self.autopilot = Autopilot(state, clock, config.autopilot)
+
+    async def run(self) -> None:
+        """Lead until canceled. Any loop's unexpected error ends all of them."""
+        feed = self._state.subscribe()
+        try:
+            await self._state.barrier()
+            with self._state.store.snapshot() as snapshot:
+                self._restore(snapshot)
+            self._on_ready()
+            async with asyncio.TaskGroup() as loops:
+                for loop in self._loops():
+                    loops.create_task(loop)
+                async for batch in feed:
+                    self._take(batch)
+        finally:
+            self.plans.close()
+            self.evaluations.close()
+            feed.close()
+
+    # -- for workers ---------------------------------------------------------------------------
+
+    async def dequeue(
+        self,
+        types: Collection[str],
+        timeout_s: float,
+        limit: int = 1,
+        holder: Holder = Holder(),  # noqa: B008 - frozen
+    ) -> list[Delivery]:
+        return await self.evaluations.dequeue(types, timeout_s, limit, holder)
+
+    async def store_evaluations(
+        self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
+    ) -> int:
+        """Store what a worker decided about the evaluation it holds; `ack`: that ends it."""
+        if not self.evaluations.holds(eval_id, token):
+            raise _not_held_any_more(eval_id)
+        index = await self._outcomes.store(evaluations)
+        if ack:
+            self.evaluations.ack(eval_id, token)
+        return index
+
+    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
+        """Store what a worker decided about several, and end them; tells what went wrong with
+        each: one that cannot be ended keeps none of the others."""
+        refusals = [self._not_held(each) for each in outcomes]
+        held = [each for each, refusal in zip(outcomes, refusals, strict=True) if not refusal]
+        try:
+            if held:
+                await self._outcomes.store([one for each in held for one in each.evaluations])
+        except OrchgitError as exc:
+            return [refusal or exc for refusal in refusals]
+        pairs = zip(outcomes, refusals, strict=True)
+        return [refusal or self._ended(each) for each, refusal in pairs]
+
+    async def submit_plan(
+        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
+    ) -> PlanResult:
+        """Have the applier look at it; meanwhile the worker's hold does not run out. A plan that
+        is committed whole takes `closing` with it and ends the evaluation."""
+        eval_id, token = plan.eval_id, plan.eval_token
+        self.evaluations.extend(eval_id, token)
+        result = await self.plans.submit(plan, followups, closing)
+        if result.refresh_index or not closing:
+            if self.evaluations.holds(eval_id, token):
+                self.evaluations.extend(eval_id, token)
+        elif result.alloc_index:
+            self.evaluations.ack(eval_id, token)
+        else:
+            await self.store_evaluations(eval_id, token, followups + closing, ack=True)
+        return result
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _not_held(self, outcome: CloseEvaluation) -> OrchgitError | None:
+        held = self.evaluations.holds(outcome.eval_id, outcome.token)
+        return None if held else _not_held_any_more(outcome.eval_id)
+
+    def _ended(self, outcome: CloseEvaluation) -> OrchgitError | None:
+        try:
+            self.evaluations.ack(outcome.eval_id, outcome.token)
+        except ConflictError as exc:
+            return exc
+        return None
+
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [
+            self.evaluations.run(),
+            self._applier.run(),
+            self._reaper.run_canceled(),
+            self._reaper.run_failed(),
+            self._tend_blocked(),
+            self.heartbeats.run(),
+            self._deployments.run(),
+            self._drainer.run(),
+            self._periodic.run(),
+            self._volumes.run(),
+            self._locks.run(),
+            self.garbage.run(),
+            self.autopilot.run(),
+        ]
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._broker.floor_index = snapshot.index
+        self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self.heartbeats.restore(snapshot)
+        self._deployments.restore(snapshot)
+        self._drainer.restore(snapshot)
+        self._periodic.restore(snapshot)
+        self._volumes.restore(snapshot)
+        self._locks.restore(snapshot)
+        self._intake.restore(snapshot)
+
+    def _take(self, batch: AppliedBatch) -> None:
+        """Pass on what was applied; every receiver only notes it and wakes its loop."""
+        if "scheduler_config" in batch.changed:
+            with self._state.store.snapshot() as snapshot:
+                self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self._intake.take(batch)
+        self._deployments.take(batch)
+        self._drainer.take(batch)
+        self._periodic.take(batch)
+        self._volumes.take(batch)
+        self._locks.take(batch)
+
+    async def _tend_blocked(self) -> None:
+        """Let the rejected try again, and forget changes that every snapshot has seen by now."""
+        indexes: deque[int] = deque(maxlen=REMEMBERED_MINUTES)
+        while True:
+            await self._clock.sleep(UNBLOCK_FAILED_S)
+            self._intake.unblock_failed()
+            if len(indexes) == REMEMBERED_MINUTES:
+                self.blocked.prune(indexes[0])
+            indexes.append(self._state.store.watch.applied_index)
+
+    async def _plan_rejected(self, node_id: str) -> None:
+        """A plan's part for this node was refused; too often means the node is set aside."""
+        if not self._rejections.add(node_id, self._clock.monotonic_s()):
+            return
+        now_ns = self._clock.now_ns()
+        event = NodeEvent(
+            message="Node marked as ineligible for scheduling due to multiple plan rejections",
+            subsystem="Scheduler",
+            timestamp=datetime_of_ns(now_ns),
+        )
+        command = UpdateNodeEligibility(
+            now_ns=now_ns, node_id=node_id, eligibility=Eligibility.INELIGIBLE, event=event
+        )
+        try:
+            await self._state.propose(command)
+        except OrchgitError as exc:
+            _log.warning("cannot mark a node ineligible", node=node_id, error=str(exc))
+
+
+def _not_held_any_more(eval_id: str) -> ConflictError:
+    return ConflictError(
+        f"cannot store evaluations for {eval_id}: it is not held under this token any more"
+    )

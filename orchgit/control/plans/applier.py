@@ -1,0 +1,267 @@
+"""The one place where plans become log entries: serial checks, overlapping commits.
+
+    queue -> check against the newest state and the plans on their way -> propose -> answer
+
+While earlier plans are being committed, the next is checked already, counting what they will take
+(`NodeLedger`). What they will free does not count before it is committed: a plan that needs a node
+which an earlier plan on its way also changes by stops waits for that one. A rejection is final only
+after another look at a state in which everything earlier is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.control.evaluations.new import evaluation_of
+from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, examine_plan
+from orchgit.control.plans.node_cache import NodeBook
+from orchgit.control.plans.queue import PendingPlan, PlanQueue
+from orchgit.control.plans.usage_cache import NodeLedger
+from orchgit.errors import ConflictError, OrchgitError, UnavailableError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+from orchgit.model.plan import Plan, PlanResult
+from orchgit.replication.commands import ApplyPlan
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="control")
+
+MAX_ON_THE_WAY = 32
+
+
+class HoldsEvaluation(Protocol):
+    """What the applier asks the evaluation queue."""
+
+    def holds(self, eval_id: str, token: str) -> bool: ...
+
+    def note_index(self, key: tuple[str, str], index: int) -> None: ...
+
+
+class SnapshotView:
+    """A snapshot as a plan check reads it, with nodes that earlier checks have read."""
+
+    def __init__(self, snapshot: Snapshot, nodes: NodeBook) -> None:
+        nodes.refresh(snapshot)
+        self._snapshot = snapshot
+        self._nodes = nodes
+        self.index = snapshot.index
+
+    def close(self) -> None:
+        self._snapshot.close()
+
+    def node(self, node_id: str) -> Node | None:
+        return self._nodes.node(self._snapshot, node_id)
+
+    def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
+        return self._snapshot.allocations_by_node(node_id, terminal=False)
+
+    def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
+        return self._snapshot.job_version(namespace, job_id, version)
+
+
+class PlanApplier:
+    """`on_rejected` hears of every node that a plan was rejected for."""
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        queue: PlanQueue,
+        evaluations: HoldsEvaluation,
+        clock: Clock,
+        ids: IdSource,
+        on_rejected: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._evaluations = evaluations
+        self._clock = clock
+        self._ids = ids
+        self._on_rejected = on_rejected
+        self._ledger = NodeLedger()
+        self._nodes = NodeBook()
+        self._view: SnapshotView | None = None
+        self._commits: set[asyncio.Task[None]] = set()
+        self._touched: Counter[str] = Counter()
+        """Nodes that plans on their way change."""
+        self._freed: Counter[str] = Counter()
+        """Nodes on which plans on their way stop, evict or change something."""
+
+    async def run(self) -> None:
+        """Apply plans until canceled; what is on its way then is left to the log."""
+        while True:
+            pending = await self._queue.next()
+            try:
+                await self._apply(pending)
+            except OrchgitError as exc:
+                _answer(pending, exc)
+            except BaseException:
+                _answer(pending, UnavailableError("cannot apply the plan: the applier stops"))
+                raise
+
+    async def _apply(self, pending: PendingPlan) -> None:
+        plan = pending.plan
+        if not self._evaluations.holds(plan.eval_id, plan.eval_token):
+            raise ConflictError(
+                f"cannot apply the plan of evaluation {plan.eval_id}: it is not held any more"
+            )
+        check, changes = await self._check(plan)
+        for node_id in check.reasons:
+            await self._on_rejected(node_id)
+        result = check.result
+        if _is_empty(result):
+            _answer(pending, result)
+            return
+        self._ledger.record(check.usages)
+        while len(self._commits) >= MAX_ON_THE_WAY:
+            await asyncio.wait(self._commits, return_when=asyncio.FIRST_COMPLETED)
+        self._start_commit(pending, result, changes)
+
+    # -- checking ------------------------------------------------------------------------------
+
+    async def _check(self, plan: Plan) -> tuple[PlanCheck, dict[str, NodeChange]]:
+        changes = changes_by_node(plan)
+        if any(self._must_wait(node_id, change) for node_id, change in changes.items()):
+            await self._drain()
+        check = self._examine(plan, changes)
+        if not check.reasons:
+            return check, changes
+        was_known = self._ledger.forget(check.reasons)
+        if was_known or self._commits:
+            await self._drain()
+            check = self._examine(plan, changes)
+        return check, changes
+
+    def _must_wait(self, node_id: str, change: NodeChange) -> bool:
+        """Whether the node's real usage can be known only when earlier plans are committed, and
+        is needed: stops alone are always taken."""
+        if node_id not in self._touched or not (change.rows or change.updates):
+            return False
+        return not change.only_adds or node_id in self._freed or node_id not in self._ledger
+
+    def _examine(self, plan: Plan, changes: dict[str, NodeChange]) -> PlanCheck:
+        return examine_plan(plan, self._view_of_this_turn(), self._ledger, changes)
+
+    def _view_of_this_turn(self) -> SnapshotView:
+        """One for all plans that are looked at in one turn of the event loop. Meanwhile no plan on
+        its way is answered, so what the view does not have yet is still in the ledger."""
+        if self._view is None:
+            self._view = SnapshotView(self._state.store.snapshot(), self._nodes)
+            asyncio.get_running_loop().call_soon(self._close_view)
+        return self._view
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+
+    async def _drain(self) -> None:
+        if self._commits:
+            await asyncio.wait(self._commits)
+
+    # -- committing ----------------------------------------------------------------------------
+
+    def _start_commit(
+        self, pending: PendingPlan, result: PlanResult, changes: dict[str, NodeChange]
+    ) -> None:
+        freed = [node_id for node_id, change in changes.items() if not change.only_adds]
+        self._touched.update(list(changes))
+        self._freed.update(freed)
+        task = asyncio.create_task(self._commit(pending, result))
+        self._commits.add(task)
+
+        def done(_: asyncio.Task[None]) -> None:
+            self._commits.discard(task)
+            _take_off(self._touched, list(changes))
+            _take_off(self._freed, freed)
+            # Stopped allocations of accepted nodes without placements are in no usage: read anew.
+            self._ledger.forget(freed)
+
+        task.add_done_callback(done)
+
+    async def _commit(self, pending: PendingPlan, result: PlanResult) -> None:
+        plan = pending.plan
+        command = ApplyPlan(
+            now_ns=self._clock.now_ns(),
+            namespace=plan.namespace,
+            job_id=plan.job_id,
+            job_version=plan.job_version,
+            job_create_index=plan.job_create_index,
+            eval_id=plan.eval_id,
+            result=result,
+            evaluations=self._evaluations_of_evicted(result)
+            + pending.followups
+            + ([] if result.rejected_nodes else pending.closing),
+        )
+        try:
+            applied = await self._state.propose(command)
+        except OrchgitError as exc:
+            _log.warning("plan not committed", eval=plan.eval_id, error=str(exc))
+            self._ledger.forget(
+                {node_id for group in result.placements for node_id in group.node_ids}
+            )
+            _answer(pending, self._decide_again() if isinstance(exc, ConflictError) else exc)
+            return
+        self._evaluations.note_index((plan.namespace, plan.job_id), applied.index)
+        refresh_index = applied.index if result.rejected_nodes else 0
+        _answer(
+            pending,
+            msgspec.structs.replace(result, alloc_index=applied.index, refresh_index=refresh_index),
+        )
+
+    def _decide_again(self) -> PlanResult:
+        """The job was purged, or registered anew under its name, after the plan was made: nothing
+        is committed, and the worker decides on what is there now."""
+        return PlanResult(refresh_index=self._state.store.watch.applied_index)
+
+    def _evaluations_of_evicted(self, result: PlanResult) -> list[Evaluation]:
+        """Each job that lost allocations to this plan looks for another place for them."""
+        if not result.preemptions:
+            return []
+        with self._state.store.snapshot() as snapshot:
+            evicted = [snapshot.allocation(item.alloc_id) for item in result.preemptions]
+            keys = {(held.namespace, held.job_id) for held in evicted if held is not None}
+            jobs = [snapshot.job(*key) for key in sorted(keys)]
+        now_ns = self._clock.now_ns()
+        return [
+            evaluation_of(job, EvalTrigger.PREEMPTION, self._ids, now_ns)
+            for job in jobs
+            if job is not None
+        ]
+
+
+def _is_empty(result: PlanResult) -> bool:
+    return not (
+        result.stops
+        or result.placements
+        or result.updates
+        or result.preemptions
+        or result.deployment
+        or result.deployment_updates
+    )
+
+
+def _take_off(counter: Counter[str], keys: Sequence[str]) -> None:
+    for key in keys:
+        counter[key] -= 1
+        if counter[key] <= 0:
+            del counter[key]
+
+
+def _answer(pending: PendingPlan, outcome: PlanResult | OrchgitError) -> None:
+    if pending.answer.done():
+        return
+    if isinstance(outcome, OrchgitError):
+        pending.answer.set_exception(outcome)
+    else:
+        pending.answer.set_result(outcome)

@@ -1,0 +1,39 @@
+"""What is taken on each node, kept between plans by the plan applier.
+
+Usage grows only by plans, and all plans pass the one applier, which records what it committed: an
+entry is never too low. It may be too high, when an allocation ended by itself; that is harmless,
+because the applier forgets the entries of rejected nodes and looks once more before it says no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from orchgit.control.plans.check import PlanView, ReadUsage
+from orchgit.control.plans.node_usage import NodeUsage
+from orchgit.model.node import Node
+
+
+class NodeLedger:
+    """A UsageSource that remembers."""
+
+    def __init__(self) -> None:
+        self._usages: dict[str, NodeUsage] = {}
+        self._read = ReadUsage()
+
+    def __contains__(self, node_id: str) -> bool:
+        return node_id in self._usages
+
+    def usage(self, node: Node, view: PlanView) -> NodeUsage:
+        known = self._usages.get(node.id)
+        if known is None:
+            known = self._usages[node.id] = self._read.usage(node, view)
+        return known
+
+    def record(self, usages: Mapping[str, NodeUsage]) -> None:
+        """These nodes are used like this now, by plans that are committed or on their way."""
+        self._usages.update(usages)
+
+    def forget(self, node_ids: Collection[str]) -> bool:
+        """Read these nodes anew next time; says whether any of them was known."""
+        return any([self._usages.pop(node_id, None) is not None for node_id in node_ids])

@@ -1,0 +1,1 @@
+"""Loops of the leader that watch the state: deployments, drains, heartbeats, garbage."""

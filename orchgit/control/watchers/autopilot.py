@@ -1,0 +1,188 @@
+"""The leader looks after the servers: gives votes to those that caught up, takes dead ones out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.control.watchers.autopilot_rules import (
+    ServerView,
+    Standing,
+    failure_tolerance,
+    is_healthy,
+    promotions,
+    removals,
+    standings,
+)
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.model.base import NS_PER_S
+from orchgit.model.operator import AutopilotConfig
+from orchgit.model.server import ServerRecord, ServerState
+from orchgit.replication.commands import DeleteServer, SetServerStatus
+from orchgit.replication.replicated import ReplicatedState
+
+_log = structlog.get_logger(component="autopilot")
+
+_LEARNING_S = 0.2
+"""How often it looks while a server is catching up."""
+
+
+@dataclass(frozen=True)
+class AutopilotLimits:
+    """A server that is silent for `failed_after_s` is shown as failed; for `dead_after_s`, it may
+    be taken out. `bootstrap_expect`: with fewer votes the cluster is still forming."""
+
+    interval_s: float = 1.0
+    failed_after_s: float = 3.0
+    dead_after_s: float = 30.0
+    bootstrap_expect: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHealth:
+    """`record` may lack everything but the address, of a server that has not told more yet."""
+
+    record: ServerRecord
+    view: ServerView
+    healthy: bool
+    alive: bool
+    stable_since_ns: int
+    last_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    servers: Sequence[ServerHealth]
+    failure_tolerance: int
+    term: int
+
+    @property
+    def healthy(self) -> bool:
+        return all(server.healthy for server in self.servers)
+
+
+class Autopilot:
+    """Of one leadership: what it knows begins with it."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, limits: AutopilotLimits) -> None:
+        self._state = state
+        self._clock = clock
+        self._limits = limits
+        self._standing: dict[str, Standing] = {}
+        self._stray_since_s: dict[str, float] = {}
+
+    async def run(self) -> None:
+        while True:
+            servers = self.look()
+            try:
+                await self._act(servers)
+            except OrchgitError as error:
+                _log.warning("cannot look after the members", error=str(error))
+            learning = any(not server.voter for server in servers)
+            await self._clock.sleep(_LEARNING_S if learning else self._limits.interval_s)
+
+    def look(self) -> list[ServerView]:
+        """Every member as it is now; remembered as its standing."""
+        servers = self._views()
+        now_s = self._clock.monotonic_s()
+        self._standing = standings(self._standing, servers, self._config(), now_s)
+        return servers
+
+    def health(self) -> ClusterHealth:
+        servers, config = self.look(), self._config()
+        with self._state.store.snapshot() as snapshot:
+            records = {record.address: record for record in snapshot.servers()}
+        last_index = self._state.last_log_index
+        found = [
+            ServerHealth(
+                record=records.get(view.address) or ServerRecord(view.address),
+                view=view,
+                healthy=is_healthy(view, config),
+                alive=view.silent_s < self._limits.failed_after_s,
+                stable_since_ns=self._stable_since_ns(view.address),
+                last_index=last_index - view.behind,
+            )
+            for view in servers
+        ]
+        tolerance = failure_tolerance(servers, self._standing)
+        return ClusterHealth(found, tolerance, self._state.term)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _config(self) -> AutopilotConfig:
+        with self._state.store.snapshot() as snapshot:
+            return snapshot.autopilot_config()
+
+    def _views(self) -> list[ServerView]:
+        last_index = self._state.last_log_index
+        progress = {peer.address: peer for peer in self._state.peer_progress()}
+        views = []
+        for member in self._state.members:
+            peer = progress.get(member.address)
+            leads = member.address == self._state.address
+            silent_s = 0.0 if leads else peer.last_contact_s if peer else float("inf")
+            behind = 0 if leads else max(0, last_index - (peer.match_index if peer else 0))
+            views.append(ServerView(member.address, member.voter, leads, silent_s, behind))
+        return views
+
+    def _stable_since_ns(self, address: str) -> int:
+        ago_s = self._clock.monotonic_s() - self._standing[address].since_s
+        return self._clock.now_ns() - int(ago_s * NS_PER_S)
+
+    async def _act(self, servers: list[ServerView]) -> None:
+        """One change of the members at a time; what else is to be done is seen the next time."""
+        now_s, config = self._clock.monotonic_s(), self._config()
+        limits = self._limits
+        await self._tell_states(servers)
+        for address in promotions(servers, self._standing, config, limits.bootstrap_expect, now_s):
+            return await self._promote(address)
+        for address in removals(servers, self._standing, config, limits.dead_after_s, now_s):
+            _log.warning("dead server removed from the cluster", server=address)
+            await self._state.remove_member(address)
+            await self._state.propose(DeleteServer(address=address))
+            return
+        await self._forget_strays(servers, now_s)
+
+    async def _promote(self, address: str) -> None:
+        """A new server that falls behind once more is asked again a moment later."""
+        try:
+            await self._state.promote_member(address)
+        except (RefusedError, UnavailableError) as error:
+            _log.debug("a server gets no vote yet", server=address, error=str(error))
+            return
+        _log.info("a server has caught up and became a voter", server=address)
+
+    async def _tell_states(self, servers: list[ServerView]) -> None:
+        """All servers show the same; a server that cannot be told from a dead one is failed."""
+        with self._state.store.snapshot() as snapshot:
+            known = {record.address: record.status for record in snapshot.servers()}
+        for server in servers:
+            watched_s = self._clock.monotonic_s() - self._standing[server.address].known_since_s
+            silent = min(server.silent_s, watched_s) >= self._limits.failed_after_s
+            heard = server.silent_s < self._limits.failed_after_s
+            status = ServerState.FAILED if silent else ServerState.ALIVE if heard else None
+            if status and known.get(server.address, status) != status:
+                log = _log.warning if silent else _log.info
+                log("server status changed", server=server.address, status=status)
+                await self._tell(SetServerStatus(address=server.address, status=status))
+
+    async def _tell(self, command: SetServerStatus) -> None:
+        """In the middle of an upgrade there may be a server that does not understand it."""
+        try:
+            await self._state.propose(command)
+        except RefusedError as error:
+            _log.debug("cannot record a server", error=str(error))
+
+    async def _forget_strays(self, servers: list[ServerView], now_s: float) -> None:
+        """Records of servers that were taken out and wrote themselves down once more, or that left
+        while they led."""
+        members = {server.address for server in servers}
+        with self._state.store.snapshot() as snapshot:
+            strays = [one.address for one in snapshot.servers() if one.address not in members]
+        self._stray_since_s = {one: self._stray_since_s.get(one, now_s) for one in strays}
+        for address, since_s in self._stray_since_s.items():
+            if now_s - since_s >= self._limits.dead_after_s:
+                await self._state.propose(DeleteServer(address=address))

@@ -1,0 +1,198 @@
+"""Applies the deployment rules to every active deployment, whenever one may have changed."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+import structlog
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.bounded_gather import each_together
+from orchgit.control.evaluations.new import evaluation_of
+from orchgit.control.wakeup import Wakeup
+from orchgit.control.watchers.deployment_rules import Memory, Verdict, judge
+from orchgit.errors import ConflictError, OrchgitError, RefusedError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import DesiredTransition
+from orchgit.model.deployment import Deployment, DeploymentStatus, DeploymentStatusUpdate
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import Job
+from orchgit.replication.commands import (
+    Command,
+    FailDeployment,
+    PromoteDeployment,
+    UpdateAllocTransitions,
+    UpsertEvaluations,
+)
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.scheduler.auto_revert import auto_revert
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="control")
+
+_RETRY_S = 1.0
+_REST_FACTOR = 10.0
+_REST_MAX_S = 2.0
+
+
+class DeploymentWatcher:
+    """`take` marks what may have changed; `run` looks at the marked ones, one by one."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._changed = Wakeup(clock)
+        self._marked: dict[str, None] = {}
+        self._memories: dict[str, Memory] = {}
+        self._alarms_ns: dict[str, int] = {}
+        self._rests_until_s: dict[str, float] = {}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._mark(deployment.id for deployment in snapshot.active_deployments())
+
+    def take(self, batch: AppliedBatch) -> None:
+        self._mark(batch.changed.get("deployments", ()))
+        self._mark(batch.changed.get("allocations_by_deployment", ()))
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(self._until_alarm_s())
+            self._mark_due()
+            marked, self._marked = self._marked, {}
+            awake = [deployment_id for deployment_id in marked if not self._rests(deployment_id)]
+            await each_together(self._look, awake)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _mark(self, ids: object) -> None:
+        self._marked.update(dict.fromkeys(ids))  # type: ignore[call-overload]
+        if self._marked:
+            self._changed.set()
+
+    def _until_alarm_s(self) -> float | None:
+        if not self._alarms_ns:
+            return None
+        return (min(self._alarms_ns.values()) - self._clock.now_ns()) / SECOND_NS
+
+    def _mark_due(self) -> None:
+        now_ns = self._clock.now_ns()
+        for deployment_id in [key for key, at_ns in self._alarms_ns.items() if at_ns <= now_ns]:
+            del self._alarms_ns[deployment_id]
+            self._marked[deployment_id] = None
+
+    def _rests(self, deployment_id: str) -> bool:
+        """A large deployment takes long to look at: then it is looked at less often, not at every
+        report of every agent. What was marked meanwhile is seen when the rest is over."""
+        left_s = self._rests_until_s.get(deployment_id, 0.0) - self._clock.monotonic_s()
+        if left_s <= 0:
+            return False
+        due_ns = self._clock.now_ns() + round(left_s * SECOND_NS)
+        known_ns = self._alarms_ns.get(deployment_id, due_ns)
+        self._alarms_ns[deployment_id] = min(due_ns, known_ns)
+        return True
+
+    async def _look(self, deployment_id: str) -> None:
+        began_s = self._clock.monotonic_s()
+        with self._state.store.snapshot() as snapshot:
+            deployment = snapshot.deployment(deployment_id)
+            if deployment is None or not deployment.is_active:
+                self._forget(deployment_id)
+                return
+            memory = self._memories.setdefault(deployment_id, Memory())
+            allocations = snapshot.allocations_by_deployment(deployment_id)
+            verdict = judge(deployment, allocations, memory, self._clock.now_ns())
+            commands = self._commands(snapshot, deployment, verdict)
+        now_s = self._clock.monotonic_s()
+        self._rests_until_s[deployment_id] = now_s + min(
+            _REST_MAX_S, (now_s - began_s) * _REST_FACTOR
+        )
+        self._set_alarm(deployment_id, verdict.look_again_ns)
+        try:
+            for command in commands:
+                await self._state.propose(command)
+        except OrchgitError as exc:
+            meanwhile = isinstance(exc, ConflictError | RefusedError)
+            level = logging.INFO if meanwhile else logging.WARNING
+            _log.log(level, "cannot act on a deployment", deployment=deployment_id, error=str(exc))
+            self._memories.pop(deployment_id, None)
+            self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
+
+    def _forget(self, deployment_id: str) -> None:
+        self._memories.pop(deployment_id, None)
+        self._alarms_ns.pop(deployment_id, None)
+        self._rests_until_s.pop(deployment_id, None)
+
+    def _set_alarm(self, deployment_id: str, at_ns: int | None) -> None:
+        if at_ns is None:
+            self._alarms_ns.pop(deployment_id, None)
+        else:
+            self._alarms_ns[deployment_id] = at_ns
+
+    def _commands(
+        self, snapshot: Snapshot, deployment: Deployment, verdict: Verdict
+    ) -> list[Command]:
+        """The verdict as log entries; each brings its evaluation with it."""
+        job = snapshot.job(deployment.namespace, deployment.job_id)
+        if job is None:
+            return []
+        if verdict.fail:
+            return [self._failure(snapshot, deployment, job, verdict)]
+        now_ns = self._clock.now_ns()
+        commands: list[Command] = []
+        if verdict.replace:
+            transitions = {key: DesiredTransition(reschedule=True) for key in verdict.replace}
+            commands.append(
+                UpdateAllocTransitions(
+                    now_ns=now_ns,
+                    transitions=transitions,
+                    evaluations=[self._evaluation(job, deployment)],
+                )
+            )
+        if verdict.promote:
+            commands.append(
+                PromoteDeployment(
+                    now_ns=now_ns,
+                    deployment_id=deployment.id,
+                    groups=list(verdict.promote),
+                    evaluation=self._evaluation(job, deployment),
+                )
+            )
+        elif verdict.evaluate and not verdict.replace:
+            evaluation = self._evaluation(job, deployment)
+            commands.append(UpsertEvaluations(now_ns=now_ns, evaluations=[evaluation]))
+        return commands
+
+    def _evaluation(self, job: Job, deployment: Deployment) -> Evaluation:
+        return evaluation_of(
+            job,
+            EvalTrigger.DEPLOYMENT_WATCHER,
+            self._ids,
+            self._clock.now_ns(),
+            deployment_id=deployment.id,
+            priority=deployment.eval_priority,
+        )
+
+    def _failure(
+        self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: Verdict
+    ) -> FailDeployment:
+        """End the deployment as failed and, if asked for, run the last stable version again."""
+        versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
+        revert = auto_revert(deployment, verdict.fail, verdict.revert, versions)
+        now_ns = self._clock.now_ns()
+        update = DeploymentStatusUpdate(
+            deployment_id=deployment.id,
+            status=DeploymentStatus.FAILED,
+            status_description=revert.description,
+            updated_at=now_ns,
+        )
+        again = revert.job and msgspec.structs.replace(revert.job, submit_time_ns=now_ns)
+        return FailDeployment(
+            now_ns=now_ns,
+            update=update,
+            job=again,
+            expected_modify_index=job.job_modify_index,
+            evaluation=self._evaluation(job, deployment),
+        )

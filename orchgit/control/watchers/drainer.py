@@ -1,0 +1,190 @@
+"""Empties draining nodes: marks allocations to migrate, at their jobs' pace, and ends drains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.evaluations.new import evaluation_of
+from orchgit.control.wakeup import Wakeup
+from orchgit.control.watchers.drain_rules import (
+    NodeDrain,
+    leave_now,
+    next_of_group,
+    node_drain,
+    settled_at_ns,
+)
+from orchgit.errors import OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation, DesiredTransition
+from orchgit.model.base import datetime_of_ns
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.group import MigrateStrategy, TaskGroup
+from orchgit.model.job import JobType
+from orchgit.model.node import NodeEvent
+from orchgit.replication.commands import SetNodeDrain, UpdateAllocTransitions
+from orchgit.replication.events import AppliedBatch
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.changes import job_key
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="control")
+
+_RETRY_S = 1.0
+_REST_FACTOR = 10.0
+_REST_MAX_S = 2.0
+
+
+class Drainer:
+    """Sleeps while no node drains; else looks again at every change of a job that must move."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._changed = Wakeup(clock)
+        self._draining: set[str] = set()
+        self._moving: set[str] = set()
+        """Keys of the jobs that had groups to move at the last look."""
+        self._alarm_ns: int | None = None
+        self._settling_ns: int | None = None
+        """When the first of those whose health is awaited is waited for no longer."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._note_nodes(snapshot, (node.id for node in snapshot.nodes()))
+
+    def take(self, batch: AppliedBatch) -> None:
+        nodes = batch.changed.get("nodes", ())
+        if nodes:
+            with self._state.store.snapshot() as snapshot:
+                self._note_nodes(snapshot, nodes)
+        if self._concerns(batch):
+            self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait(self._until_alarm_s())
+            self._alarm_ns = None
+            if self._draining:
+                spent_s = await self._look()
+                # Large jobs take long to look at: then others get their turn first.
+                await self._clock.sleep(min(_REST_MAX_S, spent_s * _REST_FACTOR))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _concerns(self, batch: AppliedBatch) -> bool:
+        """Whether an allocation changed on a draining node, or of a job that moves off one."""
+        if not self._draining:
+            return False
+        on_nodes = batch.changed.get("allocations_by_node", ())
+        of_jobs = batch.changed.get("allocations_by_job", ())
+        return not (self._draining.isdisjoint(on_nodes) and self._moving.isdisjoint(of_jobs))
+
+    def _note_nodes(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
+            node = snapshot.node(node_id)
+            if node is not None and node.drain_strategy is not None:
+                self._draining.add(node_id)
+                self._changed.set()
+            else:
+                self._draining.discard(node_id)
+
+    def _until_alarm_s(self) -> float | None:
+        if self._alarm_ns is None:
+            return None
+        return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
+
+    async def _look(self) -> float:
+        """Returns for how many seconds it held up the loop, which waiting for the log does not."""
+        began_s = self._clock.monotonic_s()
+        self._settling_ns = None
+        with self._state.store.snapshot() as snapshot:
+            drains = self._drains(snapshot)
+            leaving = self._leaving(snapshot, drains)
+            command = self._transitions(snapshot, leaving)
+        spent_s = self._clock.monotonic_s() - began_s
+        moments = [self._settling_ns, *(drain.deadline_ns for drain in drains.values())]
+        self._alarm_ns = min((each for each in moments if each is not None), default=None)
+        try:
+            if command is not None:
+                await self._state.propose(command)
+            for node_id, drain in drains.items():
+                if drain.is_done:
+                    await self._state.propose(self._end_of_drain(node_id, drain))
+        except OrchgitError as exc:
+            _log.warning("cannot drain now", error=str(exc))
+            self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
+        return spent_s
+
+    def _drains(self, snapshot: Snapshot) -> dict[str, NodeDrain]:
+        now_ns = self._clock.now_ns()
+        return {
+            node.id: node_drain(node.drain_strategy, snapshot.allocations_by_node(node.id), now_ns)
+            for node_id in sorted(self._draining)
+            if (node := snapshot.node(node_id)) is not None and node.drain_strategy is not None
+        }
+
+    def _leaving(self, snapshot: Snapshot, drains: dict[str, NodeDrain]) -> dict[str, Allocation]:
+        leaving = {held.id: held for drain in drains.values() for held in leave_now(drain)}
+        moving = {
+            (held.namespace, held.job_id, held.task_group)
+            for drain in drains.values()
+            for held in drain.remaining
+            if held.job_type == JobType.SERVICE and held.id not in leaving
+        }
+        self._moving = {job_key(namespace, job_id) for namespace, job_id, _ in moving}
+        for namespace, job_id, name in sorted(moving):
+            job = snapshot.job(namespace, job_id)
+            group = job.group(name) if job is not None and not job.stop else None
+            if group is None:
+                continue
+            of_group = [
+                held
+                for held in snapshot.allocations_by_job(namespace, job_id)
+                if held.task_group == name
+            ]
+            now_ns = self._clock.now_ns()
+            for held in next_of_group(group, of_group, frozenset(drains), now_ns):
+                leaving[held.id] = held
+            self._await_settling(group, of_group, now_ns)
+        return leaving
+
+    def _await_settling(
+        self, group: TaskGroup, of_group: Sequence[Allocation], now_ns: int
+    ) -> None:
+        strategy = group.migrate or MigrateStrategy()
+        live = (held for held in of_group if not held.is_terminal)
+        moments = [at_ns for held in live if (at_ns := settled_at_ns(held, strategy)) > now_ns]
+        known = [self._settling_ns] if self._settling_ns is not None else []
+        self._settling_ns = min([*known, *moments], default=None)
+
+    def _transitions(
+        self, snapshot: Snapshot, leaving: dict[str, Allocation]
+    ) -> UpdateAllocTransitions | None:
+        """The marks, with one evaluation per job concerned."""
+        if not leaving:
+            return None
+        now_ns = self._clock.now_ns()
+        keys = {(held.namespace, held.job_id) for held in leaving.values()}
+        jobs = [snapshot.job(*key) for key in sorted(keys)]
+        return UpdateAllocTransitions(
+            now_ns=now_ns,
+            transitions={alloc_id: DesiredTransition(migrate=True) for alloc_id in leaving},
+            evaluations=[
+                evaluation_of(job, EvalTrigger.NODE_DRAIN, self._ids, now_ns)
+                for job in jobs
+                if job is not None
+            ],
+        )
+
+    def _end_of_drain(self, node_id: str, drain: NodeDrain) -> SetNodeDrain:
+        now_ns = self._clock.now_ns()
+        event = NodeEvent(
+            message="Node drain complete",
+            subsystem="Drain",
+            details={"deadline_reached": "true"} if drain.is_late else None,
+            timestamp=datetime_of_ns(now_ns),
+        )
+        return SetNodeDrain(now_ns=now_ns, node_id=node_id, completed=True, event=event)

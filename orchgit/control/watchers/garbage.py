@@ -1,0 +1,211 @@
+"""Forgets what is over: evaluations with their allocations, jobs, deployments, nodes, rollouts.
+
+Runs from time to time with an age for each kind, and at once for `system gc`. Deletions go out in
+batches, so that no log entry grows with the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.bounded_gather import each_together
+from orchgit.control.watchers import garbage_rules as rules
+from orchgit.errors import ConflictError, NotFoundError, OrchgitError
+from orchgit.model.allocation import Allocation
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.job import Job
+from orchgit.replication.commands import (
+    Command,
+    DeleteDeployments,
+    DeleteEvaluations,
+    DeleteNodes,
+    DeleteRollouts,
+    DeregisterJob,
+    JobDeletion,
+)
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.chunks import chunks
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="control")
+
+BATCH = 1000
+LOOKED_AT_ONCE = 20
+"""Evaluations between two turns of the event loop."""
+
+_TERMINAL = (EvalStatus.COMPLETE, EvalStatus.FAILED, EvalStatus.CANCELLED)
+
+
+@dataclass(frozen=True)
+class GarbageLimits:
+    """Ages after which a kind is forgotten, and how many rollouts of a source are kept."""
+
+    interval_s: float = 300.0
+    evaluation_age_s: float = 3600.0
+    batch_evaluation_age_s: float = 24 * 3600.0
+    job_age_s: float = 4 * 3600.0
+    deployment_age_s: float = 3600.0
+    node_age_s: float = 24 * 3600.0
+    rollouts_kept: int = 200
+
+
+class GarbageCollector:
+    """`collect` may be called while `run` sleeps; two collections never overlap."""
+
+    def __init__(self, state: ReplicatedState, clock: Clock, limits: GarbageLimits) -> None:
+        self._state = state
+        self._clock = clock
+        self._limits = limits
+        self._busy = asyncio.Lock()
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(self._limits.interval_s)
+            try:
+                await self.collect()
+            except OrchgitError as exc:
+                _log.warning("cannot collect garbage", error=str(exc))
+
+    async def collect(self, force: bool = False) -> None:
+        """Forget all that is over; `force`: whatever its age. Raises what a proposal raises."""
+        now_ns = self._clock.now_ns()
+
+        def before(age_s: float) -> int:
+            return now_ns if force else now_ns - round(age_s * SECOND_NS)
+
+        limits = self._limits
+        async with self._busy:
+            await self._evaluations(
+                before(limits.evaluation_age_s), before(limits.batch_evaluation_age_s), now_ns
+            )
+            await self._jobs(before(limits.job_age_s))
+            await self._each(self._deployments, before(limits.deployment_age_s))
+            await self._each(self._nodes, before(limits.node_age_s))
+            await self._each(self._rollouts, 0)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _each(self, find: Callable[[Snapshot, int], list[Command]], before_ns: int) -> None:
+        with self._state.store.snapshot() as snapshot:
+            commands = find(snapshot, before_ns)
+        for command in commands:
+            await self._state.propose(command)
+
+    async def _evaluations(self, before_ns: int, batch_before_ns: int, now_ns: int) -> None:
+        """A few at a time: to look at a million allocations takes long, and others wait."""
+
+        def before(evaluation: Evaluation) -> int:
+            return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns
+
+        with self._state.store.snapshot() as snapshot:
+            ended = snapshot.evaluations_by_status(*_TERMINAL)
+        old = [evaluation for evaluation in ended if rules.is_old(evaluation, before(evaluation))]
+        eval_ids: list[str] = []
+        alloc_ids: list[str] = []
+        for some in chunks(old, LOOKED_AT_ONCE):
+            with self._state.store.snapshot() as snapshot:
+                for evaluation in some:
+                    whole, over = self._over(snapshot, evaluation, before(evaluation), now_ns)
+                    eval_ids += [evaluation.id] if whole else []
+                    alloc_ids += [held.id for held in over]
+            await asyncio.sleep(0)
+        for ids in chunks(eval_ids, BATCH):
+            await self._state.propose(self._delete(eval_ids=ids))
+        for ids in chunks(alloc_ids, BATCH):
+            await self._state.propose(self._delete(alloc_ids=ids))
+
+    def _over(
+        self, snapshot: Snapshot, evaluation: Evaluation, before_ns: int, now_ns: int
+    ) -> tuple[bool, Sequence[Allocation]]:
+        ended = snapshot.allocations_by_eval(evaluation.id, terminal=True)
+        live_count = snapshot.count_by_eval(evaluation.id) - len(ended)
+        job = snapshot.job(evaluation.namespace, evaluation.job_id) if ended else None
+        return rules.what_is_over(evaluation, ended, job, before_ns, now_ns, live_count)
+
+    def _delete(
+        self, eval_ids: Sequence[str] = (), alloc_ids: Sequence[str] = ()
+    ) -> DeleteEvaluations:
+        return DeleteEvaluations(
+            now_ns=self._clock.now_ns(), eval_ids=list(eval_ids), alloc_ids=list(alloc_ids)
+        )
+
+    async def _jobs(self, before_ns: int) -> None:
+        with self._state.store.snapshot() as snapshot:
+            over = self._jobs_over(snapshot, before_ns)
+        await each_together(self._forget, over)
+
+    def _jobs_over(self, snapshot: Snapshot, before_ns: int) -> list[tuple[Job, list[Command]]]:
+        """Jobs that are over, with their evaluations and allocations when those are over too."""
+        found: list[tuple[Job, list[Command]]] = []
+        for job in snapshot.jobs():
+            if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
+                continue
+            if rules.has_tagged(snapshot.job_versions(job.namespace, job.id)):
+                continue
+            evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
+            allocations = snapshot.allocations_by_job(job.namespace, job.id)
+            over = all(rules.is_old(evaluation, before_ns) for evaluation in evaluations) and all(
+                rules.allocation_is_over(held, None, before_ns, before_ns) for held in allocations
+            )
+            if over:
+                found.append((job, list(self._purge(job, evaluations, allocations))))
+        return found
+
+    async def _forget(self, over: tuple[Job, list[Command]]) -> None:
+        """Unless somebody has registered the job again meanwhile."""
+        job, commands = over
+        try:
+            for command in commands:
+                await self._state.propose(command)
+        except (ConflictError, NotFoundError) as exc:
+            _log.info("job not collected", job=job.id, error=str(exc))
+
+    def _purge(
+        self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]
+    ) -> Iterator[Command]:
+        for ids in chunks([evaluation.id for evaluation in evaluations], BATCH):
+            yield self._delete(eval_ids=ids)
+        for ids in chunks([held.id for held in allocations], BATCH):
+            yield self._delete(alloc_ids=ids)
+        deletion = JobDeletion(
+            namespace=job.namespace,
+            job_id=job.id,
+            purge=True,
+            expected_modify_index=job.job_modify_index,
+        )
+        yield DeregisterJob(now_ns=self._clock.now_ns(), deletion=deletion)
+
+    def _deployments(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        ids = [
+            deployment.id
+            for deployment in snapshot.deployments()
+            if rules.deployment_is_old(deployment, before_ns)
+            and not snapshot.has_live_of_deployment(deployment.id)
+        ]
+        now_ns = self._clock.now_ns()
+        return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]
+
+    def _nodes(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
+        ids = [
+            node.id
+            for node in snapshot.nodes()
+            if rules.node_is_over(node, before_ns) and not snapshot.allocations_on_node(node.id)
+        ]
+        now_ns = self._clock.now_ns()
+        return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in chunks(ids, BATCH)]
+
+    def _rollouts(self, snapshot: Snapshot, _: int) -> list[Command]:
+        """The oldest ended ones beyond what is kept per source."""
+        ids: list[str] = []
+        for source in snapshot.sources():
+            old = snapshot.rollouts(source.name)[self._limits.rollouts_kept :]
+            kept = source.status.applied_rollout
+            ids.extend(rollout.id for rollout in old if rollout.is_terminal and rollout.id != kept)
+        now_ns = self._clock.now_ns()
+        return [DeleteRollouts(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]

@@ -1,0 +1,160 @@
+"""Marks nodes that are not heard of any more: `disconnected` while an allocation of theirs may
+wait for them, else `down`; and evaluates the jobs concerned (invariant 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.control.evaluations.new import (
+    SYSTEM_TYPES,
+    evaluation_of,
+    evaluation_of_purged,
+    system_jobs_on,
+)
+from orchgit.control.wakeup import Wakeup
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
+from orchgit.errors import OrchgitError
+from orchgit.ids import IdSource
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.base import datetime_of_ns, ns_of_datetime
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.group import TaskGroup
+from orchgit.model.node import Node, NodeEvent, NodeStatus
+from orchgit.replication.commands import UpdateNodeStatus
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="control")
+
+_RETRY_S = 1.0
+
+
+class Heartbeats:
+    """`heartbeat` is called by the node streams; `run` waits for those that stay silent."""
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        clock: Clock,
+        ids: IdSource,
+        limits: HeartbeatLimits | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._ids = ids
+        self._timers = HeartbeatTimers(limits or HeartbeatLimits())
+        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._changed = Wakeup(clock)
+
+    def heartbeat(self, node_id: str) -> float:
+        """Seconds until the node's next heartbeat is due."""
+        ttl_s = self._timers.beat(node_id, self._clock.monotonic_s(), self._chance.random())
+        self._changed.set()
+        return ttl_s
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Expect every node that is not down already."""
+        now_s = self._clock.monotonic_s()
+        for node in snapshot.nodes():
+            if node.status != NodeStatus.DOWN:
+                self._timers.expect(node.id, now_s)
+
+    async def run(self) -> None:
+        while True:
+            overdue = self._timers.overdue(self._clock.monotonic_s())
+            await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
+            await self._changed.wait(self._until_next_s())
+
+    def _until_next_s(self) -> float | None:
+        next_s = self._timers.next_s()
+        return None if next_s is None else next_s - self._clock.monotonic_s()
+
+    async def _missed(self, node_id: str) -> None:
+        try:
+            with self._state.store.snapshot() as snapshot:
+                command = self._command(snapshot, node_id)
+            if command is None:
+                return
+            _log.warning("node missed its heartbeat", node=node_id, status=command.status)
+            await self._state.propose(command)
+            if command.status == NodeStatus.DISCONNECTED:
+                self.heartbeat(node_id)
+        except OrchgitError as exc:
+            _log.warning("cannot mark a silent node", node=node_id, error=str(exc))
+            self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
+
+    def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:
+        """What to record of a silent node; None: nothing new."""
+        node = snapshot.node(node_id)
+        if node is None or node.status == NodeStatus.DOWN:
+            return None
+        now_ns = self._clock.now_ns()
+        waits = any(
+            may_wait(allocation, _group_of(snapshot, allocation), now_ns)
+            for allocation in snapshot.allocations_by_node(node_id, terminal=False)
+        )
+        status = NodeStatus.DISCONNECTED if waits else NodeStatus.DOWN
+        if status == node.status:
+            self.heartbeat(node_id)
+            return None
+        return UpdateNodeStatus(
+            now_ns=now_ns,
+            node_id=node_id,
+            status=status,
+            description="heartbeat missed",
+            missed_heartbeat=True,
+            evaluations=self._evaluations(snapshot, node, now_ns),
+            event=NodeEvent(
+                message="Node heartbeat missed",
+                subsystem="Cluster",
+                timestamp=datetime_of_ns(now_ns),
+            ),
+        )
+
+    def _evaluations(self, snapshot: Snapshot, node: Node, now_ns: int) -> list[Evaluation]:
+        """One per job that has something on the node, or runs on every node like it."""
+        held_of = {
+            (held.namespace, held.job_id): held
+            for held in snapshot.allocations_by_node(node.id)
+            if not (held.is_server_terminal and held.is_client_terminal)
+        }
+        jobs = {key: snapshot.job(*key) for key in sorted(held_of)}
+        for job in system_jobs_on(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
+            jobs.setdefault((job.namespace, job.id), job)
+        trigger = EvalTrigger.NODE_UPDATE
+        return [
+            evaluation_of(job, trigger, self._ids, now_ns, node=node)
+            if job is not None
+            else evaluation_of_purged(held_of[key], trigger, self._ids, now_ns, node)
+            for key, job in jobs.items()
+        ]
+
+
+def _group_of(snapshot: Snapshot, allocation: Allocation) -> TaskGroup | None:
+    job = snapshot.job_of_allocation(allocation)
+    return job.group(allocation.task_group) if job else None
+
+
+def may_wait(allocation: Allocation, group: TaskGroup | None, now_ns: int) -> bool:
+    """Whether the allocation may stay where it is while its node is out of touch."""
+    if allocation.is_terminal or group is None:
+        return False
+    wait_ns = group.disconnect.lost_after_ns if group.disconnect else 0
+    wait_ns = wait_ns or group.max_client_disconnect_ns or 0
+    if wait_ns <= 0:
+        return False
+    since_ns = _unknown_since_ns(allocation)
+    return since_ns is None or since_ns + wait_ns > now_ns
+
+
+def _unknown_since_ns(allocation: Allocation) -> int | None:
+    """When the current disconnect was recorded (invariant 6); None: it is not disconnected."""
+    states = [state for state in allocation.alloc_states or () if state.field == 0]
+    if not states or states[-1].value != ClientStatus.UNKNOWN or states[-1].time is None:
+        return None
+    return ns_of_datetime(states[-1].time)

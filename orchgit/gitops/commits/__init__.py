@@ -1,0 +1,1 @@
+"""What a commit does: planned against one snapshot, previewed, applied, reverted."""

@@ -1,0 +1,1 @@
+"""git itself: processes, bare repositories, packs, refs, URLs and their limits."""

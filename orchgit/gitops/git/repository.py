@@ -1,0 +1,340 @@
+"""Bare mirrors, read through libgit2: the only module that imports pygit2.
+
+Content comes from the object database by id. There is no checkout, links and submodules are listed
+as what they are and never followed. A `Repository` is a cheap handle for one piece of work in one
+thread; what is worth keeping between them lies in the `TreeCache`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import FileMode, ObjectType
+
+from orchgit.errors import NotFoundError, SourceError, TooLargeError
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.refs import check_ref_name, is_commit_id
+from orchgit.gitops.parsing.globs import compile_globs
+from orchgit.model.base import NS_PER_S
+from orchgit.model.rollout import Commit
+
+_MAX_SUBJECT = 200
+
+
+class EntryKind(StrEnum):
+    FILE = "file"
+    LINK = "link"
+    SUBMODULE = "submodule"
+    NO_TEXT_PATH = "no-text-path"
+    """A file whose path is not UTF-8: no job file can name it, and no message can quote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A file of a tree; `blob_id` is a commit's id for a submodule. Bytes of the path that are not
+    UTF-8 are written as `\\xff`."""
+
+    path: str
+    blob_id: str
+    kind: EntryKind
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    commit: Commit
+    message: str
+    tree_id: str
+    parents: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class TreeCache:
+    """Flattened sub-trees by tree id: an unchanged directory is walked once."""
+
+    max_trees: int = 4_096
+    trees: dict[str, tuple[TreeEntry, ...]] = field(default_factory=dict)
+
+    def put(self, tree_id: str, entries: tuple[TreeEntry, ...]) -> None:
+        while len(self.trees) >= self.max_trees:
+            self.trees.pop(next(iter(self.trees)), None)
+        self.trees[tree_id] = entries
+
+
+def init_bare(path: Path) -> None:
+    """Make a bare repository, readable by this user only, if there is none yet."""
+    if not (path / "HEAD").exists():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pygit2.init_repository(str(path), bare=True, initial_head="main")
+    for useless in ("hooks", "description"):
+        _remove_template(path / useless)
+
+
+def _remove_template(path: Path) -> None:
+    """What libgit2's template put there: nothing of it is ever run or read."""
+    if path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        for child in path.iterdir():
+            child.unlink()
+        path.rmdir()
+
+
+class Repository:
+    """`quarantine` adds an object directory whose objects are not yet part of the repository."""
+
+    def __init__(
+        self,
+        path: Path,
+        limits: GitLimits,
+        cache: TreeCache | None = None,
+        quarantine: Path | None = None,
+    ) -> None:
+        self._limits = limits
+        self._cache = cache or TreeCache()
+        try:
+            self._git = pygit2.Repository(str(path))
+            if quarantine is not None:
+                self._git.odb.add_disk_alternate(str(quarantine))
+        except pygit2.GitError as error:
+            raise SourceError(f"cannot open the repository {path.name}: {error}") from error
+
+    def refs(self) -> dict[str, str]:
+        """Every ref with the id it points at, sorted by name; tags as they lie."""
+        found = {}
+        for name in sorted(self._git.references):
+            target = self._git.references[name].target
+            if not isinstance(target, str):
+                found[name] = str(target)
+        return found
+
+    def head(self) -> str:
+        """The name of the branch that a clone checks out; it need not be there yet."""
+        return str(self._git.lookup_reference("HEAD").target)
+
+    def has_object(self, object_id: str) -> bool:
+        return is_commit_id(object_id) and object_id in self._git
+
+    def set_head(self, ref: str) -> None:
+        self._git.set_head(check_ref_name(ref))
+
+    def resolve(self, name: str) -> str | None:
+        """The commit a full ref name points at (tags peeled); None if there is no such ref."""
+        if name not in self._git.references:
+            return None
+        return self._peel(self._git.references[name].resolve().target)
+
+    def _peel(self, object_id: pygit2.Oid | str) -> str | None:
+        try:
+            found = self._git.get(object_id)
+            return str(found.peel(pygit2.Commit).id) if found is not None else None
+        except (pygit2.GitError, ValueError):
+            return None
+
+    def has_commit(self, commit_id: str) -> bool:
+        if not is_commit_id(commit_id):
+            return False
+        found = self._git.get(commit_id)
+        return found is not None and found.type == ObjectType.COMMIT
+
+    def commit(self, commit_id: str) -> CommitInfo:
+        found = self._commit(commit_id)
+        encoding = _header_encoding(found)
+        message = decode_text(found.raw_message, encoding)
+        subject = message.strip().splitlines()[:1] or [""]
+        return CommitInfo(
+            Commit(
+                id=str(found.id),
+                author=decode_text(found.author.raw_name, encoding),
+                email=decode_text(found.author.raw_email, encoding),
+                subject=subject[0][:_MAX_SUBJECT],
+                time_ns=found.commit_time * NS_PER_S,
+            ),
+            message,
+            str(found.tree_id),
+            tuple(str(parent) for parent in found.parent_ids),
+        )
+
+    def _commit(self, commit_id: str) -> pygit2.Commit:
+        found = self._git.get(commit_id) if is_commit_id(commit_id) else None
+        if not isinstance(found, pygit2.Commit):
+            raise NotFoundError(f"cannot find commit {commit_id[:12]} in this repository")
+        return found
+
+    def is_descendant(self, commit_id: str, ancestor_id: str) -> bool:
+        """Whether `ancestor_id` is `commit_id` or one of its ancestors."""
+        if commit_id == ancestor_id:
+            return True
+        if not self.has_commit(ancestor_id) or not self.has_commit(commit_id):
+            return False
+        return bool(self._git.descendant_of(commit_id, ancestor_id))
+
+    def messages_between(self, new_id: str, old_id: str, limit: int = 1000) -> list[str]:
+        """Messages of the commits reachable from `new_id` and not from `old_id`, newest first."""
+        walker = self._git.walk(new_id)
+        if old_id and self.has_commit(old_id):
+            walker.hide(old_id)
+        messages = []
+        for found in walker:
+            messages.append(decode_text(found.raw_message, _header_encoding(found)))
+            if len(messages) >= limit:
+                break
+        return messages
+
+    def files(self, commit_id: str, globs: Sequence[str]) -> list[TreeEntry]:
+        """What the globs match in the commit's tree, sorted by path; links and submodules too."""
+        wanted = compile_globs(tuple(globs))
+        entries = self.tree(commit_id)
+        found = [entry for entry in entries.values() if wanted.fullmatch(entry.path)]
+        if len(found) > self._limits.max_job_files:
+            raise TooLargeError(
+                f"cannot read {len(found)} job files in one commit: the limit max_job_files is "
+                f"{self._limits.max_job_files}; narrow the source's paths"
+            )
+        return found
+
+    def tree(self, commit_id: str) -> dict[str, TreeEntry]:
+        """Every entry of the commit's tree by path, in order of path."""
+        entries = self._flatten(self._commit(commit_id).tree, 0)
+        if len(entries) > self._limits.max_tree_entries:
+            raise TooLargeError(
+                f"cannot list a tree of {len(entries)} entries: the limit max_tree_entries is "
+                f"{self._limits.max_tree_entries}"
+            )
+        return {entry.path: entry for entry in entries}
+
+    def _flatten(self, tree: pygit2.Tree, depth: int) -> tuple[TreeEntry, ...]:
+        tree_id = str(tree.id)
+        cached = self._cache.trees.get(tree_id)
+        if cached is not None:
+            return cached
+        if depth > self._limits.max_tree_depth:
+            raise TooLargeError(
+                f"cannot list a tree deeper than the limit max_tree_depth, "
+                f"{self._limits.max_tree_depth} directories"
+            )
+        entries = tuple(self._children(tree, depth))
+        if len(entries) > self._limits.max_tree_entries:
+            raise TooLargeError(
+                f"cannot list a tree of more than {self._limits.max_tree_entries} entries: "
+                "the limit max_tree_entries is passed"
+            )
+        self._cache.put(tree_id, entries)
+        return entries
+
+    def _children(self, tree: pygit2.Tree, depth: int) -> Iterator[TreeEntry]:
+        for item in tree:
+            raw_name = item.raw_name or b""
+            name = raw_name.decode("utf-8", "backslashreplace")
+            is_text = name.encode() == raw_name
+            if item.filemode == FileMode.TREE and isinstance(item, pygit2.Tree):
+                for below in self._flatten(item, depth + 1):
+                    kind = below.kind if is_text else EntryKind.NO_TEXT_PATH
+                    yield TreeEntry(f"{name}/{below.path}", below.blob_id, kind)
+            elif not is_text:
+                yield TreeEntry(name, str(item.id), EntryKind.NO_TEXT_PATH)
+            elif item.filemode == FileMode.LINK:
+                yield TreeEntry(name, str(item.id), EntryKind.LINK)
+            elif item.filemode == FileMode.COMMIT:
+                yield TreeEntry(name, str(item.id), EntryKind.SUBMODULE)
+            else:
+                yield TreeEntry(name, str(item.id), EntryKind.FILE)
+
+    def read_blob(self, blob_id: str, path: str) -> bytes:
+        """The blob's content. Its size is read first, so that a huge one is never loaded."""
+        try:
+            _, size = self._git.odb.read_header(blob_id)
+        except KeyError as error:
+            raise SourceError(f"cannot read {path}: its content is missing here") from error
+        if size > self._limits.max_file_bytes:
+            raise TooLargeError(
+                f"cannot read {path}: it has {size} bytes, and the limit max_file_bytes is "
+                f"{self._limits.max_file_bytes}"
+            )
+        return self._git.odb.read(blob_id)[1]
+
+    def set_ref(self, name: str, commit_id: str) -> None:
+        """Point a ref at an object, whatever it pointed at; the caller holds the repository."""
+        self._git.references.create(check_ref_name(name), commit_id, force=True)
+
+    def delete_ref(self, name: str) -> None:
+        self._git.references.delete(name)
+
+    def write_commit(
+        self,
+        parent_id: str | None,
+        changes: Mapping[str, bytes | None],
+        author: Commit,
+        message: str,
+    ) -> str:
+        """A new commit on top of `parent_id`: files put, or removed where the content is None.
+        It is on disk when this returns."""
+        with _durably():
+            return self._write_commit(parent_id, changes, author, message)
+
+    def _write_commit(
+        self,
+        parent_id: str | None,
+        changes: Mapping[str, bytes | None],
+        author: Commit,
+        message: str,
+    ) -> str:
+        index = pygit2.Index()
+        if parent_id is not None:
+            index.read_tree(self._commit(parent_id).tree)
+        for path, content in changes.items():
+            if content is None:
+                index.remove(path)
+            else:
+                blob = self._git.create_blob(content)
+                index.add(pygit2.IndexEntry(path, blob, FileMode.BLOB))
+        return self.write_commit_of_tree(
+            str(index.write_tree(self._git)), parent_id, author, message
+        )
+
+    def write_commit_of_tree(
+        self, tree_id: str, parent_id: str | None, author: Commit, message: str
+    ) -> str:
+        """A new commit with a tree that is here already; it is on disk when this returns."""
+        who = pygit2.Signature(author.author, author.email, author.time_ns // NS_PER_S, 0)
+        parents = [parent_id] if parent_id is not None else []
+        with _durably():
+            return str(self._git.create_commit(None, who, who, message, tree_id, parents))
+
+
+_TEXT_ENCODINGS = re.compile(
+    r"utf-?8|us-ascii|latin-?1|iso-?8859-?\d{1,2}|(windows|cp)-?125\d", re.I
+)
+"""What `i18n.commitEncoding` is set to in practice. Python knows codecs that are no encodings of
+text, and slow ones, so a commit cannot choose freely."""
+
+
+def decode_text(raw: bytes, encoding: str = "") -> str:
+    """Text of a commit as its header says, else UTF-8; what is neither is replaced."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        known = _TEXT_ENCODINGS.fullmatch(encoding) is not None
+        return raw.decode(encoding if known else "utf-8", "replace")
+
+
+def _header_encoding(commit: pygit2.Commit) -> str:
+    try:
+        return commit.message_encoding or ""
+    except UnicodeDecodeError:
+        return ""
+
+
+@contextlib.contextmanager
+def _durably() -> Iterator[None]:
+    """Objects written meanwhile are fsynced. Refs never need it: they are made from the log."""
+    pygit2.settings.enable_fsync_gitdir(True)
+    try:
+        yield
+    finally:
+        pygit2.settings.enable_fsync_gitdir(False)

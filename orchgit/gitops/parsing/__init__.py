@@ -1,0 +1,1 @@
+"""From a tree of files to parsed jobs, in processes with limits of time and memory."""

@@ -1,0 +1,290 @@
+"""From a tree to the jobs it asks for: each changed file parsed once, every problem reported.
+
+What a file means depends on its blob, its path, the source's variables, the parser, and the files
+it reads with `file()`; an outcome is kept under exactly these, so an unchanged file is not parsed,
+after a restart neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import msgspec
+
+from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
+from orchgit.gitops.git.repository import EntryKind, TreeEntry
+from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
+from orchgit.gitops.parsing.tree_files import TreeFiles, read_file, seen_at
+from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
+from orchgit.model.job import Job
+from orchgit.model.source import Source
+
+Depends = tuple[tuple[str, str], ...]
+JobKey = tuple[str, str]
+"""(namespace, job id): a job's identity, whichever file it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredJob:
+    """A job as a file asks for it, before admission. `content_id` names the file's content with the
+    variables and files that it was read with, wherever it lies and whatever reads it."""
+
+    job: Job
+    path: str
+    line: int
+    blob_id: str
+    content_id: str = ""
+
+    @property
+    def key(self) -> JobKey:
+        return (self.job.namespace, self.job.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """All a tree asks for. With `problems`, nothing of it may be applied."""
+
+    jobs: dict[JobKey, DesiredJob]
+    problems: tuple[str, ...]
+    file_count: int
+    parsed_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    desired: DesiredJob | None
+    problems: tuple[str, ...]
+    depends: Depends
+    """What it looked at in the tree, and what was there (see TreeFiles)."""
+    lasts: bool = True
+    """Whether the same file would be read so again: a limit of time may be kept the next time."""
+
+
+class _Record(msgspec.Struct, array_like=True, gc=False):
+    """A job that was found, as the store keeps it."""
+
+    job: Job
+    path: str
+    line: int
+    blob_id: str
+    depends: tuple[tuple[str, str], ...]
+    content_id: str = ""
+    """Empty in a record of an earlier version of the program."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_Record)
+
+
+@dataclass(slots=True)
+class ParseCache:
+    """Outcomes by what they depend on; the oldest leave first. `store` keeps them over restarts."""
+
+    store: ParseStore | None = None
+    max_files: int = 50_000
+    outcomes: dict[str, _Outcome] = field(default_factory=dict)
+
+    def put(self, key: str, outcome: _Outcome) -> None:
+        while len(self.outcomes) >= self.max_files:
+            self.outcomes.pop(next(iter(self.outcomes)), None)
+        self.outcomes[key] = outcome
+
+    def recall(self, keys: Sequence[str]) -> None:
+        """Fetch what the store knows of the keys that are not in memory."""
+        missing = [key for key in keys if key not in self.outcomes]
+        if self.store is None or not missing:
+            return
+        for key, body in self.store.get(missing).items():
+            outcome = _from_bytes(body)
+            if outcome is not None:
+                self.put(key, outcome)
+
+    def keep(self, fresh: Mapping[str, _Outcome]) -> None:
+        """Hand the jobs just parsed to the store. Problems are not kept: some are of limits that
+        may have been raised before the next start, and there are few."""
+        if self.store is not None:
+            records = {key: _to_bytes(each) for key, each in fresh.items() if each.desired}
+            if records:
+                self.store.put(records)
+
+
+def _to_bytes(outcome: _Outcome) -> bytes:
+    desired = outcome.desired
+    assert desired is not None
+    return _ENCODER.encode(
+        _Record(
+            desired.job,
+            desired.path,
+            desired.line,
+            desired.blob_id,
+            outcome.depends,
+            desired.content_id,
+        )
+    )
+
+
+def _from_bytes(body: bytes) -> _Outcome | None:
+    """None for what this version of the program does not understand."""
+    try:
+        record = _DECODER.decode(body)
+    except msgspec.DecodeError:
+        return None
+    desired = DesiredJob(record.job, record.path, record.line, record.blob_id, record.content_id)
+    return _Outcome(desired, (), record.depends)
+
+
+class Discoverer:
+    """Reads the jobs of one source; keeps what it parsed."""
+
+    def __init__(self, parser: JobParser, cache: ParseCache | None = None) -> None:
+        self._parser = parser
+        self._cache = cache or ParseCache()
+
+    def discover(self, tree: FileTree, source: Source) -> Discovery:
+        """The jobs of all files that match the source's paths. Raises no JobFileError: problems
+        of files are in the result, so that all of them are shown together."""
+        var_files, problems = _var_files(tree, source)
+        settings = _digest(source, var_files)
+        inputs = _joined(self._parser.version, settings)
+        reading = _Reading(tree, source, var_files, settings)
+        entries = _job_files(tree, source)
+        keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
+        self._cache.recall(keys)
+        known = [self._known(reading, key) for key in keys]
+        new = [entry for entry, outcome in zip(entries, known, strict=True) if outcome is None]
+        parsed = iter(reading.parse(new, self._parser))
+        outcomes = [outcome or next(parsed) for outcome in known]
+        fresh = {
+            key: outcome
+            for key, outcome, old in zip(keys, outcomes, known, strict=True)
+            if old is None
+        }
+        for key, outcome in fresh.items():
+            if outcome.lasts:
+                self._cache.put(key, outcome)
+        self._cache.keep(fresh)
+        problems += [problem for outcome in outcomes for problem in outcome.problems]
+        found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
+        jobs, duplicates = _by_key(found)
+        return Discovery(jobs, tuple(problems + duplicates), len(entries), len(fresh))
+
+    def _known(self, reading: _Reading, key: str) -> _Outcome | None:
+        known = self._cache.outcomes.get(key)
+        return known if known is not None and reading.still_holds(known.depends) else None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One discovery's access to its tree."""
+
+    tree: FileTree
+    source: Source
+    var_files: Sequence[VarFile]
+    settings: str
+    """Names the source's settings and variable files."""
+
+    def still_holds(self, depends: Iterable[tuple[str, str]]) -> bool:
+        return all(seen_at(self.tree, place) == seen for place, seen in depends)
+
+    def parse(self, entries: Sequence[TreeEntry], parser: JobParser) -> list[_Outcome]:
+        looks = [TreeFiles(self.tree, entry.path) for entry in entries]
+        files = [
+            JobFile(entry.path, partial(read_file, self.tree, entry), seen)
+            for entry, seen in zip(entries, looks, strict=True)
+        ]
+        inputs = Inputs(dict(self.source.variables), self.var_files)
+        answers = parser.parse_many(files, inputs) if files else ()
+        return [
+            self._outcome(entry, answer, seen.depends)
+            for entry, answer, seen in zip(entries, answers, looks, strict=True)
+        ]
+
+    def _outcome(
+        self, entry: TreeEntry, answer: ParsedFile | OrchgitError, depends: Depends
+    ) -> _Outcome:
+        try:
+            if isinstance(answer, OrchgitError):
+                raise answer
+            content_id = _joined(entry.blob_id, self.settings, depends)
+            found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
+            return _Outcome(_in_namespace(found, self.source), (), depends)
+        except JobFileError as error:
+            found_problems = error.problems or (str(error),)
+            problems = tuple(_at_start(entry.path, each) for each in found_problems)
+            # Without problems of its own it was not the file: a process ended, others came before.
+            return _Outcome(None, problems, depends, lasts=bool(error.problems))
+        except OrchgitError as error:
+            problems = (_at_start(entry.path, str(error)),)
+            return _Outcome(None, problems, depends, lasts=not isinstance(error, UnavailableError))
+
+
+def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:
+    skipped = set(source.var_files)
+    return [
+        entry
+        for entry in tree.matching(source.paths)
+        if entry.path not in skipped and entry.kind is not EntryKind.SUBMODULE
+    ]
+
+
+def _var_files(tree: FileTree, source: Source) -> tuple[list[VarFile], list[str]]:
+    found: list[VarFile] = []
+    problems: list[str] = []
+    for path in source.var_files:
+        confined = confined_path("", path)
+        entry = tree.entry(confined) if confined else None
+        if entry is None:
+            problems.append(f"{path}: cannot read this var-file: the commit has no such file")
+            continue
+        try:
+            found.append(VarFile(entry.path, read_file(tree, entry)))
+        except OrchgitError as error:
+            problems.append(_at_start(entry.path, str(error)))
+    return found, problems
+
+
+def _digest(source: Source, var_files: Sequence[VarFile]) -> str:
+    """What every file's meaning depends on, besides the parser."""
+    return _joined(
+        source.namespace,
+        sorted(source.variables.items()),
+        [(var_file.name, blob_id_of(var_file.content)) for var_file in var_files],
+    )
+
+
+def _joined(*parts: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+
+
+def _in_namespace(desired: DesiredJob, source: Source) -> DesiredJob:
+    """A source of one namespace puts its jobs there; a source of `default` may name others."""
+    if source.namespace in ("", "default", desired.job.namespace):
+        return desired
+    if desired.job.namespace != "default":
+        raise InvalidInputError(
+            f"{desired.path}:{desired.line}:1: job {desired.job.id!r} names namespace "
+            f"{desired.job.namespace!r}, but this source may only use {source.namespace!r}"
+        )
+    return replace(desired, job=msgspec.structs.replace(desired.job, namespace=source.namespace))
+
+
+def _by_key(found: Sequence[DesiredJob]) -> tuple[dict[JobKey, DesiredJob], list[str]]:
+    """Jobs by identity; two files with one id is an error that names both."""
+    jobs: dict[JobKey, DesiredJob] = {}
+    duplicates: list[str] = []
+    for desired in found:
+        first = jobs.setdefault(desired.key, desired)
+        if first is not desired:
+            duplicates.append(
+                f"{desired.path}:{desired.line}:1: job {desired.job.id!r} is also defined in "
+                f"{first.path}:{first.line}; a job has one file"
+            )
+    return jobs, duplicates
+
+
+def _at_start(path: str, message: str) -> str:
+    return message if message.startswith(f"{path}:") else f"{path}:1:1: {message}"

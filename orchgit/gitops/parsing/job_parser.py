@@ -1,0 +1,108 @@
+"""Job files of a commit, read by the `jobspec` package."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import jobspec
+import orchgit.model
+from jobspec.canonicalize import parsed_job
+from jobspec.errors import JobFileErrors
+from jobspec.parse import parse_job
+from jobspec.positions import Positions
+from jobspec.validate import validate_job
+from orchgit.errors import JobFileError, OrchgitError
+from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each
+from orchgit.model.job import Job
+
+if TYPE_CHECKING:
+    from orchgit.gitops.parsing.pool import ParsePool
+
+
+class JobspecParser:
+    """The parser that servers use, with a pool: it is the processes of the pool that parse, with
+    one that has none."""
+
+    def __init__(self, pool: ParsePool | None = None) -> None:
+        self._pool = pool
+
+    @property
+    def version(self) -> str:
+        """Of the code that decides what a file means: an upgrade parses every file again."""
+        return _code_version()
+
+    def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
+        """A source's variables serve all its files, so one that a file does not declare is no
+        mistake. Nothing of the server's environment is seen by a file."""
+        path = file.path
+        try:
+            parsed = parse_job(
+                file.read(),
+                filename=path,
+                variables=inputs.variables,
+                var_files=[(each.name, each.content) for each in inputs.var_files],
+                files=file.files,
+                strict=False,
+            )
+        except JobFileErrors as error:
+            raise _named(error, path) from error
+        job = parsed_job(parsed.spec)
+        _check_rules(job, parsed.positions, path)
+        return ParsedFile(job, parsed.positions.locate(())[0], parsed.steps)
+
+    def parse_many(
+        self, files: Sequence[JobFile], inputs: Inputs
+    ) -> Sequence[ParsedFile | OrchgitError]:
+        if self._pool is None:
+            return parse_each(self, files, inputs)
+        return self._pool.parse(files, inputs)
+
+    def warm_up(self) -> None:
+        if self._pool is not None:
+            self._pool.warm_up()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+
+
+@cache
+def _code_version() -> str:
+    """A digest, since nobody remembers to count a number up; without sources, the release's."""
+    model = Path(orchgit.model.__file__).parent
+    folders = (Path(jobspec.__file__).parent, model, Path(__file__).parent)
+    digest = hashlib.sha256(orchgit.__version__.encode())
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _check_rules(job: Job, positions: Positions, path: str) -> None:
+    """The rules that need only the job are checked here, where every part's place is known."""
+    found = validate_job(job)
+    if found.problems:
+        problems = [
+            path + line.removeprefix(positions.filename) for line in found.located(positions)
+        ]
+        raise JobFileError(f"cannot use {path}:\n" + "\n".join(problems), problems)
+
+
+def _named(error: JobFileErrors, path: str) -> JobFileError:
+    """Problems name the file by its whole path in the tree."""
+    name = PurePosixPath(path).name
+    problems = []
+    for problem in error.details:
+        text = str(problem)
+        if not problem.line:
+            problems.append(f"{path}:1:1: {text}")
+        elif problem.file == name:
+            problems.append(path + text.removeprefix(name))
+        else:
+            problems.append(text)
+    return JobFileError(f"cannot read {path}:\n" + "\n".join(problems), problems)

@@ -1,0 +1,180 @@
+"""One process that parses: its pipes, its limits, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from orchgit.gitops.parsing.frames import HEADER, Answer, framed
+
+_READ_BYTES = 1 << 18
+_STDERR_KEPT = 2_000
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ParseLimits:
+    """What parsing files may cost; an error names the limit that was passed.
+
+    `parse_processes` 0: as many as there are processors to use, at most 8; one more is started for
+    every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up;
+    so it is when the files of one commit took `max_steps` of evaluation, each 1 to 2 us.
+    `warm` processes stay for `warm_idle_s` when the others end after `idle_s`, so that the next
+    file does not wait for one to start; one that takes more than `warm_memory_bytes` ends too.
+    """
+
+    parse_processes: int = 0
+    parse_timeout_s: float = 10.0
+    parse_memory_bytes: int = 256 * _MIB
+    start_timeout_s: float = 30.0
+    max_failed_starts: int = 3
+    max_lost_processes: int = 5
+    max_steps: int = 10_000_000
+    files_a_process: int = 200
+    idle_s: float = 30.0
+    warm: int = 0
+    warm_idle_s: float = 600.0
+    warm_memory_bytes: int = 48 * _MIB
+    command: Sequence[str] = field(
+        default=(sys.executable, "-m", "orchgit.gitops.parsing.worker"), repr=False
+    )
+
+    @property
+    def processes(self) -> int:
+        return self.parse_processes or min(len(os.sched_getaffinity(0)), 8)
+
+
+class ParseProcess:
+    """A new program, not a copy of the server: neither its memory nor its environment is there.
+
+    Nothing here waits. `pending` are the numbers of the files that it has not answered yet;
+    `rested` says that it was kept for later and has not answered since.
+    """
+
+    def __init__(self, limits: ParseLimits) -> None:
+        self._child = subprocess.Popen(
+            list(limits.command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=_environment(),
+            bufsize=0,
+            start_new_session=True,
+        )
+        memory = (limits.parse_memory_bytes, limits.parse_memory_bytes)
+        with suppress(ProcessLookupError):
+            resource.prlimit(self._child.pid, resource.RLIMIT_AS, memory)
+            resource.prlimit(self._child.pid, resource.RLIMIT_CORE, (0, 0))
+        pipes = [
+            pipe
+            for pipe in (self._child.stdin, self._child.stdout, self._child.stderr)
+            if pipe is not None
+        ]
+        self._pipes = pipes
+        self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in pipes)
+        for pipe in pipes:
+            os.set_blocking(pipe.fileno(), False)
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self._said = b""
+        self._decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+        self.ready = False
+        self.rested = False
+        self.pending: deque[int] = deque()
+        self.deadline_s = time.monotonic() + limits.start_timeout_s
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Its resident memory; 0 when it has ended."""
+        try:
+            with open(f"/proc/{self.pid}/statm") as statm:
+                return int(statm.read().split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._outgoing)
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Keep the message for the pipe, and write what fits now."""
+        self._outgoing += framed(message)
+        self.write()
+
+    def write(self) -> None:
+        """Write what fits. A process that has ended shows when it is read from."""
+        with suppress(BlockingIOError, BrokenPipeError):
+            while self._outgoing:
+                del self._outgoing[: os.write(self.stdin, self._outgoing)]
+
+    def answers(self) -> list[Answer]:
+        """What has arrived; raises EOFError when the process has ended."""
+        try:
+            data = os.read(self.stdout, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        if not data:
+            raise EOFError
+        self._incoming += data
+        found = []
+        at = 0
+        while (body := self._frame(at)) is not None:
+            found.append(self._decoder.decode(body))
+            at += HEADER.size + len(body)
+        del self._incoming[:at]
+        return found
+
+    def _frame(self, at: int) -> bytes | None:
+        if len(self._incoming) < at + HEADER.size:
+            return None
+        (size,) = HEADER.unpack_from(self._incoming, at)
+        start = at + HEADER.size
+        if len(self._incoming) < start + size:
+            return None
+        return bytes(memoryview(self._incoming)[start : start + size])
+
+    def listen(self) -> None:
+        """Keep the end of what it says on its standard error."""
+        with suppress(BlockingIOError):
+            self._said = (self._said + os.read(self.stderr, _READ_BYTES))[-_STDERR_KEPT:]
+
+    def end(self, grace_s: float = 0.0) -> str:
+        """Kill it if it still runs after the grace, and say how it ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(grace_s)
+        ended_by_itself = self._child.returncode is not None
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        code = self._child.wait()
+        self.listen()
+        for pipe in self._pipes:
+            pipe.close()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        last = self._said.decode(errors="replace").strip().splitlines()[-1:]
+        return ": ".join([how, *last]) if ended_by_itself else "killed"
+
+
+def _environment() -> dict[str, str]:
+    """What the same Python needs to start, and nothing else of the server's."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}

@@ -1,0 +1,101 @@
+"""A set of files to read job files from: a commit's tree, or files that are not committed yet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from orchgit.errors import NotFoundError, TooLargeError
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry
+from orchgit.gitops.parsing.globs import compile_globs
+
+
+class FileTree(Protocol):
+    """Files by path, relative to the tree's root. Reading never leaves the tree."""
+
+    def matching(self, globs: Sequence[str]) -> list[TreeEntry]: ...
+
+    def entry(self, path: str) -> TreeEntry | None: ...
+
+    def read(self, entry: TreeEntry) -> bytes: ...
+
+
+class CommitTree:
+    """The tree of one commit in a mirror."""
+
+    def __init__(self, repository: Repository, commit_id: str) -> None:
+        self._repository = repository
+        self._commit_id = commit_id
+
+    @cached_property
+    def _entries(self) -> dict[str, TreeEntry]:
+        return self._repository.tree(self._commit_id)
+
+    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
+        return self._repository.files(self._commit_id, globs)
+
+    def entry(self, path: str) -> TreeEntry | None:
+        return self._entries.get(path)
+
+    def read(self, entry: TreeEntry) -> bytes:
+        return self._repository.read_blob(entry.blob_id, entry.path)
+
+
+class MemoryTree:
+    """Files given by path and content, with the blob ids git would give them."""
+
+    def __init__(self, files: Mapping[str, bytes], limits: GitLimits) -> None:
+        self._limits = limits
+        self._contents = dict(files)
+        self._entries = {
+            path: TreeEntry(path, blob_id_of(content), EntryKind.FILE)
+            for path, content in sorted(files.items())
+        }
+
+    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
+        wanted = compile_globs(tuple(globs))
+        found = [e for e in self._entries.values() if wanted.fullmatch(e.path)]
+        if len(found) > self._limits.max_job_files:
+            raise TooLargeError(
+                f"cannot read {len(found)} job files at once: the limit max_job_files is "
+                f"{self._limits.max_job_files}"
+            )
+        return found
+
+    def entry(self, path: str) -> TreeEntry | None:
+        return self._entries.get(path)
+
+    def read(self, entry: TreeEntry) -> bytes:
+        content = self._contents.get(entry.path)
+        if content is None:
+            raise NotFoundError(f"cannot find {entry.path}")
+        if len(content) > self._limits.max_file_bytes:
+            raise TooLargeError(
+                f"cannot read {entry.path}: it has {len(content)} bytes, and the limit "
+                f"max_file_bytes is {self._limits.max_file_bytes}"
+            )
+        return content
+
+
+def blob_id_of(content: bytes) -> str:
+    """The id git gives a blob of this content; an address, not a safeguard."""
+    header = b"blob %d\x00" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def confined_path(base: str, path: str) -> str | None:
+    """`path` as written in the file `base`, from the tree's root; None if it leads outside."""
+    if path.startswith("/") or "\x00" in path or "\\" in path:
+        return None
+    parts = base.split("/")[:-1]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)

@@ -1,0 +1,157 @@
+"""A process that parses job files for a server. It has no secrets, and opens no file itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from jobspec.budget import MAX_STEPS
+from jobspec.canonicalize import canonicalize
+from jobspec.errors import JobFileErrors
+from jobspec.parse import parse_job
+from orchgit.errors import InvariantError, JobFileError, OrchgitError
+from orchgit.gitops.parsing.frames import (
+    HEADER,
+    Answer,
+    Ask,
+    Chunk,
+    Form,
+    Found,
+    Ready,
+    Request,
+    Spec,
+    Told,
+    Wrong,
+    framed,
+)
+from orchgit.gitops.parsing.job_parser import JobspecParser
+from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
+
+
+class _ServerGone(Exception):
+    """The server closed the pipe."""
+
+
+class ParseWorker:
+    """Answers chunks until the pipe is closed. It is also the access to the commit's tree: what a
+    file function reads is asked for, so that the server notes it as if it had parsed itself."""
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+        self._parser = JobspecParser()
+        self._waiting: deque[Chunk] = deque()
+
+    def serve(self) -> None:
+        self._send(Ready())
+        try:
+            while True:
+                chunk = self._waiting.popleft() if self._waiting else self._receive()
+                assert isinstance(chunk, Chunk)
+                self._answer(chunk)
+        except _ServerGone:
+            return
+
+    def _answer(self, chunk: Chunk) -> None:
+        var_files = [VarFile(name, content) for name, content in chunk.var_files]
+        inputs = Inputs(chunk.variables, var_files)
+        for path, content in chunk.files:
+            self._send(self._within_memory(path, content, inputs, chunk.form))
+
+    def _within_memory(self, path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
+        try:
+            if form is Form.JOB:
+                return self._parsed(path, content, inputs)
+            return _spec(path, content, inputs, form)
+        except MemoryError:
+            return Wrong(
+                "cannot parse this file: it needs more memory than the limit "
+                "parse_memory_bytes allows; make its expressions smaller",
+                [],
+                MAX_STEPS,
+            )
+
+    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> Answer:
+        try:
+            parsed = self._parser.parse(JobFile(path, lambda: content, self), inputs)
+        except JobFileError as error:
+            cause = error.__cause__
+            steps = cause.steps if isinstance(cause, JobFileErrors) else 0
+            return Wrong(str(error), list(error.problems), steps)
+        except OrchgitError as error:
+            return Wrong(str(error), [])
+        return Found(parsed.job, parsed.line, parsed.steps)
+
+    # -- the commit's tree, as file functions see it ------------------------------------------
+
+    def read(self, path: str) -> bytes:
+        return self._ask(Ask("read", path)).content
+
+    def exists(self, path: str) -> bool:
+        return self._ask(Ask("exists", path)).there
+
+    def glob(self, base: str, pattern: str) -> list[str]:
+        return self._ask(Ask("glob", base, pattern)).paths
+
+    def absolute(self, path: str) -> str:
+        return self._ask(Ask("absolute", path)).text
+
+    def _ask(self, ask: Ask) -> Told:
+        self._send(ask)
+        told = self._receive()
+        while isinstance(told, Chunk):
+            self._waiting.append(told)
+            told = self._receive()
+        if told.missing:
+            raise FileNotFoundError(told.missing)
+        if told.failed:
+            raise OSError(told.failed)
+        return told
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def _send(self, message: msgspec.Struct) -> None:
+        self._outgoing.write(framed(message))
+        self._outgoing.flush()
+
+    def _receive(self) -> Request:
+        (size,) = HEADER.unpack(self._exactly(HEADER.size))
+        return self._decoder.decode(self._exactly(size))
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._incoming.read(size)
+        if len(data) < size:
+            raise _ServerGone
+        return data
+
+
+def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
+    var_files = [(each.name, each.content) for each in inputs.var_files]
+    try:
+        spec = parse_job(
+            content, filename=path, variables=inputs.variables, var_files=var_files
+        ).spec
+    except JobFileError as error:
+        return Wrong(str(error), list(error.problems))
+    return Spec(
+        msgspec.json.encode(canonicalize(spec) if form is Form.SPEC_WITH_DEFAULTS else spec)
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments:
+        raise InvariantError("cannot start: this program takes no arguments")
+    # The pipe is for answers alone: whatever prints must not reach it.
+    outgoing = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    ParseWorker(sys.stdin.buffer, outgoing).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

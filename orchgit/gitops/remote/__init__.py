@@ -1,0 +1,1 @@
+"""The built-in git remote: clone, fetch and push over smart HTTP."""

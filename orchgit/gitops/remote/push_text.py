@@ -1,0 +1,125 @@
+"""What a push (or `orchgit diff`) tells a person: the plan, then the rollout as it goes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchgit.gitops.commits.actions import Action
+from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.rollouts.rules import SETTLED, JobProgress
+from orchgit.model.evaluation import DesiredUpdates
+from orchgit.model.job import Job
+from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+
+_SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
+_MAX_LISTED = 50
+_MAX_EXPLAINED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the scheduler would do with one job: updates by group, and what has no place."""
+
+    desired_updates: Mapping[str, DesiredUpdates] = field(default_factory=dict)
+    unplaced: Sequence[str] = ()
+
+
+def plan_lines(
+    plan: CommitPlan, commit: Commit, forecasts: Mapping[JobKey, Forecast]
+) -> Iterable[str]:
+    """One line per job that changes; the rest are counted."""
+    changes = plan.actions.changes
+    yield f'Plan for {commit.id[:8]} "{commit.subject}"'
+    for action in changes[:_MAX_LISTED]:
+        forecast = forecasts.get(action.key)
+        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, forecast)}"
+        yield from (f"      {reason}" for reason in (forecast.unplaced if forecast else ()))
+    if len(changes) > _MAX_LISTED:
+        yield f"  ... and {len(changes) - _MAX_LISTED} more"
+    if plan.actions.unchanged:
+        yield f"  = {len(plan.actions.unchanged)} unchanged"
+    if plan.actions.kept:
+        yield f"  . {len(plan.actions.kept)} no longer in the tree, kept since pruning is off"
+    yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
+
+
+def _effect(action: Action, forecast: Forecast | None) -> str:
+    if forecast is not None and forecast.desired_updates:
+        return _counts(forecast.desired_updates.values()) or "no allocation changes"
+    if action.kind is JobAction.DELETE:
+        return "stop"
+    assert action.desired is not None
+    verb = "place" if action.kind is JobAction.CREATE else "update"
+    return _of_job(verb, action.desired.job)
+
+
+def _of_job(verb: str, job: Job) -> str:
+    if job.is_periodic:
+        return f"{verb} the schedule"
+    if job.is_parameterized:
+        return f"{verb} the template of dispatches"
+    if job.type in ("system", "sysbatch"):
+        return f"{verb} on every eligible node"
+    return f"{verb} {sum(group.count for group in job.task_groups)}"
+
+
+def _counts(updates: Iterable[DesiredUpdates]) -> str:
+    """`place 2, update 1, stop 3, keep 4`, without the zeros."""
+    totals = {"place": 0, "update": 0, "update in place": 0, "migrate": 0, "stop": 0, "keep": 0}
+    for each in updates:
+        totals["place"] += each.place + each.canary
+        totals["update"] += each.destructive_update
+        totals["update in place"] += each.in_place_update
+        totals["migrate"] += each.migrate
+        totals["stop"] += each.stop
+        totals["keep"] += each.ignore
+    return ", ".join(f"{verb} {count}" for verb, count in totals.items() if count)
+
+
+def problem_lines(problems: Sequence[str]) -> Iterable[str]:
+    yield from problems[:200]
+    if len(problems) > 200:
+        yield f"... and {len(problems) - 200} more"
+
+
+class RolloutText:
+    """Turns successive states of a rollout into lines, saying only what is new."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], tuple[str, str]] = {}
+        self._explained: set[tuple[str, str]] = set()
+
+    def newly_failed(self, rollout: Rollout) -> list[RolloutJob]:
+        """The jobs that failed or went back since the last call; a few, then no more."""
+        failed = [
+            job
+            for job in rollout.jobs
+            if job.status in (JobProgress.FAILED, JobProgress.REVERTED)
+            and (job.namespace, job.job_id) not in self._explained
+        ]
+        room = _MAX_EXPLAINED - len(self._explained)
+        self._explained.update((job.namespace, job.job_id) for job in failed[:room])
+        return failed[:room]
+
+    def lines(self, rollout: Rollout) -> Iterable[str]:
+        for job in rollout.jobs:
+            key, state = (job.namespace, job.job_id), (job.status, job.description)
+            if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
+                self._said[key] = state
+                if job.status != "applied":
+                    yield f"  {_mark(job)} {job.job_id}: {job.description or job.status}"
+
+
+def _mark(job: RolloutJob) -> str:
+    if job.status not in SETTLED:
+        return "."
+    return "ok" if job.status == "healthy" else "!!"
+
+
+def end_line(rollout: Rollout) -> str:
+    took_s = max(0, rollout.finished_time_ns - rollout.applied_time_ns) / 1e9
+    if rollout.status == RolloutStatus.HEALTHY:
+        return f"Healthy after {took_s:.1f} s ({rollout.status_description})"
+    return f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"

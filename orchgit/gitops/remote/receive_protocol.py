@@ -1,0 +1,129 @@
+"""The server's side of git's receive-pack protocol (version 0): advertisement, request, report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchgit.errors import InvalidInputError, OrchgitError
+from orchgit.gitops.git.pktline import FLUSH, Band, ByteReader, band, pkt
+from orchgit.gitops.git.refs import ZERO_ID, check_ref_name, is_commit_id
+from orchgit.printable import printable
+
+CAPABILITIES = (
+    "report-status delete-refs side-band-64k quiet ofs-delta push-options "
+    "object-format=sha1 agent=orchgit"
+)
+MAX_COMMANDS = 1_000
+MAX_OPTIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RefCommand:
+    """Move `ref` from `old` to `new`; the zero id stands for "is not there"."""
+
+    old: str
+    new: str
+    ref: str
+
+    @property
+    def is_delete(self) -> bool:
+        return self.new == ZERO_ID
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """What a push asks for; its pack is still in the reader."""
+
+    commands: tuple[RefCommand, ...]
+    capabilities: frozenset[str]
+    options: frozenset[str]
+
+    @property
+    def has_pack(self) -> bool:
+        return any(not command.is_delete for command in self.commands)
+
+
+def advertisement(refs: Mapping[str, str]) -> bytes:
+    """The answer to `info/refs?service=git-receive-pack`; refs of our own are not shown."""
+    shown = [(name, oid) for name, oid in sorted(refs.items()) if _is_public(name)]
+    if not shown:
+        shown = [("capabilities^{}", ZERO_ID)]
+    (first_name, first_id), *others = shown
+    lines = [pkt(f"{first_id} {first_name}\0{CAPABILITIES}\n".encode())]
+    lines += [pkt(f"{oid} {name}\n".encode()) for name, oid in others]
+    return b"".join((pkt(b"# service=git-receive-pack\n"), FLUSH, *lines, FLUSH))
+
+
+def _is_public(ref: str) -> bool:
+    return ref.startswith(("refs/heads/", "refs/tags/", "refs/notes/"))
+
+
+async def read_request(reader: ByteReader) -> PushRequest:
+    """Raises InvalidInputError for anything that is not a push."""
+    lines = await reader.pkts(MAX_COMMANDS)
+    if not lines:
+        return PushRequest((), frozenset(), frozenset())
+    first, _, capabilities = lines[0].partition(b"\0")
+    offered = frozenset(capabilities.decode("utf-8", "replace").split())
+    commands = tuple(_command(line) for line in (first, *lines[1:]))
+    options: Sequence[bytes] = ()
+    if "push-options" in offered:
+        options = await reader.pkts(MAX_OPTIONS)
+    texts = frozenset(option.decode("utf-8", "replace").strip() for option in options)
+    return PushRequest(commands, offered, texts)
+
+
+def _command(line: bytes) -> RefCommand:
+    parts = line.decode("utf-8", "replace").rstrip("\n").split(" ", 2)
+    if parts[0] == "shallow":
+        raise InvalidInputError("cannot push from a shallow clone: run `git fetch --unshallow`")
+    if len(parts) != 3 or not is_commit_id(parts[0]) or not is_commit_id(parts[1]):
+        raise InvalidInputError("cannot read the push: a command is not `old new ref`")
+    return RefCommand(*parts)
+
+
+def check_command(command: RefCommand, refs: Mapping[str, str]) -> str:
+    """Why the command cannot be carried out, or ''."""
+    try:
+        check_ref_name(command.ref)
+    except OrchgitError as error:
+        return str(error)
+    if not _is_public(command.ref):
+        return "only refs/heads/, refs/tags/ and refs/notes/ can be pushed"
+    if refs.get(command.ref, ZERO_ID) != command.old:
+        return "it moved meanwhile: fetch first"
+    return ""
+
+
+def check_room(command: RefCommand, refs: Mapping[str, str], max_refs: int) -> str:
+    """Why the repository has no place for a new ref of this name, or ''."""
+    if command.is_delete or command.ref in refs:
+        return ""
+    if len(refs) >= max_refs:
+        return f"the repository has {len(refs)} refs, and the limit max_refs is {max_refs}"
+    parts = command.ref.split("/")
+    above = ("/".join(parts[:count]) for count in range(3, len(parts)))
+    clash = next((ref for ref in above if ref in refs), "")
+    below = f"{command.ref}/"
+    clash = clash or next((ref for ref in refs if ref.startswith(below)), "")
+    return f"{clash} is there: git cannot have both" if clash else ""
+
+
+def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
+    """The refs that a push sees. What no server has any more is not shown, so that it can be pushed
+    again, whole."""
+    return {name: object_id for name, object_id in refs.items() if object_id not in missing}
+
+
+def report(unpack_error: str, refusals: Iterable[tuple[str, str]]) -> bytes:
+    """The report-status, in its band. `refusals`: (ref, why it was refused or '')."""
+    lines = [pkt(f"unpack {unpack_error or 'ok'}\n".encode())]
+    for ref, why in refusals:
+        text = f"ng {ref} {_one_line(why)}\n" if why else f"ok {ref}\n"
+        lines.append(pkt(text.encode()))
+    return b"".join(band(Band.DATA, b"".join((*lines, FLUSH))))
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))[:400]

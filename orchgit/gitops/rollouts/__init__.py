@@ -1,0 +1,1 @@
+"""How an applied commit is doing, and why it failed."""

@@ -1,0 +1,1 @@
+"""Sources: one loop each that fetches the newest commit of its repository."""

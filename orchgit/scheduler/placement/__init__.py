@@ -1,0 +1,1 @@
+"""Gives each wanted placement a node, ports and devices, or explains why none fits."""

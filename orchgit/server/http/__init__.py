@@ -1,0 +1,1 @@
+"""The HTTP listener: protocol limits, TLS, who may reach it, guards against browsers."""

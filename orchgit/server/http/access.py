@@ -1,0 +1,70 @@
+"""How a listener of HTTP is reached and by whom; where that would be by everyone, it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orchgit.errors import InvalidInputError
+from orchgit.server.http.host_names import HostNames, own_names
+from orchgit.wire.https import HttpTls
+from orchgit.wire.limits import Limits
+from orchgit.wire.tls import TlsFiles, is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """How a listener of HTTP is reached, and by whom."""
+
+    tls: HttpTls | None = None
+    """With it HTTPS is served, and nothing else."""
+    insecure: bool = False
+    """Whether others than this machine may be answered who show no certificate."""
+    limits: Limits = field(default_factory=Limits)
+    names: HostNames = field(default_factory=HostNames)
+
+
+class HttpSettings(Protocol):
+    """What configurations of servers and of agents have in common."""
+
+    @property
+    def tls(self) -> TlsFiles | None: ...
+
+    @property
+    def http_tls(self) -> HttpTls | None: ...
+
+    @property
+    def insecure_http(self) -> bool: ...
+
+    @property
+    def http_allowed_hosts(self) -> tuple[str, ...]: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+
+def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
+    """`addresses`: names by which others reach this machine, as host or host:port.
+
+    Raises InvalidInputError for a certificate that cannot be read.
+    """
+    files = (config.tls, config.http_tls.files if config.http_tls else None)
+    own = own_names(addresses, {each.cert for each in files if each})
+    names = HostNames(config.http_allowed_hosts, own)
+    return HttpAccess(config.http_tls, config.insecure_http, config.limits, names)
+
+
+def check_exposure(bind: str, access: HttpAccess) -> None:
+    """Raises InvalidInputError where HTTP would answer everyone who reaches the port: there are no
+    access rules yet, and whoever is answered controls the cluster."""
+    asks = access.tls is not None and access.tls.verify_client
+    if asks or access.insecure or is_loopback(bind):
+        return
+    raise InvalidInputError(
+        f"cannot serve HTTP on {bind}: other machines would be answered without a certificate, and "
+        "whoever is answered controls this cluster; ask for certificates with "
+        'tls { http = true, verify_https_client = true } (docs/operations.md, "Start a cluster of '
+        'three"), or listen on 127.0.0.1, or write insecure_http = true in the configuration if '
+        "something else keeps others out"
+    )

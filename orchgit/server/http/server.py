@@ -1,0 +1,183 @@
+"""uvicorn, started and stopped by us: bound before it serves, stopped with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from orchgit.errors import InvalidInputError
+from orchgit.server.http.access import HttpAccess, check_exposure
+from orchgit.server.http.browser_guard import BrowserGuard
+from orchgit.server.http.clients import HttpClients
+from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
+from orchgit.server.http.tls_listener import HttpsDoor
+from orchgit.server.membership.addresses import split_host_port
+from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
+from orchgit.wire.tls import PerVersion
+
+_log = structlog.get_logger(component="server")
+
+_BACKLOG = 1024
+_SWEEP_S = 1.0
+
+
+class _NoBrokenAnswers(logging.Filter):
+    """An answer whose other side is gone before its end is nobody's fault here."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, ConnectionError)
+
+
+_NO_BROKEN_ANSWERS = _NoBrokenAnswers()
+
+
+class HttpServer:
+    """`address` is known after `bind`."""
+
+    def __init__(self, app: ASGIApp, bind: str, access: HttpAccess | None = None) -> None:
+        self._access = access or HttpAccess()
+        self._app = BrowserGuard(app, self._access.names)
+        self._bind = bind
+        self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
+        self._door: HttpsDoor | None = None
+        self._server: uvicorn.Server | None = None
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self.address = bind
+
+    def bind(self) -> None:
+        """Take the port. Raises InvalidInputError if another program has it, and where it would let
+        everyone in who reaches it."""
+        check_exposure(self._bind, self._access)
+        host, _, port = self._bind.rpartition(":")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host.strip("[]"), int(port)))
+        except OSError as error:
+            sock.close()
+            raise InvalidInputError(
+                f"cannot serve HTTP on {self._bind}: {error.strerror}; "
+                "stop the other program or choose another port"
+            ) from error
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+        self._socket = sock
+        self.address = f"{host}:{sock.getsockname()[1]}"
+
+    async def start(self) -> None:
+        if self._socket is None:
+            self.bind()
+        config = uvicorn.Config(
+            self._app,
+            interface="asgi3",
+            http=cast(Any, partial(HttpProtocol, clients=self._clients)),
+            ws=cast(Any, partial(SocketProtocol, clients=self._clients)),
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=75,
+        )
+        config.load()
+        logging.getLogger("uvicorn.error").addFilter(_NO_BROKEN_ANSWERS)
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        await self._let_in(server)
+        self._server = server
+        self._loop = asyncio.create_task(server.main_loop(), name="http")
+        self._sweeping = asyncio.create_task(self._sweep(), name="http time-outs")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.end_overdue(asyncio.get_running_loop().time())
+
+    def end_overdue(self, now_s: float) -> None:
+        """End the connections whose clients have not sent in time what they began."""
+        assert self._server is not None
+        for connection in list(self._server.server_state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.end_if_overdue(now_s)
+
+    async def _let_in(self, server: uvicorn.Server) -> None:
+        """uvicorn accepts plain connections itself; to those of TLS it is introduced."""
+        assert self._socket is not None
+        if self._access.tls is None:
+            await server.startup(sockets=[self._socket])
+            return
+        tls = self._access.tls
+        context = PerVersion(tls.files, lambda files: serving_context(replace(tls, files=files)))
+        await server.startup(sockets=[])
+        make_protocol = partial(
+            HttpProtocol,
+            clients=self._clients,
+            config=server.config,
+            server_state=server.server_state,
+            app_state=server.lifespan.state,
+        )
+        handshake_s = self._access.limits.https_handshake_timeout_s
+        self._door = HttpsDoor(self._socket, context.get, make_protocol, self._clients, handshake_s)
+        self._door.open()
+
+    async def stop(self, deadline_s: float) -> None:
+        """Finish what is being answered within the deadline, then cut the rest."""
+        if self._server is None or self._loop is None:
+            return
+        self._server.should_exit = True
+        await self._loop
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        if self._door is not None:
+            await self._door.close()
+        sockets = [self._socket] if self._socket else []
+        self._server.config.timeout_graceful_shutdown = None
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._server.shutdown(sockets=sockets)
+        except TimeoutError:
+            await self._cut()
+        self._server = None
+
+    async def _cut(self) -> None:
+        assert self._server is not None
+        tasks = list(self._server.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        for connection in list(self._server.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def check_certificate(tls: HttpTls, address: str) -> None:
+    """Say so if the certificate is not for the address that others are told (host:port).
+
+    Raises InvalidInputError if it is of another authority, or over.
+    """
+    host, _ = split_host_port(address)
+    if why := why_not_for(tls.files, host):
+        _log.warning(
+            "the certificate is not for the address that others are told of",
+            address=address,
+            certificate=str(tls.files.cert),
+            why=why,
+            remedy=f"orchgit tls cert create ... {option_for(host)}, or advertise.http",
+        )

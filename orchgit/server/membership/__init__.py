@@ -1,0 +1,1 @@
+"""How a server joins its cluster, and what it tells of itself and its peers."""

@@ -1,0 +1,313 @@
+"""How this server comes to its cluster: asks the servers that it is told of, and those they know.
+
+The decisions are in `joining_rules`; here they are carried out, and told to people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.model.server import ServerRecord
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.server.membership.addresses import join_host_port, split_host_port
+from orchgit.server.membership.joining_rules import (
+    Acquaintances,
+    Bootstrap,
+    Join,
+    JoinConfig,
+    rpc_address_of,
+)
+from orchgit.wire import methods
+from orchgit.wire.channel import Channel, LeaderChannel
+from orchgit.wire.messages import (
+    JoinReply,
+    JoinRequest,
+    LeaveRequest,
+    ServerStatus,
+    StatusReply,
+    StatusRequest,
+)
+from orchgit.wire.tls import TlsFiles
+
+_log = structlog.get_logger(component="server")
+
+T = TypeVar("T")
+
+_ASK_S = 2.0
+_TAKE_IN_S = 10.0
+_HEAR_S = 3.0
+"""A leader that sends anything is heard within that time."""
+_LOOK_S = 0.3
+"""How often a server looks whether the leader has taken it in, or out."""
+AWAY_S = 5.0
+"""A member that has not heard of a leader for so long was away."""
+
+
+_LONG_S = 5.0
+"""A cluster that is being formed takes seconds; who waits for longer needs advice."""
+_ALL_LOST = (
+    "; as this server has no data, a majority has to be there without it: bring the other servers "
+    "back, or recover with what is left (`Lose the quorum` in docs/operations.md)"
+)
+
+
+class Joining:
+    """`run` until this server is a member. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        config: JoinConfig,
+        state: ReplicatedState,
+        record: Callable[[], ServerRecord],
+        tls: TlsFiles | None,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._state = state
+        self._record = record
+        self._tls = tls
+        self._clock = clock
+        self._told = ""
+        self._began_s = clock.monotonic_s()
+        self._targets = [rpc_address_of(one) for one in (*config.start_join, *config.retry_join)]
+        self._channels: dict[str, Channel] = {}
+        self._acquaintances: Acquaintances | None = None
+
+    @property
+    def is_member(self) -> bool:
+        state = self._state
+        belongs = any(one.address == state.address for one in state.members)
+        return belongs and not (state.is_removed or state.is_catching_up)
+
+    def meet(self, asking: ServerStatus) -> StatusReply:
+        self._known.hear(asking, self._clock.monotonic_s())
+        return StatusReply(status=self._own_status(), known=self._known.addresses())
+
+    async def start(self) -> None:
+        """Raises UnavailableError if none of `start_join` answers."""
+        wanted = [rpc_address_of(one) for one in self._config.start_join]
+        if wanted and not await self._ask_all(wanted):
+            raise UnavailableError(
+                f"cannot join: none of start_join answers ({', '.join(wanted)}); start one of "
+                "them first, or use retry_join, which goes on trying"
+            )
+
+    async def run(self) -> None:
+        """Raises UnavailableError after `retry_max` rounds in vain, RefusedError if the cluster
+        does not want this server."""
+        while True:
+            if not self.is_member:
+                await self._become_member()
+                _log.info("member of the cluster", servers=len(self._state.members))
+            await self._until_taken_out()
+
+    async def _until_taken_out(self) -> None:
+        """Returns when this server is to join again: it was taken out while it was away. One that
+        is taken out while it is in touch was meant."""
+        while self.is_member:
+            await self._clock.sleep(_LOOK_S)
+        silent_s = self._state.last_contact_s
+        if silent_s is None or silent_s > AWAY_S:
+            _log.warning("taken out of the cluster while it was away; joining again")
+            return
+        _log.warning(
+            "taken out of the cluster; stop this server, or start it again to have it join again"
+        )
+        await asyncio.Event().wait()
+
+    async def _become_member(self) -> None:
+        rounds = 0
+        while not self.is_member:
+            await self._ask_all([*self._targets, *self._known.addresses()])
+            await self._decide()
+            rounds += 1
+            if 0 < self._config.retry_max <= rounds and not self.is_member:
+                raise UnavailableError(
+                    f"cannot join a cluster: {rounds} attempts (retry_max) have failed; "
+                    f"{self._told or 'nobody answers'}"
+                )
+            await self._clock.sleep(self._config.retry_interval_s)
+
+    async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
+        """An operator names servers: (how many answered, what went wrong with the others)."""
+        wanted = [self._rpc_address(rpc_address_of(one)) for one in addresses]
+        self._targets += [one for one in wanted if one not in self._targets]
+        own = self._own_status()
+        answered = await self._ask_all(wanted)
+        if own.rpc_address in wanted:
+            answered[own.rpc_address] = own
+        others = {_port_below(one): one for one in wanted if one not in answered}
+        for address, said in (await self._ask_all(list(others))).items():
+            answered[others[address]] = said
+        if not own.member:
+            await self._decide()
+        elif strange := [at for at, one in answered.items() if _is_of_another(one, own)]:
+            return 0, f"{', '.join(strange)}: of another cluster; a server belongs to one only"
+        silent = [one for one in wanted if one not in answered]
+        return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
+
+    async def force_leave(self, address: str) -> None:
+        """Have the leader take out the member of that raft address, unless it is alive."""
+        await self._take_out(LeaveRequest(address=address, if_gone=True))
+
+    async def _take_out(self, request: LeaveRequest) -> None:
+        await self._by_leader(
+            self._leader_first(), lambda leader: leader.call(methods.LEAVE, request, _TAKE_IN_S)
+        )
+
+    async def leave(self) -> None:
+        """Be taken out of the cluster, as long as others stay; the caller stops this server."""
+        if not self.is_member or len(self._state.members) == 1:
+            return
+        if self._state.is_leader:
+            await self._state.remove_member(self._state.address)
+            return
+        await self._take_out(LeaveRequest(address=self._state.address))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        self._channels.clear()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _known(self) -> Acquaintances:
+        """Made when the addresses are bound."""
+        if self._acquaintances is None:
+            record = self._record()
+            self._acquaintances = Acquaintances(
+                ServerStatus(
+                    id=record.id,
+                    name=record.name,
+                    rpc_address=record.rpc_address,
+                    region=record.region,
+                    bootstrap_expect=self._config.bootstrap_expect or 0,
+                )
+            )
+        return self._acquaintances
+
+    def _rpc_address(self, address: str) -> str:
+        """Nomad's clients name servers by the address that `agent/members` shows, which is that of
+        the log: the RPC of the server that has it."""
+        own = self._record()
+        with self._state.store.snapshot() as snapshot:
+            known = {one.address: one.rpc_address for one in (*snapshot.servers(), own)}
+        return known.get(address, address)
+
+    def _own_status(self) -> ServerStatus:
+        now_s, member = self._clock.monotonic_s(), self.is_member
+        return self._known.own_status(now_s, member, self._cluster_id() if member else "")
+
+    def _cluster_id(self) -> str:
+        with self._state.store.snapshot() as snapshot:
+            return snapshot.cluster_id() or ""
+
+    async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
+        """By address, what those said that answered."""
+        own = self._record().rpc_address
+        wanted = [one for one in dict.fromkeys(addresses) if one != own]
+        answers = await asyncio.gather(*(self._ask(one) for one in wanted))
+        return {at: said for at, said in zip(wanted, answers, strict=True) if said is not None}
+
+    async def _ask(self, address: str) -> ServerStatus | None:
+        request = StatusRequest(status=self._own_status())
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = Channel(address, self._tls)
+        try:
+            reply = await channel.call(methods.SERVER_STATUS, request, _ASK_S)
+        except OrchgitError as error:
+            _log.debug("no answer", server=address, error=str(error))
+            return None
+        self._known.hear(reply.status, self._clock.monotonic_s())
+        for other in reply.known:
+            if other not in self._targets and other != self._record().rpc_address:
+                self._targets.append(other)
+        return reply.status
+
+    async def _decide(self) -> None:
+        if self._state.is_catching_up and self._is_led:
+            self._tell("taken in; catching up with the cluster")
+            return
+        may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
+        decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
+        if isinstance(decision, Bootstrap):
+            self._tell(f"forming a cluster of {len(decision.founders)} servers")
+            await self._state.bootstrap()
+        elif isinstance(decision, Join):
+            self._tell(f"joining the cluster of {', '.join(decision.members)}")
+            await self._be_taken_in(decision.members)
+        else:
+            self._tell(decision.reason)
+
+    async def _be_taken_in(self, members: Sequence[str]) -> None:
+        blank = self._state.waits_for_admission
+        request = JoinRequest(server=self._record(), blank=blank)
+        try:
+            reply = await self._by_leader(
+                members, lambda leader: leader.call(methods.JOIN, request, _TAKE_IN_S)
+            )
+            if blank:
+                await self._be_admitted(reply)
+        except RefusedError:
+            raise
+        except OrchgitError as error:
+            waits_long = self._clock.monotonic_s() - self._began_s > _LONG_S
+            advice = _ALL_LOST if blank and waits_long else ""
+            self._tell(f"waiting to join the cluster: {error}{advice}")
+            return
+        deadline_s = self._clock.monotonic_s() + _HEAR_S
+        while not (self.is_member or self._is_led) and self._clock.monotonic_s() < deadline_s:
+            await self._clock.sleep(_LOOK_S)
+
+    async def _be_admitted(self, reply: JoinReply) -> None:
+        if not reply.index:
+            raise UnavailableError(
+                "the leader is of an older version, which takes in no server that has nothing; "
+                "upgrade it first"
+            )
+        await self._state.admit(reply.term, reply.index)
+
+    @property
+    def _is_led(self) -> bool:
+        """It has heard of a leader lately."""
+        silent_s = self._state.last_contact_s
+        return silent_s is not None and silent_s < _HEAR_S
+
+    async def _by_leader(
+        self, servers: Sequence[str], work: Callable[[LeaderChannel], Awaitable[T]]
+    ) -> T:
+        leader = LeaderChannel(list(servers), self._tls)
+        try:
+            return await work(leader)
+        finally:
+            await leader.close()
+
+    def _leader_first(self) -> list[str]:
+        with self._state.store.snapshot() as snapshot:
+            servers = snapshot.servers()
+        leader = self._state.leader_address
+        ordered = sorted(servers, key=lambda one: one.address != leader)
+        return [one.rpc_address for one in ordered if one.rpc_address]
+
+    def _tell(self, what: str) -> None:
+        """Once per change."""
+        if what != self._told:
+            self._told = what
+            _log.info(what)
+
+
+def _is_of_another(one: ServerStatus, own: ServerStatus) -> bool:
+    return one.cluster_id not in ("", own.cluster_id)
+
+
+def _port_below(address: str) -> str:
+    """Where the RPC of a server is by custom, when `address` is that of its log (4647, 4648)."""
+    host, port = split_host_port(address)
+    return join_host_port(host, max(1, port - 1))

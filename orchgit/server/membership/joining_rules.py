@@ -1,0 +1,188 @@
+"""How servers that belong to no cluster find each other and form one, or find one and join it.
+
+Pure: what is known of the others goes in, what to do comes out. The danger is two clusters made of
+the same servers. So a new one is formed only by the server with the smallest id among a set that is
+large enough, and only when every server of the set has said that it belongs to no cluster and that
+it knows exactly this set. Among `bootstrap_expect` servers there is one such set and one such id.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from orchgit.errors import InvalidInputError
+from orchgit.server.membership.addresses import join_host_port
+from orchgit.wire.messages import ServerStatus
+
+RPC_PORT = 4647
+SERF_PORT = 4648
+FRESH_S = 10.0
+"""What was heard longer ago does not count: the server may be gone, or be another one now."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinConfig:
+    """Addresses as people write them. `start_join`: the start fails if none of them answers.
+    `retry_max`: so often all of `retry_join` are asked, then the server gives up; 0: for ever.
+    `bootstrap_expect` 0: it forms no cluster and waits for somebody to name one to it."""
+
+    bootstrap_expect: int | None = None
+    retry_join: tuple[str, ...] = ()
+    start_join: tuple[str, ...] = ()
+    retry_interval_s: float = 1.0
+    retry_max: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the server starts without being a cluster of its own."""
+        named = self.retry_join or self.start_join
+        return bool(named) or self.bootstrap_expect is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a server said of itself, and when (monotonic)."""
+
+    status: ServerStatus
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`reason` is for people: whom this server waits for."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """Form the cluster; the others of the set will join."""
+
+    founders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Ask to be taken in by any of these members (RPC addresses)."""
+
+    members: tuple[str, ...]
+
+
+Decision = Wait | Bootstrap | Join
+
+
+class Acquaintances:
+    """The servers that were heard of: those that spoke for themselves count, others are asked."""
+
+    def __init__(self, own: ServerStatus) -> None:
+        self.own = own
+        self._heard: dict[str, Heard] = {}
+
+    def hear(self, status: ServerStatus, now_s: float) -> None:
+        """A server said this of itself."""
+        if not status.id or status.id == self.own.id or status.region != self.own.region:
+            return
+        for id_, heard in list(self._heard.items()):
+            if heard.status.rpc_address == status.rpc_address:
+                del self._heard[id_]  # it began anew, with an empty data directory
+        self._heard[status.id] = Heard(status, now_s)
+
+    def fresh(self, now_s: float) -> Mapping[str, ServerStatus]:
+        """By id."""
+        return {
+            id_: heard.status for id_, heard in self._heard.items() if now_s - heard.at_s <= FRESH_S
+        }
+
+    def own_status(self, now_s: float, member: bool, cluster_id: str = "") -> ServerStatus:
+        """What this server tells the others: itself, and the set that it knows."""
+        self.own.member, self.own.cluster_id = member, cluster_id
+        self.own.sees = _founders(self.own, self.fresh(now_s).values())
+        return self.own
+
+    def addresses(self) -> list[str]:
+        """Whom to ask, beside those that the configuration names."""
+        return [heard.status.rpc_address for heard in self._heard.values()]
+
+    def decide(self, now_s: float, may_bootstrap: bool) -> Decision:
+        """For a server that is no member. `may_bootstrap`: it never was one either."""
+        own = self.own_status(now_s, member=False)
+        return decide(own, self.fresh(now_s).values(), may_bootstrap)
+
+
+def decide(own: ServerStatus, others: Iterable[ServerStatus], may_bootstrap: bool) -> Decision:
+    others = list(others)
+    members = tuple(one.rpc_address for one in others if one.member)
+    clusters = {one.cluster_id for one in others if one.member and one.cluster_id}
+    if len(clusters) > 1:
+        told = _named(one for one in others if one.member)
+        return Wait(f"cannot join: these servers belong to different clusters: {told}")
+    if members:
+        return Join(members)
+    if not own.bootstrap_expect or not may_bootstrap:
+        return Wait(f"waiting for a member of the cluster; know: {_named(others)}")
+    different = [one for one in others if one.bootstrap_expect not in (0, own.bootstrap_expect)]
+    if different:
+        told = ", ".join(f"{one.name} has {one.bootstrap_expect}" for one in different)
+        return Wait(
+            f"cannot form a cluster: bootstrap_expect is {own.bootstrap_expect} here, but {told}; "
+            "make them equal"
+        )
+    same = [one for one in others if one.bootstrap_expect and one.name == own.name]
+    if same:
+        return Wait(
+            f"cannot form a cluster: the servers at {own.rpc_address} and {same[0].rpc_address} "
+            f"have the same name, {own.name}; give each its own: `name` in the configuration file, "
+            "or -node-name"
+        )
+    return _form(own, [one for one in others if one.bootstrap_expect])
+
+
+def _form(own: ServerStatus, others: list[ServerStatus]) -> Decision:
+    missing = own.bootstrap_expect - len(others) - 1
+    if missing > 0:
+        servers = "server" if missing == 1 else "servers"
+        return Wait(f"waiting for {missing} more {servers}, know: {_named(others)}")
+    unsure = [one for one in others if one.sees != own.sees]
+    if unsure:
+        return Wait(f"waiting for {_named(unsure)} to know the same servers")
+    if own.id != own.sees[0]:
+        founder = next(one for one in others if one.id == own.sees[0])
+        return Wait(f"waiting for {founder.name} to form the cluster")
+    return Bootstrap(tuple(own.sees))
+
+
+def _founders(own: ServerStatus, others: Iterable[ServerStatus]) -> list[str]:
+    """Ids of those that would form a cluster, in order."""
+    found = [one.id for one in others if one.bootstrap_expect and not one.member]
+    return sorted([*found, own.id]) if own.bootstrap_expect else []
+
+
+def _named(servers: Iterable[ServerStatus]) -> str:
+    return ", ".join(sorted(f"{one.name} ({one.rpc_address})" for one in servers)) or "nobody yet"
+
+
+def rpc_address_of(text: str, default_port: int = RPC_PORT) -> str:
+    """host:port of a server's RPC from "host", "host:port", "[v6]:port" or a bare v6 address.
+
+    The port of Nomad's gossip, 4648, means the same host's 4647. Raises InvalidInputError.
+    """
+    if "=" in text or not text.strip():
+        raise InvalidInputError(
+            f"cannot join {text!r}: write the server's address, as host or host:port"
+        )
+    host, port = _split(text.strip(), default_port)
+    return join_host_port(host, RPC_PORT if port == SERF_PORT else port)
+
+
+def _split(text: str, default_port: int) -> tuple[str, int]:
+    try:
+        return str(ipaddress.ip_address(text.strip("[]"))), default_port
+    except ValueError:
+        host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, default_port
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InvalidInputError(f"cannot join {text!r}: write host or host:port")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,41 @@
+"""The other servers, as the git mirrors need them: raft's members with their RPC addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from orchgit.gitops.mirrors.peers import Peer
+from orchgit.model.server import ServerRecord
+from orchgit.replication.membership import Member
+from orchgit.replication.replicated import ReplicatedState
+from orchgit.services.server_directory import ServerDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPeers:
+    """`Peers` of the gitops part."""
+
+    state: ReplicatedState
+    directory: ServerDirectory
+    own: Callable[[], ServerRecord]
+
+    @property
+    def own_address(self) -> str:
+        return self.own().rpc_address
+
+    @property
+    def own_name(self) -> str:
+        return f"server {self.own().name}"
+
+    def others(self) -> Sequence[Peer]:
+        leader, own = self.state.leader_address, self.state.address
+        members = sorted(self.state.members, key=lambda one: (one.address != leader, one.address))
+        return [self._peer(member) for member in members if member.address != own]
+
+    def _peer(self, member: Member) -> Peer:
+        record = self.directory.server(member.address)
+        if record is None:
+            return Peer("", f"server {member.address}", member.voter)
+        name = f"server {record.name} ({record.rpc_address})"
+        return Peer(record.rpc_address, name, member.voter)
