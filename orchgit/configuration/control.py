@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from jobspec.durations import DurationError, parse_ns
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.plans.node_rejections import RejectionLimits
 from orchgit.control.watchers.garbage import GarbageLimits
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
+from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig, SchedulerConfig
 

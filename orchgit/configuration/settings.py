@@ -11,7 +11,6 @@ import msgspec
 
 from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
-from jobspec.durations import DurationError, parse_ns
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.schema import (
     ArtifactSection,
@@ -23,6 +22,7 @@ from orchgit.configuration.schema import (
     SourceSection,
 )
 from orchgit.configuration.tls import tls_settings
+from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.sources.fetch import GitCredential

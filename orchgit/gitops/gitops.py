@@ -38,7 +38,7 @@ from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 
 class Gitops:

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
 from orchgit.control.watchers.autopilot import ServerHealth
+from orchgit.durations import DurationError, parse_ns, to_text
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.operator import AutopilotConfig
-from orchgit.services.autopilot_config import set_autopilot_config
+from orchgit.services.cluster.autopilot_config import set_autopilot_config
 
 _NEVER_S = 1e9
 _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")

@@ -29,7 +29,7 @@ from orchgit.gitops.mirrors.rules import (
     wanted_of,
 )
 from orchgit.gitops.remote.receive_protocol import shown_refs
-from orchgit.services.world import World
+from orchgit.services.context import World
 from orchgit.state.changes import target
 from orchgit.wire.messages import PackFrame
 

@@ -51,7 +51,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 _DRY_RUN = "dry run: nothing was changed"
 

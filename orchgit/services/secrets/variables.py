@@ -20,8 +20,8 @@ from orchgit.replication.commands import (
     RenewVariableLock,
     UpsertVariable,
 )
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.secrets.keyring import Keyring
 
 MAX_ITEMS_BYTES = 64 << 10
 DEFAULT_LOCK_NS = 15 * SECOND_NS

@@ -6,9 +6,9 @@ from orchgit.errors import RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import UpdateAllocTransitions, UpsertEvaluations
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.register_job import Registered
-from orchgit.services.world import World
+from orchgit.services.jobs.register import Registered
 
 
 async def evaluate_job(

@@ -6,10 +6,10 @@ from orchgit.errors import RefusedError
 from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
-from orchgit.services.admission import check_total_count
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.register_job import Registered
-from orchgit.services.world import World
+from orchgit.services.jobs.admission import check_total_count
+from orchgit.services.jobs.register import Registered
 
 
 async def periodic_force(world: World, namespace: str, job_id: str) -> Registered:

@@ -21,8 +21,8 @@ from orchgit.replication.commands import (
     RecordRollout,
     RefMove,
 )
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.world import World
 
 
 async def apply_rollout(

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, purged_job_of, runs_by_itself
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 ALL_POOLS = "all"

@@ -10,7 +10,7 @@ from orchgit.ids import IdSource
 from orchgit.model.job import Job
 from orchgit.replication.commands import Command
 from orchgit.replication.replicated import Applied, ReplicatedState
-from orchgit.services.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
 from orchgit.state.kept import Kept
 from orchgit.state.lookups import JobLookups
 from orchgit.state.snapshot import Snapshot

@@ -8,8 +8,8 @@ from orchgit.errors import NotFoundError
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import UpdateAllocTransitions
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, purged_job_of
-from orchgit.services.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.nodes import OUT_OF_TOUCH
-from orchgit.services.world import World
+from orchgit.services.nodes.registration import OUT_OF_TOUCH
 from orchgit.state.snapshot import Snapshot
 
 

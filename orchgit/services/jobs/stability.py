@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import RefusedError
 from orchgit.replication.commands import SetJobStability
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 
 async def set_job_stability(

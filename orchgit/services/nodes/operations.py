@@ -13,9 +13,9 @@ from orchgit.replication.commands import (
     UpdateNodeEligibility,
     UpsertEvaluations,
 )
-from orchgit.services.node_evaluations import evaluations_for_node
-from orchgit.services.nodes import NodeChange
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.nodes.evaluations import evaluations_for_node
+from orchgit.services.nodes.registration import NodeChange
 from orchgit.state.snapshot import Snapshot
 
 

@@ -14,9 +14,9 @@ from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.services.admission import MAX_PAYLOAD_BYTES, check_total_count
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.world import World
+from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from orchgit.model.ownership import owner_of, with_owner_of
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.proposal import Applied
-from orchgit.services.admission import completed, judged
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.world import World
+from orchgit.services.jobs.admission import completed, judged
 
 
 @dataclass(frozen=True, slots=True)

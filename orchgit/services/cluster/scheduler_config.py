@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.operator import SchedulerConfig
 from orchgit.replication.commands import SetSchedulerConfig
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 ALGORITHMS = ("binpack", "spread")
 

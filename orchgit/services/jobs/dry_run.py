@@ -19,12 +19,12 @@ from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.evaluation import AllocMetric, EvalTrigger, Evaluation, PlanAnnotations
 from orchgit.model.job import Job
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.world import World
 
 if TYPE_CHECKING:
     from orchgit.scheduler.outcome import Outcome
-    from orchgit.services.dry_run_view import ImaginedView
+    from orchgit.services.jobs.dry_run_view import ImaginedView
     from orchgit.state.columns import ClusterColumns
     from orchgit.state.snapshot import Snapshot
 
@@ -78,7 +78,7 @@ class DryRun:
 
     def _plan(self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]]) -> Plans:
         # Imported here: numpy costs memory and start-up time that only planning should pay.
-        from orchgit.services.dry_run_view import ImaginedView
+        from orchgit.services.jobs.dry_run_view import ImaginedView
         from orchgit.state.cluster_view import SnapshotView
         from orchgit.state.columns import ClusterColumns
 

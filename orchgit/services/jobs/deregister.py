@@ -8,9 +8,9 @@ from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.replication.commands import DeregisterJob, JobDeletion, UpdateAllocTransitions
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.register_job import Registered, job_modify_index
-from orchgit.services.world import World
+from orchgit.services.jobs.register import Registered, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)

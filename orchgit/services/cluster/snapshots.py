@@ -24,8 +24,8 @@ from orchgit.replication.commands import (
     BeginRestore,
     CommitRestore,
 )
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.secrets.keyring import Keyring
 from orchgit.state import schema
 from orchgit.state.snapshot import Snapshot, StateReads
 from orchgit.state.store import Store

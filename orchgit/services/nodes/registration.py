@@ -18,10 +18,10 @@ from orchgit.replication.commands import (
     UpsertHostVolume,
     UpsertNodePools,
 )
+from orchgit.services.context import World
 from orchgit.services.host_volumes import volumes_made
-from orchgit.services.node_class import computed_class
-from orchgit.services.node_evaluations import evaluations_for_node
-from orchgit.services.world import World
+from orchgit.services.nodes.computed_class import computed_class
+from orchgit.services.nodes.evaluations import evaluations_for_node
 
 _log = structlog.get_logger(component="server")
 

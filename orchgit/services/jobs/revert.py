@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from orchgit.errors import NotFoundError, RefusedError
-from orchgit.services.register_job import Registered, RegisterOptions, register_job
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.jobs.register import Registered, RegisterOptions, register_job
 
 
 async def revert_job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.operator import AutopilotConfig
 from orchgit.replication.commands import SetAutopilotConfig
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 
 async def set_autopilot_config(

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError
-from orchgit.services.sealing import KEY_BYTES, new_key
+from orchgit.services.secrets.sealing import KEY_BYTES, new_key
 
 _FORBIDDEN_MODE = 0o077
 

@@ -7,7 +7,7 @@ import re
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
 from orchgit.replication.commands import DeleteNodePools, UpsertNodePools
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 BUILT_IN_POOLS = ("all", "default")
 _NAME = re.compile(r"^[a-zA-Z0-9-_]{1,128}$")

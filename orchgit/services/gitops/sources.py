@@ -27,8 +27,8 @@ from orchgit.replication.commands import (
     UpdateSourceStatus,
     UpsertSource,
 )
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.world import World
 
 MIN_POLL_INTERVAL_NS = 1_000_000_000
 MAX_DURATION_NS = 30 * 24 * 3600 * 1_000_000_000

@@ -16,7 +16,7 @@ from jobspec.validate import ClusterFacts, validate_job
 from orchgit.errors import InvalidInputError, RefusedError, ValidationError
 from orchgit.model.job import Job
 from orchgit.model.node import Namespace
-from orchgit.services.implied_constraints import with_implied_constraints
+from orchgit.services.jobs.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024

@@ -12,7 +12,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import DeleteServer, PutServer
 from orchgit.replication.membership import Member, PeerProgress
 from orchgit.replication.versions import common_version
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 _log = structlog.get_logger(component="server")
 

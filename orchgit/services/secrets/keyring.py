@@ -9,8 +9,8 @@ import msgspec
 from orchgit.errors import UnavailableError
 from orchgit.model.variable import RootKey, StoredVariable
 from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
-from orchgit.services.sealing import KeyMaterial, Sealer, SealError, new_material
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.secrets.sealing import KeyMaterial, Sealer, SealError, new_material
 from orchgit.state.kept import Kept
 from orchgit.state.snapshot import Snapshot
 
