@@ -6,6 +6,8 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from orchgit.errors import InvalidInputError
+
 _UNITS_NS = {
     "ns": 1,
     "us": 1_000,
@@ -20,8 +22,8 @@ _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _MAX_NS = (1 << 63) - 1
 
 
-class DurationError(ValueError):
-    """The text is not a duration; the message says why."""
+class DurationError(InvalidInputError):
+    """The text is not a duration; the message says why, in the words of Go's library."""
 
 
 @lru_cache(1024)
@@ -47,6 +49,25 @@ def parse_ns(text: str) -> int:
     if total > _MAX_NS + (text[0] == "-"):
         raise DurationError(f'invalid duration "{text}"')
     return -int(total) if text[0] == "-" else int(total)
+
+
+def parse_length_ns(text: str) -> int:
+    """Like `parse_ns` for a length of time, which is never negative."""
+    try:
+        value_ns = parse_ns(text)
+    except DurationError:
+        value_ns = -1
+    if value_ns < 0:
+        raise InvalidInputError(f"cannot read {text!r} as a duration; write it like 30s or 1h30m")
+    return value_ns
+
+
+def parse_setting_ns(name: str, text: str) -> int:
+    """Like `parse_ns`; raises InvalidInputError that names the setting."""
+    try:
+        return parse_ns(text)
+    except DurationError as error:
+        raise InvalidInputError(f"cannot use {name}: {error}") from error
 
 
 @lru_cache(1024)
