@@ -13,7 +13,7 @@ from orchgit.api import nomad_json
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
 from orchgit.errors import InvalidInputError, TooLargeError
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
 from orchgit.whole_number import whole_number
 
@@ -22,20 +22,20 @@ _GZIP_FROM_BYTES = 1024
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
-class Call:
+class ApiCall:
     """Routes get one of these; `path["name"]` are the parts of the path."""
 
-    def __init__(self, request: Request, context: ApiContext) -> None:
+    def __init__(self, request: Request, api: ApiContext) -> None:
         self.request = request
-        self.context = context
+        self.api = api
         self.query: dict[str, str] = (
             dict(request.query_params) if request.scope["query_string"] else {}
         )
         self.path: dict[str, str] = request.path_params
 
     @property
-    def world(self) -> World:
-        return self.context.services.world
+    def context(self) -> UseCaseContext:
+        return self.api.services.context
 
     @property
     def namespace(self) -> str:
@@ -119,7 +119,7 @@ class Call:
         return self._response(data, status, sent, "application/json")
 
     def contact_headers(self) -> dict[str, str]:
-        server = self.context.server
+        server = self.api.server
         known = "true" if server.leader_address() else "false"
         contact = str(server.last_contact_ms())
         return {"X-Nomad-KnownLeader": known, "X-Nomad-LastContact": contact}

@@ -38,7 +38,7 @@ from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 
 class Gitops:
@@ -51,7 +51,7 @@ class Gitops:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         data_dir: Path,
         parser: JobParser,
         forecaster: Forecaster,
@@ -62,7 +62,7 @@ class Gitops:
         logs: TaskLogs | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
-        self._world = world
+        self._context = context
         self._parser = parser
         self._memories: dict[str, SourceMemory] = {}
         self._parsed = ParseStore(data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes)
@@ -72,25 +72,25 @@ class Gitops:
         self._git = GitProcess(data_dir / "git", limits)
         self._git.prepare()
         self.mirrors = Mirrors(data_dir / "git", limits)
-        applier = Applier(world)
-        self.tracker = RolloutTracker(world, self.config.tracker)
+        applier = Applier(context)
+        self.tracker = RolloutTracker(context, self.config.tracker)
         self._applier = applier
         self._maintenance = Maintenance(self._git)
         chance = chance or random.Random()  # noqa: S311 - jitter, no secret
         peers, self._calls = peers or NoPeers(), calls or PeerCalls()
         self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
         self.keeper = MirrorKeeper(
-            world,
+            context,
             self.mirrors,
             self._git,
             self.exchange,
             chance,
             lambda source: self.wake(source, "poll"),
         )
-        self._holders = Holders(peers, self._calls, world.clock, limits.hold_timeout_s)
+        self._holders = Holders(peers, self._calls, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, self._git, self.keeper, self._holders)
         self._receiver = PushReceiver(
-            world,
+            context,
             self._git,
             applier,
             self.tracker,
@@ -102,10 +102,10 @@ class Gitops:
             logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
-        self._rerunner = Rerunner(world, applier)
-        self._reverter = Reverter(world, applier, self.keeper, self._holders)
+        self._rerunner = Rerunner(context, applier)
+        self._reverter = Reverter(context, applier, self.keeper, self._holders)
         ports = ReconcilerPorts(
-            world,
+            context,
             self._git,
             applier,
             self.config,
@@ -117,7 +117,7 @@ class Gitops:
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(
-            world, self.mirrors, self._git, self._receiver, self.keeper, self._parser.warm_up
+            context, self.mirrors, self._git, self._receiver, self.keeper, self._parser.warm_up
         )
         self._webhooks = WebhookRoutes(
             self._sources,
@@ -138,7 +138,7 @@ class Gitops:
         self._memories.pop(source, None)
 
     def _sources(self) -> Sequence[Source]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.sources()
 
     @property
@@ -214,7 +214,7 @@ class Gitops:
 
     async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
@@ -242,7 +242,7 @@ class Gitops:
             if self.keeper.refs(source):
                 return None
             author = Commit(
-                author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
+                author="orchgit", email="orchgit@localhost", time_ns=self._context.now_ns()
             )
             commit_id = repository.write_commit(None, files, author, message)
             read = await self._applier.read(repository, commit_id, settings, memory)

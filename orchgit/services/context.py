@@ -17,7 +17,7 @@ from orchgit.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class UseCaseContext:
     state: ReplicatedState
     clock: Clock
     ids: IdSource
