@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from agent.drivers.durations import duration_s
+from agent.drivers.config import duration_s
 from agent.lifecycle import client_status
 from agent.link import ServerLink
 from agent.task_state import DEAD, PENDING, RUNNING, Happened, apply, event

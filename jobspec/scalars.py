@@ -6,7 +6,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from jobspec.durations import DurationError, parse_ns
 from jobspec.numbers import NegativeZero, Null, to_float
 from jobspec.values import (
     ConvertError,
@@ -18,6 +17,7 @@ from jobspec.values import (
     to_string,
     type_name_of,
 )
+from orchgit.durations import DurationError, parse_ns
 
 _INT64 = 1 << 63
 

@@ -12,12 +12,12 @@ from typing import Any
 from jobspec.api_shape import complete, shape_of
 from jobspec.blocks import JOB, TABLES, BlockField, BlockTable
 from jobspec.canonicalize import canonicalize, to_job
-from jobspec.durations import to_text
 from jobspec.errors import Diagnostics, JobFileErrors, SourceText
 from jobspec.hcl.format import format_text
 from jobspec.hcl.writer import INDENT, UnwritableError, expression, is_name, quoted
 from jobspec.same_job import without_additions
 from jobspec.shorten import shorten
+from orchgit.durations import to_text
 from orchgit.errors import InvalidInputError
 
 Spec = dict[str, Any]

@@ -39,7 +39,7 @@ from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 _log = structlog.get_logger(component="gitops")
 

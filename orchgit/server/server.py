@@ -48,13 +48,13 @@ from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
-from orchgit.services.cluster_snapshots import remove_leftovers
-from orchgit.services.dry_run import DryRun
-from orchgit.services.keyring import Keyring
-from orchgit.services.membership import take_in, take_out
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.membership import take_in, take_out
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.cluster.snapshots import remove_leftovers
+from orchgit.services.context import World
+from orchgit.services.jobs.dry_run import DryRun
+from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.services import Services
-from orchgit.services.world import World
 from orchgit.wire.channel import LeaderChannel
 
 _log = structlog.get_logger(component="server")

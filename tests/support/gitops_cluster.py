@@ -16,7 +16,7 @@ from orchgit.gitops.mirrors.peers import Peer, PeerClient
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
-from orchgit.services.world import World
+from orchgit.services.context import World
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
 from tests.support.ports import free_ports

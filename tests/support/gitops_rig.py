@@ -31,7 +31,7 @@ from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations, UpsertSource
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.services.world import World
+from orchgit.services.context import World
 from tests.support.state import running_state
 
 

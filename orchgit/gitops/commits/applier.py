@@ -27,9 +27,9 @@ from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.rollouts import apply_rollout, record_rollout
-from orchgit.services.sources import move_refs
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.gitops.rollouts import apply_rollout, record_rollout
+from orchgit.services.gitops.sources import move_refs
 
 MAX_ATTEMPTS = 5
 

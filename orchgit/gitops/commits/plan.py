@@ -34,7 +34,7 @@ from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
-from orchgit.services.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
 

@@ -14,8 +14,8 @@ from orchgit.model.job import Job, JobStatus
 from orchgit.model.ownership import owner_of, runs_once
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.rollouts import record_rollout
-from orchgit.services.sources import record_source_status
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.gitops.rollouts import record_rollout
+from orchgit.services.gitops.sources import record_source_status
 
 _AUTHOR, _EMAIL = "orchgit", "orchgit@localhost"
 

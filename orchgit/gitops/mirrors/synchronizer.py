@@ -30,7 +30,7 @@ from orchgit.gitops.mirrors.rules import (
     shown_refs,
     wanted_of,
 )
-from orchgit.services.world import World
+from orchgit.services.context import World
 from orchgit.state.changes import target
 from orchgit.wire.messages import PackFrame
 

@@ -50,7 +50,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 _log = structlog.get_logger(component="gitops")
 

@@ -29,7 +29,7 @@ from orchgit.gitops.remote.push import PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.receive_protocol import PushRequest, advertisement, read_request, report
 from orchgit.printable import printable
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 _log = structlog.get_logger(component="gitops")
 

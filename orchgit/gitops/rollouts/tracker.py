@@ -18,8 +18,8 @@ from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.health import SETTLED, Deadline, JobView, judge_job, judge_rollout
 from orchgit.model.deployment import Deployment
 from orchgit.model.rollout import Rollout, RolloutJob
-from orchgit.services.rollouts import record_rollout
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="gitops")

@@ -32,8 +32,8 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.sources import move_refs, record_source_status
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _log = structlog.get_logger(component="gitops")
 
