@@ -61,7 +61,7 @@ def routes(*sources: Source, **secrets: str) -> tuple[WebhookRoutes, list[tuple[
 
 def test_a_known_signature() -> None:
     """The example of GitHub's documentation."""
-    body = b"Hello, UseCaseContext!"
+    body = b"Hello, World!"
     value = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     github.check({"X-Hub-Signature-256": value}, body, "It's a Secret to Everybody")
 
