@@ -25,7 +25,7 @@ from orchgit.configuration.schema import (
 from orchgit.configuration.tls import tls_settings
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.sources.fetch import GitCredential
+from orchgit.gitops.git.credentials import GitCredential
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names

@@ -129,7 +129,7 @@ class Facts:
                 "VerifyHTTPSClient": config.http_tls is not None and config.http_tls.verify_client,
                 "VerifyServerHostname": config.tls is not None,
             },
-            "UI": {"Enabled": True, "ShowCLIHints": True},
+            "UI": {"Enabled": False, "ShowCLIHints": True},
             "Server": {"Enabled": True, "NumSchedulers": config.num_schedulers},
             "Version": {
                 "Version": __version__,

@@ -21,9 +21,9 @@ from orchgit.control.leader_client.router import NearestLeader
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.forecasts import SchedulerForecaster
+from orchgit.gitops.commits.forecast import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.mirrors.peers import PeerCalls
+from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
@@ -111,7 +111,7 @@ class Server:
             SchedulerForecaster(self.dry_run),
             config.gitops,
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
-            calls=PeerCalls(config.tls),
+            calls=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
         self.joining = Joining(
@@ -231,7 +231,7 @@ class Server:
             self.facts.server_id,
             self._front.forwarded,
             self.directory.translated,
-            self.gitops.keeper,
+            self.gitops.synchronizer,
             MembershipServicer(self.joining, self._take_in, self._take_out),
             config.region,
             config.limits,

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Iterable
 
 from orchgit.errors import InvalidInputError, OrchgitError
+from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
-from orchgit.gitops.parsing.globs import compile_globs
 from orchgit.gitops.parsing.trees import FileTree, confined_path
 
 _GLOB = "\x00glob\x00"

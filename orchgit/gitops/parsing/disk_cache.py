@@ -15,7 +15,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from orchgit.gitops.log import LOG
+import structlog
+
+_log = structlog.get_logger(component="gitops")
+
 
 _DIGEST_BYTES = 16
 _CHUNK = 500
@@ -27,7 +30,7 @@ CREATE TABLE IF NOT EXISTS records (id BLOB PRIMARY KEY, body BLOB NOT NULL, use
 """
 
 
-class ParseStore:
+class DiskParseCache:
     """Bytes by key. Safe to use from several threads; no method raises for a broken file.
 
     `max_bytes` is for all records together; the least recently used leave first. Which were used
@@ -153,7 +156,7 @@ class ParseStore:
                 connection.close()
 
     def _begin_anew(self, error: Exception) -> None:
-        LOG.warning("dropped a broken parse cache", path=str(self._path), error=str(error))
+        _log.warning("dropped a broken parse cache", path=str(self._path), error=str(error))
         self._close()
         for name in ("", "-wal", "-shm"):
             with suppress(OSError):

@@ -36,7 +36,7 @@ class Mirror:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
     held: set[str] = field(default_factory=set)
-    settled: Wanted | None = None
+    synced: Wanted | None = None
     writes: int = 0
 
     def create(self) -> None:
@@ -68,7 +68,7 @@ class Mirror:
         return Repository(self.path, self.limits, self.cache, quarantine)
 
 
-class Mirrors:
+class MirrorStore:
     """All mirrors of a server, in one directory that only this user may enter."""
 
     def __init__(self, directory: Path, limits: GitLimits) -> None:

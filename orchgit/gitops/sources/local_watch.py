@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import structlog
+
 from orchgit.errors import SourceError
-from orchgit.gitops.log import LOG
+
+_log = structlog.get_logger(component="gitops")
 
 _RETRY_S = 5.0
 
@@ -46,7 +49,7 @@ async def watch_refs(path: Path, wake: Callable[[], None]) -> None:
     def concerns(change: Change, changed: str) -> bool:
         return is_ref_change(git_dir, changed)
 
-    LOG.info("watching a local repository", path=str(path))
+    _log.info("watching a local repository", path=str(path))
     async for _ in awatch(
         git_dir, watch_filter=concerns, debounce=50, step=20, stop_event=None, recursive=True
     ):

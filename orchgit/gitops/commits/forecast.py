@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
 
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.plan import CommitPlan
-from orchgit.gitops.log import LOG
 from orchgit.gitops.parsing.discovery import JobKey
-from orchgit.gitops.remote.push_text import Forecast
 from orchgit.gitops.rollouts.placement_reasons import placement_reasons
-from orchgit.model.evaluation import AllocMetric
+from orchgit.model.evaluation import AllocMetric, DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import JobAction
 from orchgit.services.dry_run import DryRun, JobPlan
+
+_log = structlog.get_logger(component="gitops")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the scheduler would do with one job: updates by group, and what has no place."""
+
+    desired_updates: Mapping[str, DesiredUpdates] = field(default_factory=dict)
+    unplaced: Sequence[str] = ()
+
+
+class Forecaster(Protocol):
+    """Asks the scheduler what a plan would do; may answer with nothing."""
+
+    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]: ...
 
 
 class SchedulerForecaster:
@@ -33,7 +51,7 @@ class SchedulerForecaster:
         try:
             plans = await self._dry_run.plan_jobs(jobs, deletions)
         except OrchgitError as error:
-            LOG.warning("cannot forecast a commit", source=plan.source.name, error=str(error))
+            _log.warning("cannot forecast a commit", source=plan.source.name, error=str(error))
             return {}
         return {(each.job.namespace, each.job.id): _forecast(each) for each in plans.jobs}
 

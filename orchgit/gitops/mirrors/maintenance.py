@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from orchgit.errors import OrchgitError
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.mirrors.mirror import Mirror
+
+_log = structlog.get_logger(component="gitops")
 
 WRITES_BETWEEN = 25
 _PACKS_KEPT = 20
@@ -44,7 +47,7 @@ class Maintenance:
             try:
                 await self._git.check(args, timeout_s=self._git.limits.pack_timeout_s)
             except OrchgitError as error:
-                LOG.warning("cannot pack a mirror", source=mirror.name, error=str(error))
+                _log.warning("cannot pack a mirror", source=mirror.name, error=str(error))
 
     async def close(self) -> None:
         tasks = list(self._tasks)

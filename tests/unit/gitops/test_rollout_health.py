@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from orchgit.gitops.rollouts.rules import Deadline, JobProgress, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollouts.health import Deadline, JobProgress, JobView, judge_job, judge_rollout
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState

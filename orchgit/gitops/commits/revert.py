@@ -12,13 +12,13 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applying import Applier, SourceMemory, refuse_problems
-from orchgit.gitops.commits.plan import Occasion
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache, refuse_problems
+from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.git.repository import Repository
-from orchgit.gitops.mirrors.holders import Holders
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.mirrors.mirror import Mirror
+from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.rules import full_ref
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
@@ -32,16 +32,16 @@ _AUTHOR, _EMAIL = "orchgit", "orchgit@localhost"
 @dataclass(frozen=True, slots=True)
 class Reverter:
     world: World
-    applier: Applier
-    keeper: MirrorKeeper
-    holders: Holders
+    applier: CommitApplier
+    synchronizer: MirrorSynchronizer
+    quorum: ObjectQuorum
 
     async def revert(
-        self, rollout_id: str, mirror: Mirror, memory: SourceMemory, pusher: str = ""
+        self, rollout_id: str, mirror: Mirror, memory: SourceCache, pusher: str = ""
     ) -> Rollout:
         """The rollout that takes `rollout_id` back. Raises NotFoundError, and ConflictError when
         that rollout's commit is not the applied one (any more), or was the first."""
-        await self.keeper.current(mirror.name)
+        await self.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             bad, source = self._checked(rollout_id)
             await self._quarantine(source, bad.commit.id)
@@ -52,11 +52,11 @@ class Reverter:
             read = with_fields(read, may_delete=read.may_delete | created)
             plan = await self.applier.plan(read, source.name, memory)
             refuse_problems(plan, read)
-            occasion = Occasion("revert", pusher, reverts=bad.id)
-            await self.holders.hold(source.name, [target])
+            trigger = Trigger("revert", pusher, reverts=bad.id)
+            await self.quorum.hold(source.name, [target])
             moves = self._moves(source, target)
-            rollout = await self.applier.apply(read, plan, occasion, memory, moves)
-            await self.keeper.settle_locked(mirror)
+            rollout = await self.applier.apply(read, plan, trigger, memory, moves)
+            await self.synchronizer.sync_refs_locked(mirror)
             await self._mark_reverted(bad, rollout)
             return rollout
 
@@ -117,7 +117,7 @@ class Reverter:
         return branch.object_id if branch else ""
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
-        """The latest record of the bad rollout: it may have settled while it was taken back."""
+        """Marks the latest record of the bad rollout, which may have ended during the revert."""
         with self.world.snapshot() as snapshot:
             latest = snapshot.rollout(bad.id) or bad
         marked = replace(

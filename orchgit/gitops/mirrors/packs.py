@@ -16,7 +16,7 @@ from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.git.quarantine import PackLimit, Quarantine, check_connected
 from orchgit.gitops.git.refs import is_commit_id
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.wire.messages import PackFrame
 
 MAX_IDS = 30_000

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.parsing.cache import ParseStore
 from orchgit.gitops.parsing.discovery import Discoverer, Discovery, ParseCache
+from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
 from tests.support.git_repos import batch_job
@@ -39,7 +39,7 @@ class Restarted:
                 return version
 
         parser = Parser()
-        store = ParseStore(self.path, MIB)
+        store = DiskParseCache(self.path, MIB)
         source = msgspec.structs.replace(Source(name="demo"), **settings)
         tree = MemoryTree({n: c.encode() for n, c in files.items()}, GitLimits())
         found = Discoverer(parser, ParseCache(store)).discover(tree, source)
@@ -137,10 +137,10 @@ def test_damage_costs_a_parse_and_nothing_else(tmp_path: Path, damage: str) -> N
 
 def test_the_size_is_bounded_and_the_least_used_leave(tmp_path: Path) -> None:
     path = tmp_path / "parsed.sqlite"
-    old = ParseStore(path, 100_000)
+    old = DiskParseCache(path, 100_000)
     old.put({"old-1": b"x" * 20_000, "old-2": b"y" * 20_000})
     old.close()
-    new = ParseStore(path, 100_000)
+    new = DiskParseCache(path, 100_000)
     assert new.get(["old-1"])
     new.put({f"new-{n}": bytes(20_000) for n in range(4)})
     found = new.get(["old-1", "old-2", "new-0", "new-1", "new-2", "new-3"])
@@ -158,6 +158,6 @@ def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
 
 
 def test_looking_before_anything_was_kept_makes_no_file(tmp_path: Path) -> None:
-    store = ParseStore(tmp_path / "data" / "parsed.sqlite", MIB)
+    store = DiskParseCache(tmp_path / "data" / "parsed.sqlite", MIB)
     assert store.get(["a"]) == {}
     assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applying import Applier, SourceMemory, refuse_problems
-from orchgit.gitops.commits.plan import Occasion
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache, refuse_problems
+from orchgit.gitops.commits.plan import Trigger
+from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.model.job import Job, JobStatus
 from orchgit.model.ownership import owner_of, runs_once
@@ -21,9 +21,9 @@ from orchgit.services.world import World
 @dataclass(frozen=True, slots=True)
 class Rerunner:
     world: World
-    applier: Applier
+    applier: CommitApplier
 
-    async def rerun(self, keys: Sequence[JobKey], mirror: Mirror, memory: SourceMemory) -> Rollout:
+    async def rerun(self, keys: Sequence[JobKey], mirror: Mirror, memory: SourceCache) -> Rollout:
         """One rollout of the applied commit that creates these jobs and changes nothing else. A job
         that is complete and still registered is stopped first. Raises NotFoundError for a job that
         the commit does not have, and ConflictError for one that cannot be created."""
@@ -36,7 +36,7 @@ class Rerunner:
                 await deregister_job(self.world, namespace, job_id, DeregisterOptions())
             plan = await self.applier.plan(read, source.name, memory, frozenset(keys))
             refuse_problems(plan, read)
-            return await self.applier.apply(read, plan, Occasion("api"), memory)
+            return await self.applier.apply(read, plan, Trigger("api"), memory)
 
     def _is_finished(self, source: Source, key: JobKey, desired: Collection[JobKey]) -> bool:
         """Whether the job is complete and registered. Raises for one that cannot run again."""

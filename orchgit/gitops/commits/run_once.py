@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from orchgit.gitops.commits.actions import Registered
+from orchgit.gitops.commits.actions import RegisteredJob
 from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job
@@ -25,14 +25,14 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryChange:
+class RunOnceChange:
     """What the log entry of a commit writes down, and what it strikes out."""
 
     remember: tuple[AppliedJob, ...] = ()
     forget: tuple[JobKey, ...] = ()
 
 
-def remembered_jobs(
+def run_once_records(
     snapshot: StateReads, source: str, reference: Mapping[JobKey, DesiredJob]
 ) -> dict[JobKey, AppliedJob]:
     """The source's jobs that run once, and those of removed sources: work that was done is not
@@ -46,7 +46,7 @@ def remembered_jobs(
 
 def finished_jobs(
     desired: Mapping[JobKey, DesiredJob],
-    registered: Mapping[JobKey, Registered],
+    registered: Mapping[JobKey, RegisteredJob],
     remembered: Mapping[JobKey, AppliedJob],
 ) -> set[JobKey]:
     """Those that were applied as they are wanted, and whose record is gone or stopped since."""
@@ -60,12 +60,12 @@ def finished_jobs(
     }
 
 
-def memory_change(
+def run_once_change(
     source: str,
     desired: Mapping[JobKey, DesiredJob],
     remembered: Mapping[JobKey, AppliedJob],
     steady: Collection[JobKey],
-) -> MemoryChange:
+) -> RunOnceChange:
     """`steady` are jobs that were remembered when they were applied, and are the same since."""
     remember = [
         _applied(job, source)
@@ -77,7 +77,7 @@ def memory_change(
         for key, applied in remembered.items()
         if applied.source == source and (key not in desired or not runs_once(desired[key].job))
     ]
-    return MemoryChange(tuple(remember), tuple(forget))
+    return RunOnceChange(tuple(remember), tuple(forget))
 
 
 def _is_noted(source: str, job: DesiredJob, remembered: Mapping[JobKey, AppliedJob]) -> bool:

@@ -21,7 +21,7 @@ class Form(IntEnum):
     SPEC_WITH_DEFAULTS = 2
 
 
-class Chunk(msgspec.Struct, array_like=True, tag="chunk"):
+class ParseRequest(msgspec.Struct, array_like=True, tag="chunk"):
     """Files to parse, as (path, content); each is answered, in this order."""
 
     variables: dict[str, str]
@@ -30,7 +30,7 @@ class Chunk(msgspec.Struct, array_like=True, tag="chunk"):
     form: Form = Form.JOB
 
 
-class Told(msgspec.Struct, array_like=True, tag="told"):
+class LookupResult(msgspec.Struct, array_like=True, tag="told"):
     """What was found at the look that was asked for. `missing` and `failed` are the texts of
     FileNotFoundError and of any other OSError."""
 
@@ -46,19 +46,19 @@ class Ready(msgspec.Struct, array_like=True, tag="ready"):
     """The process is up."""
 
 
-class Found(msgspec.Struct, array_like=True, tag="found", gc=False):
+class ParsedJob(msgspec.Struct, array_like=True, tag="found", gc=False):
     job: Job
     line: int
     steps: int = 0
 
 
-class Spec(msgspec.Struct, array_like=True, tag="spec", gc=False):
+class JobSpecJson(msgspec.Struct, array_like=True, tag="spec", gc=False):
     """A job as JSON."""
 
     body: bytes
 
 
-class Wrong(msgspec.Struct, array_like=True, tag="wrong"):
+class ParseFailure(msgspec.Struct, array_like=True, tag="wrong"):
     """The file's mistakes; without `problems`, only the message is known."""
 
     message: str
@@ -66,7 +66,7 @@ class Wrong(msgspec.Struct, array_like=True, tag="wrong"):
     steps: int = 0
 
 
-class Ask(msgspec.Struct, array_like=True, tag="ask"):
+class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
     """A look at the commit's tree that a file function takes: read, exists, glob or absolute."""
 
     what: str
@@ -74,8 +74,8 @@ class Ask(msgspec.Struct, array_like=True, tag="ask"):
     pattern: str = ""
 
 
-Request = Chunk | Told
-Answer = Ready | Found | Spec | Wrong | Ask
+ServerMessage = ParseRequest | LookupResult
+WorkerMessage = Ready | ParsedJob | JobSpecJson | ParseFailure | FileLookup
 
 
 def framed(message: msgspec.Struct) -> bytes:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import structlog
+
 from orchgit.clock import Clock
 from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.peers import Peer, PeerCalls, Peers
+from orchgit.gitops.mirrors.peers import Peer, PeerClient, Peers
+
+_log = structlog.get_logger(component="gitops")
 
 _RETRY_S = 0.25
 _SAY_AFTER_S = 1.0
@@ -25,10 +28,10 @@ def others_needed(others: Sequence[Peer]) -> int:
     return (sum(peer.votes for peer in others) + 1) // 2
 
 
-class Holders:
+class ObjectQuorum:
     """The leader's side. Servers that are late go on fetching after a majority has answered."""
 
-    def __init__(self, peers: Peers, calls: PeerCalls, clock: Clock, timeout_s: float) -> None:
+    def __init__(self, peers: Peers, calls: PeerClient, clock: Clock, timeout_s: float) -> None:
         self._peers = peers
         self._calls = calls
         self._clock = clock
@@ -69,7 +72,7 @@ class Holders:
             except OrchgitError as error:
                 round_.failed(peer, str(error))
                 if isinstance(error, InvalidInputError):
-                    LOG.error("a server refuses objects", server=str(peer), error=str(error))
+                    _log.error("a server refuses objects", server=str(peer), error=str(error))
                     return
                 await self._clock.sleep(_RETRY_S)
             else:

@@ -10,19 +10,19 @@ from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitEr
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.plan import (
     CommitPlan,
-    Occasion,
-    Settled,
+    LastApplied,
+    Trigger,
     deletions_of,
+    last_applied_jobs,
     plan_between,
     plan_commit,
     refused_rollout,
     rollout_of,
-    settled_jobs,
     upserts_of,
 )
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.discovery import DesiredJob, Discoverer, Discovery, JobKey
-from orchgit.gitops.parsing.tree_files import read_file
+from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
@@ -47,27 +47,27 @@ class ReadCommit:
 
 
 @dataclass(slots=True)
-class SourceMemory:
+class SourceCache:
     """What one source's last applied commit asked for; lost at a restart, which costs a parse."""
 
     discoverer: Discoverer
     applied_commit: str = ""
-    settled: Mapping[JobKey, Settled] = field(default_factory=dict)
+    last_applied: Mapping[JobKey, LastApplied] = field(default_factory=dict)
 
-    def settled_for(self, source: Source) -> Mapping[JobKey, Settled] | None:
+    def last_applied_for(self, source: Source) -> Mapping[JobKey, LastApplied] | None:
         """None if another commit than the one remembered is applied."""
         same = self.applied_commit and self.applied_commit == source.status.applied_commit
-        return self.settled if same else None
+        return self.last_applied if same else None
 
 
-class Applier:
+class CommitApplier:
     """Applies commits of any source. The caller makes sure that one at a time is under way."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     async def read(
-        self, repository: Repository, commit_id: str, source: Source, memory: SourceMemory
+        self, repository: Repository, commit_id: str, source: Source, memory: SourceCache
     ) -> ReadCommit:
         """Reading and parsing happen in a thread: a large commit must not hold up heartbeats."""
         return await asyncio.to_thread(read_commit, repository, commit_id, source, memory)
@@ -83,7 +83,7 @@ class Applier:
         self,
         read: ReadCommit,
         source_name: str,
-        memory: SourceMemory,
+        memory: SourceCache,
         rerun: frozenset[JobKey] = frozenset(),
     ) -> CommitPlan:
         """The plan against the newest state. `rerun`: to create only these jobs of the applied
@@ -94,20 +94,20 @@ class Applier:
         self,
         read: ReadCommit,
         source_name: str,
-        memory: SourceMemory,
+        memory: SourceCache,
         rerun: frozenset[JobKey],
     ) -> CommitPlan:
         with self._world.snapshot() as snapshot:
             source = snapshot.source(source_name)
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
-            settled = memory.settled_for(source)
+            last_applied = memory.last_applied_for(source)
             return plan_commit(
                 source,
                 read.discovery,
                 snapshot,
                 read.may_delete,
-                settled=settled,
+                last_applied=last_applied,
                 reference=read.reference,
                 rerun=rerun,
                 job_max_count=self._world.job_max_count,
@@ -126,8 +126,8 @@ class Applier:
         self,
         read: ReadCommit,
         plan: CommitPlan,
-        occasion: Occasion,
-        memory: SourceMemory,
+        trigger: Trigger,
+        memory: SourceCache,
         ref_moves: Sequence[RefMove] = (),
     ) -> Rollout:
         """Commit the plan; refs of a built-in repository move with it. Raises JobFileError with the
@@ -136,7 +136,7 @@ class Applier:
         texts = await asyncio.to_thread(_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
             try:
-                index, rollout = await self._propose(read, plan, occasion, texts, ref_moves)
+                index, rollout = await self._propose(read, plan, trigger, texts, ref_moves)
             except ConflictError:
                 plan = await self._replan(read, plan, memory)
                 continue
@@ -150,12 +150,12 @@ class Applier:
         self,
         read: ReadCommit,
         plan: CommitPlan,
-        occasion: Occasion,
+        trigger: Trigger,
         texts: Mapping[JobKey, str],
         ref_moves: Sequence[RefMove],
     ) -> tuple[int, Rollout]:
         now_ns = self._world.now_ns()
-        rollout = rollout_of(plan, read.info.commit, occasion, self._world.ids.new(), now_ns)
+        rollout = rollout_of(plan, read.info.commit, trigger, self._world.ids.new(), now_ns)
         return await apply_rollout(
             self._world,
             rollout,
@@ -168,14 +168,14 @@ class Applier:
         )
 
     def _remember(
-        self, read: ReadCommit, source_name: str, index: int, memory: SourceMemory
+        self, read: ReadCommit, source_name: str, index: int, memory: SourceCache
     ) -> None:
         with self._world.snapshot() as snapshot:
             indexes = snapshot.job_modify_indexes_by_source(source_name)
         memory.applied_commit = read.info.commit.id
-        memory.settled = settled_jobs(read.discovery.jobs, indexes, index)
+        memory.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
 
-    async def _replan(self, read: ReadCommit, plan: CommitPlan, memory: SourceMemory) -> CommitPlan:
+    async def _replan(self, read: ReadCommit, plan: CommitPlan, memory: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, memory, plan.rerun)
         if again.source.status.applied_commit != plan.source.status.applied_commit:
             raise ConflictError(
@@ -190,13 +190,13 @@ class Applier:
         await move_refs(self._world, source_name, moves)
 
     async def record_refused(
-        self, source: Source, read: ReadCommit, problems: tuple[str, ...], occasion: Occasion
+        self, source: Source, read: ReadCommit, problems: tuple[str, ...], trigger: Trigger
     ) -> Rollout:
         """Keep a record of a commit that was refused; nothing else changes."""
         rollout = refused_rollout(
             source,
             read.info.commit,
-            occasion,
+            trigger,
             problems,
             self._world.ids.new(),
             self._world.now_ns(),
@@ -214,7 +214,7 @@ def refuse_problems(plan: CommitPlan, read: ReadCommit) -> None:
 
 
 def read_commit(
-    repository: Repository, commit_id: str, source: Source, memory: SourceMemory
+    repository: Repository, commit_id: str, source: Source, memory: SourceCache
 ) -> ReadCommit:
     info = repository.commit(commit_id)
     tree = CommitTree(repository, commit_id)

@@ -11,16 +11,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, UnavailableError
-from orchgit.gitops.log import LOG
-from orchgit.gitops.rollouts.rules import SETTLED, Deadline, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollouts.health import SETTLED, Deadline, JobView, judge_job, judge_rollout
 from orchgit.model.deployment import Deployment
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.services.rollouts import record_rollout
 from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="gitops")
 
 _KEPT = 1_000
 """Judgements kept for those who follow a push; the state has the rest."""
@@ -64,7 +66,7 @@ class RolloutTracker:
             try:
                 index, active = await self._judge_all()
             except OrchgitError as error:
-                LOG.warning("cannot judge rollouts", error=str(error))
+                _log.warning("cannot judge rollouts", error=str(error))
                 await self._world.clock.sleep(1.0)
                 continue
             spent_s = self._world.clock.monotonic_s() - started_s
@@ -107,7 +109,7 @@ class RolloutTracker:
             self._news.notify_all()
         if after.is_terminal:
             self._recorded_at_s.pop(after.id, None)
-            LOG.info(
+            _log.info(
                 "rollout finished",
                 rollout=after.id,
                 source=after.source,

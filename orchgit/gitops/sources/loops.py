@@ -7,15 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.mirrors import Mirrors
+from orchgit.gitops.mirrors.mirror import MirrorStore
 from orchgit.gitops.sources.access import opened_url
+from orchgit.gitops.sources.local_watch import watch_refs
 from orchgit.gitops.sources.reconciler import ReconcilerPorts, SourceReconciler
-from orchgit.gitops.sources.watch import watch_refs
 from orchgit.model.source import Source, SourceKind, SourceStatus
+
+_log = structlog.get_logger(component="gitops")
 
 _IDLE_WAIT_S = 300.0
 _WATCH_RETRY_S = 5.0
@@ -33,7 +35,7 @@ class SourceLoops:
     """Starts a reconciler (and a watch, for a local path) per source; stops them with it."""
 
     def __init__(
-        self, mirrors: Mirrors, ports: ReconcilerPorts, forget: Callable[[str], None]
+        self, mirrors: MirrorStore, ports: ReconcilerPorts, forget: Callable[[str], None]
     ) -> None:
         self._mirrors = mirrors
         self._ports = ports
@@ -94,11 +96,11 @@ class SourceLoops:
         """The path may not be there yet, or go and come back; polling goes on meanwhile."""
         while True:
             try:
-                config, server = self._ports.config, self._ports.keeper.own_name
+                config, server = self._ports.config, self._ports.synchronizer.own_name
                 url = await asyncio.to_thread(opened_url, config, source, server)
                 await watch_refs(Path(url.path), lambda: reconciler.wake("watch"))
             except (OrchgitError, OSError) as error:
-                LOG.warning("cannot watch a source", source=source.name, error=str(error))
+                _log.warning("cannot watch a source", source=source.name, error=str(error))
             await self._ports.world.clock.sleep(_WATCH_RETRY_S)
 
     async def _stop(self, name: str) -> None:

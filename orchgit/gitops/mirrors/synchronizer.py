@@ -12,13 +12,14 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import structlog
+
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.first_of import first_of
-from orchgit.gitops.git.packs import lacking
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
+from orchgit.gitops.mirrors.packs import lacking
 from orchgit.gitops.mirrors.rules import (
     MAX_BACKOFF_S,
     MAX_LOST_BACKOFF_S,
@@ -26,12 +27,14 @@ from orchgit.gitops.mirrors.rules import (
     Wanted,
     backoff_s,
     plan_mirror,
+    shown_refs,
     wanted_of,
 )
-from orchgit.gitops.remote.receive_protocol import shown_refs
 from orchgit.services.world import World
 from orchgit.state.changes import target
 from orchgit.wire.messages import PackFrame
+
+_log = structlog.get_logger(component="gitops")
 
 _IDLE_WAIT_S = 300.0
 
@@ -44,14 +47,14 @@ class _Lost:
     peers: frozenset[str]
 
 
-class MirrorKeeper:
+class MirrorSynchronizer:
     """`run` on every server for as long as it runs. `caught_up` is told a source's name when
     objects came that had been missing."""
 
     def __init__(
         self,
         world: World,
-        mirrors: Mirrors,
+        mirrors: MirrorStore,
         git: GitProcess,
         exchange: PackExchange,
         random: Random,
@@ -118,7 +121,7 @@ class MirrorKeeper:
             error = await self._round(name)
             lost = self._lost.get(name)
             if error not in ("", said) and lost is None:
-                LOG.warning("a mirror lacks objects", source=name, error=error)
+                _log.warning("a mirror lacks objects", source=name, error=error)
             said = error
             if lost is not None:
                 pause_s = backoff_s(failures, self._random.random(), MAX_LOST_BACKOFF_S)
@@ -151,7 +154,7 @@ class MirrorKeeper:
         """Whether the same is lacking, and the same servers lack it. The refs follow on the way."""
         if lost is None or lost.peers != self._exchange.others():
             return False
-        missing = await self.settle(await asyncio.to_thread(self._mirrors.get, name))
+        missing = await self.sync_refs(await asyncio.to_thread(self._mirrors.get, name))
         self._lacking[name] = len(missing)
         return missing == lost.objects
 
@@ -162,16 +165,16 @@ class MirrorKeeper:
         except OrchgitError as error:
             return str(error)
         except Exception:  # noqa: BLE001 - the next round may do better
-            LOG.exception("a round of a mirror broke", source=name)
+            _log.exception("a round of a mirror broke", source=name)
             return "it broke"
         return ""
 
-    async def current(self, name: str) -> None:
+    async def wait_until_current(self, name: str) -> None:
         """Returns at once where the mirror shows what the state says; else waits for that within
         `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
         Where every server was asked, and none has them, there is nothing to wait for."""
         mirror = self._mirrors.get(name)
-        if mirror.settled == self.wanted(name) or await self._is_still(name, self._lost.get(name)):
+        if mirror.synced == self.wanted(name) or await self._is_still(name, self._lost.get(name)):
             return
         limit_s = self._git.limits.catch_up_timeout_s
         try:
@@ -191,39 +194,39 @@ class MirrorKeeper:
         the objects was not reached. NotFoundError: all were asked, and none has them."""
         mirror = await asyncio.to_thread(self._mirrors.get, name)
         async with mirror.fetching:
-            missing = await self.settle(mirror)
+            missing = await self.sync_refs(mirror)
             self._lacking[name] = len(missing)
             if not missing:
                 return
-            LOG.info("fetching from other servers", source=name, objects=len(missing))
+            _log.info("fetching from other servers", source=name, objects=len(missing))
             peers, known = self._exchange.others(), self._lost.pop(name, None)
             try:
                 await self._exchange.fetch_from_any(mirror, missing)
             except NotFoundError as error:
-                lost = self._lost[name] = _Lost(await self.settle(mirror), peers)
+                lost = self._lost[name] = _Lost(await self.sync_refs(mirror), peers)
                 if known is None or known.objects != lost.objects:
-                    LOG.error("objects are lost", source=name, error=str(error))
+                    _log.error("objects are lost", source=name, error=str(error))
                 raise
             finally:
-                self._lacking[name] = len(await self.settle(mirror))
+                self._lacking[name] = len(await self.sync_refs(mirror))
             self._caught_up(name)
 
-    async def settle(self, mirror: Mirror) -> frozenset[str]:
+    async def sync_refs(self, mirror: Mirror) -> frozenset[str]:
         """Let the refs follow the newest state as far as the objects are here; what is lacking.
         The caller must not hold the mirror's lock."""
         async with mirror.lock:
-            return await self.settle_locked(mirror)
+            return await self.sync_refs_locked(mirror)
 
-    async def settle_locked(self, mirror: Mirror) -> frozenset[str]:
+    async def sync_refs_locked(self, mirror: Mirror) -> frozenset[str]:
         """`settle` for who holds the lock already."""
         wanted = self.wanted(mirror.name)
-        if mirror.settled == wanted:
+        if mirror.synced == wanted:
             return frozenset()
         if wanted.identity:
             await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
         missing = await lacking(self._git, mirror, wanted.objects)
         await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
-        mirror.settled = wanted if not missing else None
+        mirror.synced = wanted if not missing else None
         if not missing:
             self._tell_that_objects_came(mirror.name)
         return missing
@@ -234,7 +237,7 @@ class MirrorKeeper:
 
     async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
         """The refs that can be pushed to here."""
-        missing = await self.settle(mirror)
+        missing = await self.sync_refs(mirror)
         return shown_refs(self.refs(mirror.name), missing)
 
     def refs(self, name: str) -> dict[str, str]:

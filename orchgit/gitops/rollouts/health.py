@@ -45,7 +45,7 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JobVerdict:
     status: JobProgress
     description: str = ""
     deployment_id: str = ""
@@ -87,19 +87,19 @@ def _progress_ns(state: DeploymentState) -> int:
 
 def judge_job(
     change: RolloutJob, view: JobView, since_ns: int, now_ns: int, deadline: Deadline
-) -> Verdict:
+) -> JobVerdict:
     """`since_ns`: when the rollout was applied."""
     if change.action == JobAction.DELETE:
         return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
     if job is None or (job.stop and job.version == change.job_version):
-        return Verdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
+        return JobVerdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
     if view.deployment is not None and not view.deployment.is_active:
         return _judge_ended(view.deployment, job, change)
     if job.version != change.job_version:
-        return Verdict(JobProgress.SUPERSEDED, f"version {job.version} replaced it")
+        return JobVerdict(JobProgress.SUPERSEDED, f"version {job.version} replaced it")
     if job.is_periodic or job.is_parameterized:
-        return Verdict(JobProgress.HEALTHY, "waits for its launches")
+        return JobVerdict(JobProgress.HEALTHY, "waits for its launches")
     if view.deployment is not None:
         late = deadline.is_past_for(view.deployment, since_ns, now_ns)
         return _judge_active(view.deployment, view, late)
@@ -107,14 +107,14 @@ def judge_job(
     return _judge_without_deployment(change, job, view, late)
 
 
-def _judge_deletion(view: JobView, late: bool) -> Verdict:
+def _judge_deletion(view: JobView, late: bool) -> JobVerdict:
     left = [alloc for alloc in view.allocations if not _is_over(alloc)]
     if view.job is not None and not view.job.stop:
-        return Verdict(JobProgress.SUPERSEDED, "the job was registered again")
+        return JobVerdict(JobProgress.SUPERSEDED, "the job was registered again")
     if left:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return Verdict(status, f"{len(left)} still to stop")
-    return Verdict(JobProgress.HEALTHY, "stopped")
+        return JobVerdict(status, f"{len(left)} still to stop")
+    return JobVerdict(JobProgress.HEALTHY, "stopped")
 
 
 def _is_over(alloc: Allocation) -> bool:
@@ -124,19 +124,19 @@ def _is_over(alloc: Allocation) -> bool:
     return alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN
 
 
-def _judge_ended(deployment: Deployment, job: Job, change: RolloutJob) -> Verdict:
+def _judge_ended(deployment: Deployment, job: Job, change: RolloutJob) -> JobVerdict:
     description = deployment.status_description
     if deployment.status == DeploymentStatus.SUCCESSFUL:
         healthy = sum(state.healthy_allocs for state in deployment.task_groups.values())
-        return Verdict(JobProgress.HEALTHY, f"{healthy} healthy", deployment.id)
+        return JobVerdict(JobProgress.HEALTHY, f"{healthy} healthy", deployment.id)
     if deployment.status == DeploymentStatus.CANCELLED:
-        return Verdict(JobProgress.SUPERSEDED, description, deployment.id)
+        return JobVerdict(JobProgress.SUPERSEDED, description, deployment.id)
     rolled_back = job.version != change.job_version
     status = JobProgress.REVERTED if rolled_back else JobProgress.FAILED
-    return Verdict(status, description, deployment.id)
+    return JobVerdict(status, description, deployment.id)
 
 
-def _judge_active(deployment: Deployment, view: JobView, late: bool) -> Verdict:
+def _judge_active(deployment: Deployment, view: JobView, late: bool) -> JobVerdict:
     states = deployment.task_groups.values()
     healthy = sum(state.healthy_allocs for state in states)
     total = sum(max(state.desired_total, state.desired_canaries) for state in states)
@@ -152,8 +152,8 @@ def _judge_active(deployment: Deployment, view: JobView, late: bool) -> Verdict:
     if waiting:
         notes.append(waiting)
     if late and not _waits_for_a_person(deployment):
-        return Verdict(JobProgress.FAILED, f"no progress: {', '.join(notes)}", deployment.id)
-    return Verdict(JobProgress.PROGRESSING, ", ".join(notes), deployment.id)
+        return JobVerdict(JobProgress.FAILED, f"no progress: {', '.join(notes)}", deployment.id)
+    return JobVerdict(JobProgress.PROGRESSING, ", ".join(notes), deployment.id)
 
 
 def _waits_for_a_person(deployment: Deployment) -> bool:
@@ -175,16 +175,18 @@ def _waits_for_a_person(deployment: Deployment) -> bool:
     )
 
 
-def _judge_without_deployment(change: RolloutJob, job: Job, view: JobView, late: bool) -> Verdict:
+def _judge_without_deployment(
+    change: RolloutJob, job: Job, view: JobView, late: bool
+) -> JobVerdict:
     evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
     if evaluation is None or not evaluation.is_terminal:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return Verdict(status, "scheduling...")
+        return JobVerdict(status, "scheduling...")
     if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
-        return Verdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
+        return JobVerdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
     unplaced = _unplaced(view)
     if unplaced:
-        return Verdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
+        return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
     return _judge_allocations(change, job, view, late)
 
 
@@ -212,7 +214,7 @@ def _why(evaluation: Evaluation, job: Job | None) -> str:
     return f" ({', '.join(list(reasons)[:3])})" if reasons else ""
 
 
-def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) -> Verdict:
+def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) -> JobVerdict:
     """Batch, system and service work without a deployment: running, or done, is healthy."""
     wanted = _wanted(job)
     current = [a for a in view.allocations if a.job_version == change.job_version]
@@ -222,15 +224,15 @@ def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) 
     if failed and not any(a.followup_eval_id for a in failed):
         pending = _followed_up(view.evaluations)
         if not pending:
-            return Verdict(JobProgress.FAILED, f"{len(failed)} failed")
+            return JobVerdict(JobProgress.FAILED, f"{len(failed)} failed")
     if wanted is None:
         wanted = len(live)
     if len(good) >= wanted and not failed:
-        return Verdict(JobProgress.HEALTHY, _placed(good))
+        return JobVerdict(JobProgress.HEALTHY, _placed(good))
     description = f"{len(good)}/{wanted} running"
     if failed:
         description += f", {len(failed)} failed"
-    return Verdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, description)
+    return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, description)
 
 
 def _wanted(job: Job) -> int | None:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -21,15 +22,16 @@ from starlette.types import Receive, Scope, Send
 from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.remote.http_backend import serve_upload_pack
 from orchgit.gitops.remote.push import PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.receive_protocol import PushRequest, advertisement, read_request, report
 from orchgit.printable import printable
 from orchgit.services.world import World
+
+_log = structlog.get_logger(component="gitops")
 
 _KEEP_ALIVE_S = 5.0
 _NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate", "Pragma": "no-cache"}
@@ -43,10 +45,10 @@ class GitRemote:
     """The routes of the remote. Pushes are taken by the leader only."""
 
     world: World
-    mirrors: Mirrors
+    mirrors: MirrorStore
     git: GitProcess
     receiver: PushReceiver
-    keeper: MirrorKeeper
+    synchronizer: MirrorSynchronizer
     warm_up: Callable[[], None]
     """Called when a push begins: job files will be parsed a moment later."""
 
@@ -71,7 +73,7 @@ class GitRemote:
             return PlainTextResponse(f"{error}\n", 404)
         service = request.query_params.get("service", "")
         try:
-            await self.keeper.current(mirror.name)
+            await self.synchronizer.wait_until_current(mirror.name)
         except OrchgitError as error:
             return PlainTextResponse(f"{error}\n", 503, headers={"Retry-After": "5"})
         if service == "git-upload-pack":
@@ -81,7 +83,7 @@ class GitRemote:
                 "cannot serve the dumb protocol: use git 1.6.6 or newer\n", 403
             )
         asyncio.get_running_loop().run_in_executor(None, self.warm_up)
-        content = advertisement(await self.keeper.shown_refs(mirror))
+        content = advertisement(await self.synchronizer.shown_refs(mirror))
         media_type = "application/x-git-receive-pack-advertisement"
         return Response(content, media_type=media_type, headers=_NO_CACHE)
 
@@ -152,7 +154,7 @@ class PushAnswer:
         except OrchgitError as error:
             result = PushResult([(c.ref, "nothing was changed") for c in commands], str(error))
         except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer
-            LOG.exception("a push broke", source=self._mirror.name)
+            _log.exception("a push broke", source=self._mirror.name)
             text = (
                 f"cannot finish the push: internal error ({type(error).__name__}: {error}); "
                 "`orchgit rollout list` shows whether the commit was applied"
@@ -261,5 +263,5 @@ async def _body(request: Request) -> AsyncIterator[bytes]:
 def _pusher(request: Request) -> str:
     """Who pushes, as far as the request says."""
     host = request.client.host if request.client is not None else ""
-    LOG.debug("push", client=host)
+    _log.debug("push", client=host)
     return host

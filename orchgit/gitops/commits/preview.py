@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.applying import Applier, ReadCommit, SourceMemory
+from orchgit.gitops.commits.applier import CommitApplier, ReadCommit, SourceCache
+from orchgit.gitops.commits.forecast import Forecast, Forecaster
 from orchgit.gitops.commits.plan import CommitPlan, plan_hash
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.repository import CommitInfo
 from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.parsing.trees import MemoryTree
-from orchgit.gitops.remote.push import Forecaster
-from orchgit.gitops.remote.push_text import Forecast
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import Model
@@ -56,12 +55,12 @@ class Preview(Model):
 
 @dataclass(frozen=True, slots=True)
 class Previewer:
-    applier: Applier
+    applier: CommitApplier
     forecaster: Forecaster
     limits: GitLimits
 
     async def of_files(
-        self, source_name: str, files: Mapping[str, bytes], memory: SourceMemory
+        self, source_name: str, files: Mapping[str, bytes], memory: SourceCache
     ) -> Preview:
         """`files` are a whole work tree, by path from its root: a job whose file is not among them
         would be deleted. Bounded like a push."""
@@ -74,7 +73,7 @@ class Previewer:
         source_name: str,
         old_files: Mapping[str, bytes],
         new_files: Mapping[str, bytes],
-        memory: SourceMemory,
+        memory: SourceCache,
     ) -> Preview:
         """What changes from one tree to another, whatever is registered; nothing is forecast."""
         source = self.applier.source(source_name)
@@ -84,7 +83,7 @@ class Previewer:
         return preview_of(plan, None, {})
 
     async def _read(
-        self, files: Mapping[str, bytes], source: Source, memory: SourceMemory
+        self, files: Mapping[str, bytes], source: Source, memory: SourceCache
     ) -> ReadCommit:
         size = sum(len(content) for content in files.values())
         if size > self.limits.max_push_bytes:
@@ -97,7 +96,7 @@ class Previewer:
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
     async def _preview(
-        self, source: Source, read: ReadCommit, memory: SourceMemory, commit: Commit | None
+        self, source: Source, read: ReadCommit, memory: SourceCache, commit: Commit | None
     ) -> Preview:
         plan = await self.applier.plan(read, source.name, memory)
         forecasts: dict[JobKey, Forecast] = {}
