@@ -18,7 +18,7 @@ import pytest
 
 from orchgit.api.call import MAX_BODY_BYTES
 from orchgit.errors import DiskFullError
-from orchgit.replication.disk_space import STATE
+from orchgit.raft_log.disk_space import STATE
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.operations import purge_node
 from orchgit.services.nodes.registration import register_node

@@ -12,9 +12,9 @@ from orchgit.errors import RefusedError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobSubmission
 from orchgit.model.ownership import owner_of, with_owner_of
+from orchgit.raft_node.proposal import Applied
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.replication.proposal import Applied
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.jobs.admission import completed, judged
