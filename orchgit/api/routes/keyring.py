@@ -38,12 +38,13 @@ async def list_keys(call: Call) -> Response:
 
 
 async def rotate(call: Call) -> Response:
-    key = await call.context.services.keyring.rotate(call.flag("full"))
+    key = await call.services.keyring.rotate(call.world, call.flag("full"))
     return call.answer({"Key": _meta(key), "Index": key.modify_index}, index=key.modify_index)
 
 
 async def delete_key(call: Call) -> Response:
-    return call.empty(index=await call.context.services.keyring.delete(call.path["key_id"]))
+    keyring = call.services.keyring
+    return call.empty(index=await keyring.delete(call.world, call.path["key_id"]))
 
 
 async def web_keys(call: Call) -> Response:

@@ -53,7 +53,7 @@ async def license_(call: Call) -> Response:
 
 
 async def collect_garbage(call: Call) -> Response:
-    await call.context.services.collect_garbage()
+    await call.services.collect_garbage()
     with call.world.snapshot() as snapshot:
         return call.empty(index=snapshot.index)
 

@@ -58,7 +58,7 @@ async def restore(call: Call) -> Response:
                 f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
             ) from error
         file.seek(0)
-        keyring = call.context.services.keyring
+        keyring = call.services.keyring
         restored = await restore_snapshot(
             *(call.world, keyring, file, call.flag("force"), _repositories(call))
         )

@@ -186,7 +186,7 @@ async def _replace(world: World, archive: IO[bytes]) -> int:
     await world.propose(BeginRestore(restore_id=restore_id))
     try:
         sha256 = await _send(world, restore_id, archive)
-        applied = await world.state.propose(
+        applied = await world.propose(
             CommitRestore(restore_id=restore_id, sha256=sha256), timeout_s=_COMMIT_S
         )
     except BaseException:
