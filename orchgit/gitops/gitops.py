@@ -40,7 +40,7 @@ from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
 from orchgit.replication.proposal import RequestWrites
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
@@ -55,7 +55,7 @@ class Gitops:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         data_dir: Path,
         parser: JobParser,
         forecaster: Forecaster,
@@ -66,7 +66,7 @@ class Gitops:
         logs: TaskLogs | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
-        self._world = world
+        self._context = context
         self._parser = parser
         self._memories: dict[str, SourceCache] = {}
         self._parsed = DiskParseCache(
@@ -78,25 +78,25 @@ class Gitops:
         self._git = GitProcess(data_dir / "git", limits)
         self._git.prepare()
         self.mirrors = MirrorStore(data_dir / "git", limits)
-        applier = CommitApplier(world)
-        self.tracker = RolloutTracker(world, self.config.tracker)
+        applier = CommitApplier(context)
+        self.tracker = RolloutTracker(context, self.config.tracker)
         self._applier = applier
         self._maintenance = Maintenance(self._git)
         chance = chance or random.Random()  # noqa: S311 - jitter, no secret
         peers, self._calls = peers or NoPeers(), calls or PeerClient()
         self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
         self.synchronizer = MirrorSynchronizer(
-            world,
+            context,
             self.mirrors,
             self._git,
             self.exchange,
             chance,
             lambda source: self.wake(source, "poll"),
         )
-        self._quorum = ObjectQuorum(peers, self._calls, world.clock, limits.hold_timeout_s)
+        self._quorum = ObjectQuorum(peers, self._calls, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, self._git, self.synchronizer, self._quorum)
         self._receiver = PushReceiver(
-            world,
+            context,
             self._git,
             applier,
             self.tracker,
@@ -109,7 +109,7 @@ class Gitops:
         )
         self._previewer = Previewer(applier, forecaster, limits)
         ports = ReconcilerPorts(
-            world,
+            context,
             self._git,
             applier,
             self.config,
@@ -121,7 +121,12 @@ class Gitops:
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(
-            world, self.mirrors, self._git, self._receiver, self.synchronizer, self._parser.warm_up
+            context,
+            self.mirrors,
+            self._git,
+            self._receiver,
+            self.synchronizer,
+            self._parser.warm_up,
         )
         self._webhooks = WebhookRoutes(
             self._sources,
@@ -142,7 +147,7 @@ class Gitops:
         self._memories.pop(source, None)
 
     def _sources(self) -> Sequence[Source]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.sources()
 
     @property
@@ -206,8 +211,8 @@ class Gitops:
         """Create jobs of the applied commit again; see `Rerunner.rerun`."""
         self._applier.source(source)
         await self.synchronizer.wait_until_current(source)
-        world = self._world.noting(writes)
-        rerunner = Rerunner(world, CommitApplier(world))
+        context = self._context.noting(writes)
+        rerunner = Rerunner(context, CommitApplier(context))
         return await rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
 
     async def preview_files(
@@ -227,13 +232,13 @@ class Gitops:
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
     ) -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
-        world = self._world.noting(writes)
-        reverter = Reverter(world, CommitApplier(world), self.synchronizer, self._quorum)
+        context = self._context.noting(writes)
+        reverter = Reverter(context, CommitApplier(context), self.synchronizer, self._quorum)
         return await reverter.revert(rollout_id, self.mirrors.get(name), self._memory(name), pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
@@ -255,7 +260,7 @@ class Gitops:
             if self.synchronizer.refs(source):
                 return None
             author = Commit(
-                author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
+                author="orchgit", email="orchgit@localhost", time_ns=self._context.now_ns()
             )
             commit_id = repository.write_commit(None, files, author, message)
             read = await self._applier.read(repository, commit_id, settings, memory)

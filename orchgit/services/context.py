@@ -19,7 +19,7 @@ from orchgit.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class UseCaseContext:
     state: ReplicatedState
     clock: Clock
     ids: IdSource
@@ -34,7 +34,7 @@ class World:
         rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
         object.__setattr__(self, "_rules", rules)
 
-    def noting(self, writes: RequestWrites | None) -> World:
+    def noting(self, writes: RequestWrites | None) -> UseCaseContext:
         """The same, for one request: the commands that it proposes are noted in `writes`."""
         noting = copy.copy(self)  # with what is kept of earlier readings
         object.__setattr__(noting, "writes", writes)
