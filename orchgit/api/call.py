@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -10,11 +11,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
+from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
+from orchgit.api.placing import is_safe
 from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
+from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -33,9 +38,18 @@ class ApiCall:
         )
         self.path: dict[str, str] = request.path_params
 
+        self.writes: RequestWrites | None = request.scope.get(WRITES)
+        """What this request has written to the log so far; None where nobody asks for it."""
+
+    @cached_property
+    def services(self) -> Services:
+        """The use cases; what they write is noted in `writes`."""
+        services = self.api.services
+        return services if is_safe(self.request.method) else services.noting(self.writes)
+
     @property
     def context(self) -> UseCaseContext:
-        return self.api.services.context
+        return self.services.context
 
     @property
     def namespace(self) -> str:

@@ -17,10 +17,12 @@ from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.first_of import first_of
-from orchgit.replication.proposal import WRITES, Writes
+from orchgit.replication.proposal import RequestWrites
 
 ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
+WRITES = "orchgit.request_writes"
+"""Where a request's scope has its `RequestWrites`, if another server may be asked instead."""
 _RETRY_S = 0.025
 _MAX_KEPT_BYTES = 1 << 20
 """A body up to this size can be sent to the next leader again."""
@@ -121,7 +123,7 @@ class Consistency:
         is_read = is_safe(scope["method"])
         if place is Place.CURRENT or (is_read and not self._leading.leads_for_certain):
             await self._leading.read_index()
-        WRITES.set(Writes())
+        scope[WRITES] = RequestWrites()
         if is_read and b"index=" in scope["query_string"]:
             await self._while_leading(scope, receive, send)
         else:
@@ -175,4 +177,4 @@ class _Body:
         return self._bytes <= _MAX_KEPT_BYTES
 
 
-__all__ = ["ELECTION_WAIT_S", "Consistency", "Forward", "LeadershipPort"]
+__all__ = ["ELECTION_WAIT_S", "WRITES", "Consistency", "Forward", "LeadershipPort"]

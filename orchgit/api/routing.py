@@ -21,7 +21,6 @@ from orchgit.errors import (
     OrchgitError,
     RefusedError,
 )
-from orchgit.replication.proposal import nothing_written
 
 Handler = Callable[[ApiCall], Awaitable[Response]]
 
@@ -71,7 +70,7 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
     except NotLeaderError as error:
-        if nothing_written():
+        if call.writes is not None and not call.writes.any:
             raise  # the leader can do it: see `consistency`
         return _error_response(error, call)
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer

@@ -39,6 +39,7 @@ from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
@@ -107,8 +108,6 @@ class Gitops:
             logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
-        self._rerunner = Rerunner(context, applier)
-        self._reverter = Reverter(context, applier, self.synchronizer, self._quorum)
         ports = ReconcilerPorts(
             context,
             self._git,
@@ -203,11 +202,18 @@ class Gitops:
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+    async def rerun(
+        self,
+        source: str,
+        jobs: Sequence[tuple[str, str]],
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
         """Create jobs of the applied commit again; see `Rerunner.rerun`."""
         self._applier.source(source)
         await self.synchronizer.wait_until_current(source)
-        return await self._rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
+        context = self._context.noting(writes)
+        rerunner = Rerunner(context, CommitApplier(context))
+        return await rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
 
     async def preview_files(
         self,
@@ -222,16 +228,18 @@ class Gitops:
             return await self._previewer.between(source, base_files, files, memory)
         return await self._previewer.of_files(source, files, memory)
 
-    async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
+    async def revert(
+        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+    ) -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
         with self._context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
-        return await self._reverter.revert(
-            rollout_id, self.mirrors.get(name), self._memory(name), pusher
-        )
+        context = self._context.noting(writes)
+        reverter = Reverter(context, CommitApplier(context), self.synchronizer, self._quorum)
+        return await reverter.revert(rollout_id, self.mirrors.get(name), self._memory(name), pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """The rollout's states as they are judged, up to and including the last."""

@@ -85,6 +85,6 @@ class LeaderDuties:
     async def _make_first_root_key(self) -> None:
         """Clients look for a signing key soon after a cluster's first start."""
         try:
-            await self._services.keyring.active_key()
+            await self._services.keyring.active_key(self._services.context)
         except OrchgitError as error:
             _log.warning("no root key yet; the first variable asks again", error=str(error))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
@@ -39,11 +40,16 @@ class Services:
     """`context` is what the functions of this package take first.
 
     `keyring` seals variables; `collect_garbage` asks the leader's collector for a forced run.
+    A second run of the collector does no harm, so `writes` need not know of the first.
     """
 
     context: UseCaseContext
     keyring: Keyring
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
+
+    def noting(self, writes: RequestWrites | None) -> Services:
+        """The same, for one request: the commands that it proposes are noted in `writes`."""
+        return replace(self, context=self.context.noting(writes))
 
     @property
     def nodes(self) -> NodeUseCases:

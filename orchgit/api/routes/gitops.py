@@ -190,7 +190,7 @@ async def _rerun(call: ApiCall, name: str, job_ids: Any) -> Response:
     if not (isinstance(job_ids, list) and all(isinstance(each, str) for each in job_ids)):
         raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
     keys = [(call.namespace, job_id) for job_id in job_ids]
-    rollout = await _gitops(call).rerun(name, keys)
+    rollout = await _gitops(call).rerun(name, keys, call.writes)
     return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
 
@@ -266,7 +266,7 @@ async def revert(call: ApiCall) -> Response:
         found = find_rollout(snapshot, call.path["rollout_id"])
     if found is None:
         raise NotFoundError(f'cannot find rollout "{call.path["rollout_id"]}"')
-    return call.answer(await _gitops(call).revert(found.id))
+    return call.answer(await _gitops(call).revert(found.id, call.writes))
 
 
 async def forget(call: ApiCall) -> Response:

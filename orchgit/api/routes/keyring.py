@@ -38,12 +38,13 @@ async def list_keys(call: ApiCall) -> Response:
 
 
 async def rotate(call: ApiCall) -> Response:
-    key = await call.api.services.keyring.rotate(call.flag("full"))
+    key = await call.services.keyring.rotate(call.context, call.flag("full"))
     return call.answer({"Key": _meta(key), "Index": key.modify_index}, index=key.modify_index)
 
 
 async def delete_key(call: ApiCall) -> Response:
-    return call.empty(index=await call.api.services.keyring.delete(call.path["key_id"]))
+    keyring = call.services.keyring
+    return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
 
 
 async def web_keys(call: ApiCall) -> Response:

@@ -53,7 +53,7 @@ async def license_(call: ApiCall) -> Response:
 
 
 async def collect_garbage(call: ApiCall) -> Response:
-    await call.api.services.collect_garbage()
+    await call.services.collect_garbage()
     with call.context.snapshot() as snapshot:
         return call.empty(index=snapshot.index)
 

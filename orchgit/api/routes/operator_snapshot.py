@@ -58,7 +58,7 @@ async def restore(call: ApiCall) -> Response:
                 f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
             ) from error
         file.seek(0)
-        keyring = call.api.services.keyring
+        keyring = call.services.keyring
         restored = await restore_snapshot(
             *(call.context, keyring, file, call.flag("force"), _repositories(call))
         )

@@ -119,7 +119,7 @@ async def write_variable(call: ApiCall) -> Response:
     if operation is None:
         return await _put(call, namespace, path, body)
     new = NewVariable(namespace, path, body.items or {})
-    lock, variables = body.lock or LockBody(), call.api.services.variables
+    lock, variables = body.lock or LockBody(), call.services.variables
     if operation == "lock-acquire":
         wanted = _wanted(lock)
         return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
@@ -138,7 +138,7 @@ async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> 
     new = NewVariable(namespace, path, body.items)
     lock_id = body.lock.id if body.lock else ""
     expected = _expected_index(call)
-    variables = call.api.services.variables
+    variables = call.services.variables
     try:
         variable = await variables.put(new, expected, lock_id)
     except VariableConflictError as conflict:
@@ -150,9 +150,7 @@ async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> 
 async def delete_variable(call: ApiCall) -> Response:
     expected = _expected_index(call)
     try:
-        index = await call.api.services.variables.delete(
-            call.namespace, call.path["path"], expected
-        )
+        index = await call.services.variables.delete(call.namespace, call.path["path"], expected)
     except VariableConflictError as conflict:
         return _conflict(call, conflict, call.namespace)
     return call.empty(status=204, index=index)
@@ -253,7 +251,7 @@ def _stub(variable: StoredVariable, with_lock_id: bool = False) -> VariableStub:
 
 
 def _shown(call: ApiCall, variable: StoredVariable, with_lock_id: bool) -> ShownVariable:
-    items = call.api.services.variables.items(variable)
+    items = call.services.variables.items(variable)
     return _with_items(_stub(variable, with_lock_id), items)
 
 

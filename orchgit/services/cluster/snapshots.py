@@ -189,7 +189,7 @@ async def _replace(context: UseCaseContext, archive: IO[bytes]) -> int:
     await context.propose(BeginRestore(restore_id=restore_id))
     try:
         sha256 = await _send(context, restore_id, archive)
-        applied = await context.state.propose(
+        applied = await context.propose(
             CommitRestore(restore_id=restore_id, sha256=sha256), timeout_s=_COMMIT_S
         )
     except BaseException:

@@ -31,26 +31,25 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring({len(self._open)} open keys)"
 
-    async def active_key(self) -> RootKey:
+    async def active_key(self, context: UseCaseContext) -> RootKey:
         """The key that new items are sealed with; the first is made when it is first needed."""
         found = self._stored_active_key()
         if found is not None:
             return found
         async with self._making:
-            return self._stored_active_key() or await self._make(only_first=True)
+            return self._stored_active_key() or await self._make(context, only_first=True)
 
-    async def rotate(self, full: bool) -> RootKey:
+    async def rotate(self, context: UseCaseContext, full: bool) -> RootKey:
         """A new active key. `full`: what older ones seal is sealed anew, so they can be deleted."""
         async with self._making:
-            key = await self._make(only_first=False)
+            key = await self._make(context, only_first=False)
         if full:
-            await self._reseal_all(key)
+            await self._reseal_all(context, key)
         return key
 
-    async def delete(self, key_id: str) -> int:
+    async def delete(self, context: UseCaseContext, key_id: str) -> int:
         """Refused while the key is active or seals something."""
-        now_ns = self._context.now_ns()
-        applied = await self._context.propose(DeleteRootKey(now_ns=now_ns, key_id=key_id))
+        applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
         self._open.pop(key_id, None)
         return applied.index
 
@@ -83,13 +82,13 @@ class Keyring:
     def _stored_active_key(self) -> RootKey | None:
         return self._active.of(self._context.state.store)
 
-    async def _make(self, only_first: bool) -> RootKey:
+    async def _make(self, context: UseCaseContext, only_first: bool) -> RootKey:
         material, public = await asyncio.to_thread(new_material)
-        key_id = self._context.ids.new()
+        key_id = context.ids.new()
         wrapped = self._wrapping.seal(key_id, msgspec.msgpack.encode(material))
         key = RootKey(key_id=key_id, wrapped=wrapped, public_n=public.n, public_e=public.e)
-        applied = await self._context.propose(
-            PutRootKey(now_ns=self._context.now_ns(), key=key, only_first=only_first)
+        applied = await context.propose(
+            PutRootKey(now_ns=context.now_ns(), key=key, only_first=only_first)
         )
         stored = applied.result
         assert isinstance(stored, RootKey)
@@ -108,16 +107,15 @@ class Keyring:
             found = self._open[key.key_id] = Sealer(_MATERIAL.decode(plain).sealing)
         return found
 
-    async def _reseal_all(self, key: RootKey) -> None:
+    async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
         """Some at a time; each entry holds what was not changed since it was read."""
         while True:
-            with self._context.snapshot() as snapshot:
+            with context.snapshot() as snapshot:
                 old = snapshot.variables_sealed_by_others(key.key_id, _RESEALED_PER_ENTRY)
             if not old:
                 return
             resealed = [self._resealed(each, key) for each in old]
-            now_ns = self._context.now_ns()
-            await self._context.propose(ResealVariables(now_ns=now_ns, variables=resealed))
+            await context.propose(ResealVariables(now_ns=context.now_ns(), variables=resealed))
 
     def _resealed(self, variable: StoredVariable, key: RootKey) -> StoredVariable:
         sealed = self.seal(key, variable.key, self.unseal(variable))

@@ -135,7 +135,7 @@ class VariableUseCases:
     async def _sealed(self, new: NewVariable) -> StoredVariable:
         check_path(new.path)
         _check_size(new.items)
-        key = await self.keyring.active_key()
+        key = await self.keyring.active_key(self.context)
         plain = msgspec.msgpack.encode(new.items)
         return StoredVariable(
             namespace=new.namespace,

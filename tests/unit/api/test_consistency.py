@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from orchgit.api.consistency import ELECTION_WAIT_S, Consistency
+from orchgit.api.consistency import ELECTION_WAIT_S, WRITES, Consistency
 from orchgit.api.placing import Place, place_of
 from orchgit.clock import FakeClock
 from orchgit.errors import NotLeaderError, UnavailableError
-from orchgit.replication.proposal import note_write, nothing_written
+from orchgit.replication.proposal import RequestWrites
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ class ScriptedServer:
         self.reads = 0
         self.lost = asyncio.Event()
         self.clock = FakeClock()
-        self.app: Callable[[], None] = lambda: None
+        self.app: Callable[[RequestWrites | None], None] = lambda writes: None
         self.edge = Consistency(self._app, self, self.has_node, self._forward, self.clock)
 
     async def read_index(self) -> int:
@@ -80,7 +81,7 @@ class ScriptedServer:
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.seen.append(("here", await _body(receive)))
-        self.app()
+        self.app(scope.get(WRITES))
         if b"index=" in scope["query_string"]:
             await asyncio.Event().wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -204,8 +205,8 @@ def test_a_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
     async def test(server: ScriptedServer) -> None:
         server.is_leader = True
 
-        def depose() -> None:
-            assert nothing_written()
+        def depose(writes: RequestWrites | None) -> None:
+            assert writes == RequestWrites(any=False)
             server.is_leader = False
             raise NotLeaderError("no longer")
 
@@ -218,16 +219,30 @@ def test_a_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
     run(test)
 
 
-def test_what_was_written_is_known_to_the_app() -> None:
+def test_each_request_that_the_leader_answers_has_its_own_record_of_writes() -> None:
     async def test(server: ScriptedServer) -> None:
         server.is_leader = True
+        seen: list[RequestWrites | None] = []
 
-        def write() -> None:
-            note_write()
-            assert not nothing_written()
+        def write(writes: RequestWrites | None) -> None:
+            assert writes is not None
+            seen.append(replace(writes))
+            writes.any = True
 
         server.app = write
         assert await server.ask("PUT", "/v1/jobs") == 200
+        assert await server.ask("PUT", "/v1/jobs") == 200
+        assert seen == [RequestWrites(any=False)] * 2
+
+    run(test)
+
+
+def test_a_request_for_any_server_has_no_record_of_writes() -> None:
+    async def test(server: ScriptedServer) -> None:
+        seen: list[RequestWrites | None] = []
+        server.app = seen.append
+        assert await server.ask("GET", "/v1/jobs", "stale") == 200
+        assert seen == [None]
 
     run(test)
 

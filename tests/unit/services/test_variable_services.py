@@ -125,10 +125,10 @@ def test_after_a_full_rotation_the_old_key_can_go() -> None:
     async def work(variables: VariableUseCases) -> None:
         for number in range(3):
             await variables.put(new(f"app/{number}", secret=str(number)))
-        keyring = variables.keyring
-        old = await keyring.active_key()
-        key = await keyring.rotate(full=True)
-        await keyring.delete(old.key_id)
+        keyring, context = variables.keyring, variables.context
+        old = await keyring.active_key(context)
+        key = await keyring.rotate(context, full=True)
+        await keyring.delete(context, old.key_id)
         with variables.context.snapshot() as snapshot:
             found = snapshot.variables()
         assert {each.key_id for each in found} == {key.key_id}
