@@ -11,6 +11,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -107,13 +108,15 @@ def _is_true(name: str) -> bool:
 
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `-json` and `-t TEMPLATE` (a Go template whose dot is the answer)."""
+    """Adds `-json` and `-t TEMPLATE`, and passes an `OutputFormat` as the argument `output`."""
 
-    as_json = option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
-    template = option(
-        "t", dest="template", help="Format the answer with a Go template, such as '{{.ID}}'."
-    )
-    return as_json(template(command))
+    @option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
+    @option("t", dest="template", help="Format the answer with a Go template, such as '{{.ID}}'.")
+    @wraps(command)
+    def with_output(as_json: bool, template: str | None, **arguments: Any) -> Any:
+        return command(output=OutputFormat(as_json, template), **arguments)
+
+    return with_output
 
 
 verbose_option = option("verbose", is_flag=True, help="Show whole ids and more columns.")

@@ -10,8 +10,16 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.blame import fetch_blame
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import (
+    ago,
+    heading,
+    pairs,
+    plain,
+    short,
+    styled,
+    table,
+)
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 
 
@@ -29,15 +37,14 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """One allocation with its tasks, ports and commit; or all of them."""
     if identifier:
-        show_status(client, identifier, verbose, as_json, template)
+        show_status(client, identifier, verbose, output)
         return
     found = client.get("/v1/allocations")
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         show_table(found, verbose)
 
 
@@ -88,7 +95,7 @@ def logs(
 @click.argument("path", default="/")
 @formatted
 @connected
-def fs(client: ApiClient, identifier: str, path: str, as_json: bool, template: str | None) -> None:
+def fs(client: ApiClient, identifier: str, path: str, output: OutputFormat) -> None:
     """List a directory of an allocation, or print a file of it."""
     found = _find(client, identifier)
     info = client.get(f"/v1/client/fs/stat/{found['ID']}", path=path)
@@ -97,7 +104,7 @@ def fs(client: ApiClient, identifier: str, path: str, as_json: bool, template: s
             raw_stream(sys.stdout).write(text)
         return
     listing = client.get(f"/v1/client/fs/ls/{found['ID']}", path=path)
-    if print_formatted(listing, as_json, template):
+    if output.printed(listing):
         return
     table(
         ("Mode", "Size", "Modified Time", "Name"),
@@ -151,11 +158,11 @@ def signal(client: ApiClient, identifier: str, task: str | None, name: str) -> N
 @click.argument("identifier")
 @formatted
 @connected
-def checks(client: ApiClient, identifier: str, as_json: bool, template: str | None) -> None:
+def checks(client: ApiClient, identifier: str, output: OutputFormat) -> None:
     """The health checks of an allocation's services."""
     found = _find(client, identifier)
     data = client.get(f"/v1/client/allocation/{found['ID']}/checks")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     table(
         ("Service", "Check", "Mode", "Status", "Output"),
@@ -223,11 +230,9 @@ def show_table(allocations: list[dict[str, Any]], verbose: bool) -> None:
     )
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     data = client.get(f"/v1/allocation/{_find(client, identifier)['ID']}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     origin = fetch_blame(client, data["ID"]) if data.get("CommitID") else {}
     health = (data.get("DeploymentStatus") or {}).get("Healthy")

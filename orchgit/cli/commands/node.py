@@ -9,8 +9,8 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.durations import parse_length_ns
 
 
@@ -32,17 +32,16 @@ def status(
     own: bool,
     allocs: bool,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """All nodes, or one of them with its drivers, resources and allocations."""
     if own:
         identifier = own_node_id(client)
     if identifier:
-        show_status(client, identifier, verbose, as_json, template)
+        show_status(client, identifier, verbose, output)
         return
     found = client.get("/v1/nodes")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     counts = _running_counts(client, found) if allocs else {}
     columns = ["ID", "Node Pool", "DC", "Name", "Class", "Drain", "Eligibility", "Status"]
@@ -189,12 +188,10 @@ def _running_counts(client: ApiClient, nodes: list[dict[str, Any]]) -> dict[str,
     return counts
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     found = client.find("node", "/v1/nodes", identifier)
     data = client.get(f"/v1/node/{found['ID']}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     drivers = sorted(name for name, info in data["Drivers"].items() if info["Healthy"])
     resources = data["NodeResources"]

@@ -8,8 +8,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("server")
@@ -22,12 +22,10 @@ def server() -> None:
 @option("detailed", is_flag=True, help="Every tag of every server.")
 @formatted
 @connected
-def members(
-    client: ApiClient, verbose: bool, detailed: bool, as_json: bool, template: str | None
-) -> None:
+def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputFormat) -> None:
     """Each server, its address, how it does, and whether it leads."""
     found = client.get("/v1/agent/members")["Members"]
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     if detailed:
         _show_tags(found)

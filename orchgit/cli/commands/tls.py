@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.options import formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import pairs
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def ca_create(
 @ca.command("info")
 @formatted
 @click.argument("file", default=f"{DOMAIN}-agent-ca.pem")
-def ca_info(file: str, as_json: bool, template: str | None) -> None:
+def ca_info(file: str, output: OutputFormat) -> None:
     """What is in an authority's certificate."""
-    _show(Path(file), as_json, template)
+    _show(Path(file), output)
 
 
 @cert.command("create")
@@ -182,12 +182,12 @@ def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None
 @formatted
 @option("ca", dest="ca_file", default="", help="Also say whether this authority signed it.")
 @click.argument("file")
-def cert_info(file: str, ca_file: str, as_json: bool, template: str | None) -> None:
+def cert_info(file: str, ca_file: str, output: OutputFormat) -> None:
     """What is in a certificate: whom it names, until when it is valid."""
-    _show(Path(file), as_json, template, Path(ca_file) if ca_file else None)
+    _show(Path(file), output, Path(ca_file) if ca_file else None)
 
 
-def _show(path: Path, as_json: bool, template: str | None, ca_path: Path | None = None) -> None:
+def _show(path: Path, output: OutputFormat, ca_path: Path | None = None) -> None:
     # As above: only these commands need it.
     from orchgit.cli.certificates import is_signed_by, read_certificate
 
@@ -195,7 +195,7 @@ def _show(path: Path, as_json: bool, template: str | None, ca_path: Path | None 
     found = _described(certificate)
     if ca_path is not None:
         found["SignedByCA"] = is_signed_by(certificate, read_certificate(_read(ca_path), "-ca"))
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         pairs((name, _text(value)) for name, value in found.items())
 
 
