@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import field, fields
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -23,6 +24,38 @@ def option(
     """`-name` and `--name` (and the same for aliases), stored as `dest`, or else as `name`."""
     spellings = [f"{dash}{each}" for each in (name, *aliases) for dash in ("-", "--")]
     return click.option(dest or name.replace("-", "_"), *spellings, **settings)
+
+
+def option_field(name: str, *aliases: str, **settings: Any) -> Any:
+    """A field of a dataclass of options, declared like `option`; see `options_of`."""
+    unset = () if settings.get("multiple") else False if settings.get("is_flag") else None
+    return field(
+        default=settings.get("default", unset),
+        metadata={"names": (name, *aliases), "settings": settings},
+    )
+
+
+def options_of(struct: type, argument: str = "options") -> Callable[[Function], Any]:
+    """Adds the options that the fields of the dataclass `struct` declare.
+
+    The command gets one instance of `struct`, as `argument`.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        declared = fields(struct)
+
+        @wraps(command)
+        def with_struct(**arguments: Any) -> Any:
+            values = {each.name: arguments.pop(each.name) for each in declared}
+            return command(**{argument: struct(**values)}, **arguments)
+
+        added = with_struct
+        for each in reversed(declared):
+            names, settings = each.metadata["names"], each.metadata["settings"]
+            added = option(*names, dest=each.name, **settings)(added)
+        return added
+
+    return decorate
 
 
 def _environment(*names: str) -> str | None:

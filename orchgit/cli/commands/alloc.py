@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.blame import fetch_blame
-from orchgit.cli.options import connected, formatted, option, verbose_option
+from orchgit.cli.options import (
+    connected,
+    formatted,
+    option,
+    option_field,
+    options_of,
+    verbose_option,
+)
 from orchgit.cli.printing.output import (
     ago,
     heading,
@@ -48,42 +56,40 @@ def status(
         show_table(found, verbose)
 
 
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    task: str | None = option_field("task", help="The task whose log to show.")
+    stderr: bool = option_field(
+        "stderr", is_flag=True, help="Standard error instead of standard output."
+    )
+    follow: bool = option_field("f", is_flag=True, help="Go on as the log grows.")
+    tail: bool = option_field("tail", is_flag=True, help="Only the last lines (-n).")
+    lines: int = option_field("n", type=int, default=10, help="How many lines -tail shows.")
+    job: bool = option_field(
+        "job", is_flag=True, help="IDENTIFIER is a job: take one of its running allocations."
+    )
+
+
 @alloc.command("logs")
 @click.argument("identifier")
-@click.argument("task", required=False)
-@option("task", dest="task_option", help="The task whose log to show.")
-@option("stderr", is_flag=True, help="Standard error instead of standard output.")
-@option("f", dest="follow", is_flag=True, help="Go on as the log grows.")
-@option("tail", is_flag=True, help="Only the last lines (-n).")
-@option("n", dest="lines", type=int, default=10, help="How many lines -tail shows.")
-@option("job", is_flag=True, help="IDENTIFIER is a job: take one of its running allocations.")
+@click.argument("task_name", metavar="[TASK]", required=False)
+@options_of(LogOptions)
 @connected
-def logs(
-    client: ApiClient,
-    identifier: str,
-    task: str | None,
-    task_option: str | None,
-    stderr: bool,
-    follow: bool,
-    tail: bool,
-    lines: int,
-    job: bool,
-) -> None:
+def logs(client: ApiClient, identifier: str, task_name: str | None, options: LogOptions) -> None:
     """What a task wrote."""
-    found = _newest_of_job(client, identifier) if job else _find(client, identifier)
-    task = task or task_option or only_task(client, found)
+    found = _newest_of_job(client, identifier) if options.job else _find(client, identifier)
     follow_text = client.stream_text(
         f"/v1/client/fs/logs/{found['ID']}",
-        task=task,
-        type="stderr" if stderr else "stdout",
+        task=task_name or options.task or only_task(client, found),
+        type="stderr" if options.stderr else "stdout",
         plain="true",
-        follow="true" if follow else None,
-        origin="end" if tail else "start",
-        offset=lines * 200 if tail else None,
+        follow="true" if options.follow else None,
+        origin="end" if options.tail else "start",
+        offset=options.lines * 200 if options.tail else None,
     )
     out = raw_stream(sys.stdout)
-    if tail and not follow:
-        out.writelines("".join(follow_text).splitlines(keepends=True)[-lines:])
+    if options.tail and not options.follow:
+        out.writelines("".join(follow_text).splitlines(keepends=True)[-options.lines :])
         return
     for text in follow_text:
         out.write(text)
