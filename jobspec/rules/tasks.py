@@ -6,11 +6,11 @@ import posixpath
 import re
 from typing import Any
 
+from jobspec.evaluation.runtime_text import without_references
 from jobspec.rules.findings import Findings, listed, quoted
 from jobspec.rules.identities import check_identities
 from jobspec.rules.targets import check_targets
 from jobspec.rules.task_services import check_task_services
-from jobspec.runtime_text import without_references
 from orchgit.durations import to_text
 from orchgit.model.group import TaskGroup
 from orchgit.model.resources import Resources

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchgit.gitops.mirrors.peers import Peer
 from orchgit.model.server import ServerRecord
-from orchgit.replication.membership import Member
+from orchgit.raft.configuration import Member
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.services.cluster.server_directory import ServerDirectory
 
