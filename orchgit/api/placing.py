@@ -40,7 +40,8 @@ def place_of(method: str, path: str, query: bytes) -> Place:
     if path.startswith("/v1/client/"):
         return Place.NODE
     if path.startswith("/git/"):
-        return _place_in_git(path, query)
+        pushes = path.endswith(_PUSH) or _PUSH.encode() in query
+        return Place.LEADER if pushes else Place.REPOSITORY
     if method in _SAFE and not path.startswith(("/v1/", "/.well-known/")):
         return Place.HERE
     if method in _SAFE or path.startswith(_READING_POSTS):
@@ -51,11 +52,6 @@ def place_of(method: str, path: str, query: bytes) -> Place:
 def is_safe(method: str) -> bool:
     """Whether asking twice does no more than asking once."""
     return method in _SAFE
-
-
-def _place_in_git(path: str, query: bytes) -> Place:
-    pushes = path.endswith(_PUSH) or _PUSH.encode() in query
-    return Place.LEADER if pushes else Place.REPOSITORY
 
 
 def _place_of_read(query: bytes) -> Place:

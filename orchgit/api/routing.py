@@ -65,7 +65,9 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
         handler = each.methods.get(method)
         if handler is None:
             raise MethodNotAllowedError(", ".join(each.methods))
-        _check_region(call)
+        region = call.query.get("region")
+        if region and region != call.api.server.region:
+            raise RefusedError("No path to region")
         return await handler(call)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
@@ -92,12 +94,6 @@ def _error_response(error: Exception, call: ApiCall) -> Response:
     if isinstance(error, NotLeaderError) and (leader := call.api.server.leader_address()):
         headers["X-Orchgit-Leader"] = leader
     return text_response(str(error), status, headers)
-
-
-def _check_region(call: ApiCall) -> None:
-    region = call.query.get("region")
-    if region and region != call.api.server.region:
-        raise RefusedError("No path to region")
 
 
 def _preflight(each: Endpoint) -> Response:

@@ -146,7 +146,7 @@ def known_servers(client: ClientSection) -> tuple[str, ...]:
 
 def agent_settings(file: FileConfig) -> dict[str, Any]:
     client = file.client
-    return {
+    settings: dict[str, Any] = {
         "region": file.region,
         "datacenter": file.datacenter,
         "node_pool": client.node_pool,
@@ -172,15 +172,12 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        **_given_allow_list(client),
         "artifact": _artifact(client.artifact),
         **http_settings(file),
     }
-
-
-def _given_allow_list(client: ClientSection) -> dict[str, Any]:
-    allowed = client.task_env_allow
-    return {} if allowed is None else {"task_env_allow": tuple(allowed)}
+    if client.task_env_allow is not None:
+        settings["task_env_allow"] = tuple(client.task_env_allow)
+    return settings
 
 
 def _artifact(section: ArtifactSection) -> FetchLimits:

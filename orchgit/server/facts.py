@@ -144,6 +144,7 @@ class Facts:
             index = str(snapshot.index)
         broker = {name: str(value) for name, value in self._control.broker_stats().items()}
         leads = "true" if self._state.is_leader else "false"
+        contact_s = self._state.last_contact_s
         return {
             "nomad": {
                 "server": "true",
@@ -155,7 +156,7 @@ class Facts:
                 "applied_index": index,
                 "commit_index": index,
                 "last_log_index": str(self._state.last_log_index),
-                "last_contact": _since(self._state.last_contact_s),
+                "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
                 "term": str(self._state.term),
                 "num_peers": str(max(0, len(self._state.members) - 1)),
                 "state": "Leader" if self._state.is_leader else "Follower",
@@ -193,7 +194,3 @@ class Facts:
         if self.workers is None:
             raise UnavailableError("cannot look at the schedulers: the server is still starting")
         return self.workers
-
-
-def _since(seconds: float | None) -> str:
-    return "never" if seconds is None else f"{seconds * 1000:.0f}ms"

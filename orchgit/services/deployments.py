@@ -103,7 +103,9 @@ async def set_deployment_health(
         raise InvalidInputError("must specify at least one healthy/unhealthy allocation ID")
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
-        _check_members(snapshot, deployment_id, [*healthy, *unhealthy])
+        members = {held.id for held in snapshot.allocations_by_deployment(deployment_id)}
+        if others := [each for each in (*healthy, *unhealthy) if each not in members]:
+            raise RefusedError(f"allocations {others} are not part of deployment {deployment_id}")
         sick = {held.task_group for held in snapshot.allocations_by_ids(unhealthy)}
         revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
         evaluation = _evaluation(context, snapshot, deployment)
@@ -181,12 +183,6 @@ def _check_group_healthy(name: str, state: DeploymentState) -> None:
             f'Task group "{name}" has {state.healthy_allocs}/{state.desired_canaries} '
             "healthy allocations"
         )
-
-
-def _check_members(snapshot: Snapshot, deployment_id: str, alloc_ids: Sequence[str]) -> None:
-    members = {allocation.id for allocation in snapshot.allocations_by_deployment(deployment_id)}
-    if strangers := [alloc_id for alloc_id in alloc_ids if alloc_id not in members]:
-        raise RefusedError(f"allocations {strangers} are not part of deployment {deployment_id}")
 
 
 def _status_update(

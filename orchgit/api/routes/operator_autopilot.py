@@ -23,13 +23,9 @@ _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 async def configuration(call: ApiCall) -> Response:
     with call.context.snapshot() as snapshot:
         config = snapshot.autopilot_config()
-    return call.answer(_shown(config))
-
-
-def _shown(config: AutopilotConfig) -> dict[str, Any]:
-    """Durations are texts here, unlike anywhere else in Nomad's API."""
+    # Durations are texts here, unlike anywhere else in Nomad's API.
     tree: dict[str, Any] = msgspec.to_builtins(config)
-    return {**tree, **{name: to_text(tree[name]) for name in _DURATIONS}}
+    return call.answer({**tree, **{name: to_text(tree[name]) for name in _DURATIONS}})
 
 
 async def set_configuration(call: ApiCall) -> Response:

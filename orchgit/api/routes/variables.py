@@ -121,7 +121,7 @@ async def write_variable(call: ApiCall) -> Response:
     new = NewVariable(namespace, path, body.items or {})
     lock, variables = body.lock or LockBody(), call.services.variables
     if operation == "lock-acquire":
-        wanted = _wanted(lock)
+        wanted = WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
         return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
     if operation == "lock-renew":
         return await _written(
@@ -185,10 +185,6 @@ def _refused_path(call: ApiCall, path: str) -> Response | None:
     except InvalidInputError as error:
         return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
     return None
-
-
-def _wanted(lock: LockBody) -> WantedLock:
-    return WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
 
 
 def _duration_ns(text: str) -> int:

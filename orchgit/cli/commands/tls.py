@@ -89,8 +89,8 @@ def ca_create(
     click.echo(f"==> CA certificate saved to {cert_file}")
     click.echo(f"==> CA key saved to {key_file}; keep it apart from the cluster")
     click.echo("    Next, once per server, with the address at which the others reach it:")
-    click.echo(f"    orchgit tls cert create -server {_domain_flag(domain)}", nl=False)
-    click.echo("-additional-ipaddress ADDRESS")
+    flag = "" if domain == DOMAIN else f"-domain {domain} "
+    click.echo(f"    orchgit tls cert create -server {flag}-additional-ipaddress ADDRESS")
 
 
 @ca.command("info")
@@ -210,7 +210,10 @@ def _show(path: Path, output: OutputFormat, ca_path: Path | None = None) -> None
     if ca_path is not None:
         found["SignedByCA"] = is_signed_by(certificate, read_certificate(_read(ca_path), "-ca"))
     if not output.printed(found):
-        pairs((name, _text(value)) for name, value in found.items())
+        pairs(
+            (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
+            for name, value in found.items()
+        )
 
 
 def _described(certificate: x509.Certificate) -> dict[str, object]:
@@ -233,14 +236,6 @@ def _described(certificate: x509.Certificate) -> dict[str, object]:
         "SerialNumber": f"{certificate.serial_number:x}",
         "SHA256": certificate.fingerprint(hashes.SHA256()).hex(),
     }
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _domain_flag(domain: str) -> str:
-    return "" if domain == DOMAIN else f"-domain {domain} "
 
 
 def _read(path: Path) -> bytes:

@@ -142,12 +142,19 @@ class Joining:
         answered = await self._ask_all(wanted)
         if own.rpc_address in wanted:
             answered[own.rpc_address] = own
-        others = {_port_below(one): one for one in wanted if one not in answered}
+        # By custom the RPC of a server is on the port below that of its log (4647, 4648).
+        others = {}
+        for one in wanted:
+            if one not in answered:
+                host, port = split_host_port(one)
+                others[join_host_port(host, max(1, port - 1))] = one
         for address, said in (await self._ask_all(list(others))).items():
             answered[others[address]] = said
         if not own.member:
             await self._decide()
-        elif strange := [at for at, one in answered.items() if _is_of_another(one, own)]:
+        elif strange := [
+            at for at, one in answered.items() if one.cluster_id not in ("", own.cluster_id)
+        ]:
             return 0, f"{', '.join(strange)}: of another cluster; a server belongs to one only"
         silent = [one for one in wanted if one not in answered]
         return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
@@ -201,12 +208,11 @@ class Joining:
         return known.get(address, address)
 
     def _own_status(self) -> ServerStatus:
-        now_s, member = self._clock.monotonic_s(), self.is_member
-        return self._known.own_status(now_s, member, self._cluster_id() if member else "")
-
-    def _cluster_id(self) -> str:
-        with self._state.store.snapshot() as snapshot:
-            return snapshot.cluster_id() or ""
+        cluster_id = ""
+        if self.is_member:
+            with self._state.store.snapshot() as snapshot:
+                cluster_id = snapshot.cluster_id() or ""
+        return self._known.own_status(self._clock.monotonic_s(), self.is_member, cluster_id)
 
     async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
         """By address, what those said that answered."""
@@ -301,13 +307,3 @@ class Joining:
         if what != self._told:
             self._told = what
             _log.info(what)
-
-
-def _is_of_another(one: ServerStatus, own: ServerStatus) -> bool:
-    return one.cluster_id not in ("", own.cluster_id)
-
-
-def _port_below(address: str) -> str:
-    """Where the RPC of a server is by custom, when `address` is that of its log (4647, 4648)."""
-    host, port = split_host_port(address)
-    return join_host_port(host, max(1, port - 1))

@@ -98,7 +98,12 @@ class Acquaintances:
     def own_status(self, now_s: float, member: bool, cluster_id: str = "") -> ServerStatus:
         """What this server tells the others: itself, and the set that it knows."""
         self.own.member, self.own.cluster_id = member, cluster_id
-        self.own.sees = _founders(self.own, self.fresh(now_s).values())
+        if self.own.bootstrap_expect:
+            others = self.fresh(now_s).values()
+            forming = [one.id for one in others if one.bootstrap_expect and not one.member]
+            self.own.sees = sorted([*forming, self.own.id])
+        else:
+            self.own.sees = []
         return self.own
 
     def addresses(self) -> list[str]:
@@ -151,12 +156,6 @@ def _form(own: ServerStatus, others: list[ServerStatus]) -> Decision:
         founder = next(one for one in others if one.id == own.sees[0])
         return Wait(f"waiting for {founder.name} to form the cluster")
     return Bootstrap(tuple(own.sees))
-
-
-def _founders(own: ServerStatus, others: Iterable[ServerStatus]) -> list[str]:
-    """Ids of those that would form a cluster, in order."""
-    found = [one.id for one in others if one.bootstrap_expect and not one.member]
-    return sorted([*found, own.id]) if own.bootstrap_expect else []
 
 
 def _named(servers: Iterable[ServerStatus]) -> str:

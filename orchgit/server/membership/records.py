@@ -74,17 +74,15 @@ class RecordKeeper:
                 await asyncio.sleep(_JOIN_LOOK_S)
                 continue
             try:
-                await self._store()
+                if self._state.is_leader:
+                    check = self.record.cluster_key_check
+                    await self._state.propose(SetClusterKeyCheck(check=check))
+                await self._state.propose(PutServer(server=self.record), forward=True)
             except RefusedError:
                 raise
             except OrchgitError as error:
                 _log.debug("this server's record is not stored yet", error=str(error))
                 await asyncio.sleep(_RETRY_S)
-
-    async def _store(self) -> None:
-        if self._state.is_leader:
-            await self._state.propose(SetClusterKeyCheck(check=self.record.cluster_key_check))
-        await self._state.propose(PutServer(server=self.record), forward=True)
 
     def _stored_at(self) -> int | None:
         """The index at which the record was found to be stored as it is; None if it is not."""

@@ -34,7 +34,15 @@ async def update_allocs(
                 f"cannot take reports of node {node_id} while it is {node.status}; heartbeat first"
             )
         known = [
-            (_as_taken(update, allocation), allocation)
+            (
+                msgspec.structs.replace(
+                    update,
+                    client_status=status_after_report(
+                        allocation.client_status, update.client_status
+                    ),
+                ),
+                allocation,
+            )
             for update in updates
             if (allocation := snapshot.allocation(update.alloc_id)) is not None
             and allocation.node_id == node_id
@@ -48,11 +56,6 @@ async def update_allocs(
     )
     applied = await context.propose(command)
     return applied.index
-
-
-def _as_taken(update: AllocClientUpdate, allocation: Allocation) -> AllocClientUpdate:
-    status = status_after_report(allocation.client_status, update.client_status)
-    return msgspec.structs.replace(update, client_status=status)
 
 
 def evaluations_for_reports(

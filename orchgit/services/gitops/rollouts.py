@@ -44,11 +44,14 @@ async def apply_rollout(
     ConflictError when the source or a job moved meanwhile: nothing has been changed then, and the
     caller computes the rollout again.
     """
+    with context.snapshot() as snapshot:
+        deleted = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
+    ended = [job for job in deleted if job is not None]
     evaluations = [
         *_evaluations(
             context, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER
         ),
-        *_evaluations(context, rollout, _doomed(context, deletions), EvalTrigger.JOB_DEREGISTER),
+        *_evaluations(context, rollout, ended, EvalTrigger.JOB_DEREGISTER),
     ]
     stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
     entry = ApplyRollout(
@@ -94,12 +97,6 @@ def _evaluations(
         for job in jobs
         if runs_by_itself(job)
     ]
-
-
-def _doomed(context: UseCaseContext, deletions: Sequence[JobDeletion]) -> list[Job]:
-    with context.snapshot() as snapshot:
-        jobs = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
-    return [job for job in jobs if job is not None]
 
 
 def _with_eval_ids(

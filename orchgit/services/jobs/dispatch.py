@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -50,9 +49,10 @@ async def dispatch_job(
     check_total_count(parent, context.job_max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
-    earlier = _with_token(children, request.idempotency_token)
-    if earlier is not None:
-        return Dispatched(index, earlier.id, "", earlier.create_index)
+    token = request.idempotency_token
+    for earlier in children if token else ():
+        if earlier.dispatch_idempotency_token == token:
+            return Dispatched(index, earlier.id, "", earlier.create_index)
     return await _register_child(context, parent, request)
 
 
@@ -94,11 +94,6 @@ def _dispatchable(parent: Job | None, job_id: str) -> Job:
     if parent.stop:
         raise RefusedError(f'Specified job "{job_id}" is stopped')
     return parent
-
-
-def _with_token(children: Sequence[Job], token: str) -> Job | None:
-    found = (child for child in children if token and child.dispatch_idempotency_token == token)
-    return next(found, None)
 
 
 async def _register_child(

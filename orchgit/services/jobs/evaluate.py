@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchgit.errors import RefusedError
-from orchgit.model.allocation import Allocation, ClientStatus, DesiredTransition
+from orchgit.model.allocation import ClientStatus, DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import UpdateAllocTransitions, UpsertEvaluations
 from orchgit.services.context import UseCaseContext
@@ -28,7 +28,7 @@ async def evaluate_job(
     transitions = {
         allocation.id: DesiredTransition(force_reschedule=True)
         for allocation in allocations
-        if _is_stuck(allocation)
+        if allocation.client_status == ClientStatus.FAILED and not allocation.next_allocation
     }
     applied = await context.propose(
         UpdateAllocTransitions(
@@ -38,7 +38,3 @@ async def evaluate_job(
         else UpsertEvaluations(now_ns=context.now_ns(), evaluations=[evaluation])
     )
     return JobRegistration(applied.index, job.job_modify_index, evaluation.id, applied.index)
-
-
-def _is_stuck(allocation: Allocation) -> bool:
-    return allocation.client_status == ClientStatus.FAILED and not allocation.next_allocation

@@ -57,7 +57,9 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
     signals = sorted(_signals(group))
     if signals:
         yield Constraint("${attr.os.signals}", ",".join(signals), "set_contains")
-    services = list(_services(group))
+    services = [*(group.services or ())]
+    for task in group.tasks:
+        services += task.services or ()
     providers = {service.provider for service in services}
     if "nomad" in providers:
         yield Constraint("${attr.nomad.service_discovery}", "true", "=")
@@ -94,12 +96,6 @@ def _has_identities(group: TaskGroup, services: Iterable[Service]) -> bool:
     return any(name not in ("", "default") for name in named) or any(
         service.identity is not None for service in services
     )
-
-
-def _services(group: TaskGroup) -> Iterator[Service]:
-    yield from group.services or ()
-    for task in group.tasks:
-        yield from task.services or ()
 
 
 def _signals(group: TaskGroup) -> set[str]:

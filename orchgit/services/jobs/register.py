@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from orchgit.errors import RefusedError
-from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, JobSubmission
 from orchgit.model.ownership import owner_of, with_owner_of
 from orchgit.raft_node.proposal import Applied
@@ -62,7 +62,11 @@ async def register_job(
         admitted = judged(job, registered, rules)
     check_enforced_index(options.enforce_index, registered)
     job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
-    evaluation = _evaluation(context, job, options.eval_priority)
+    evaluation = None
+    if runs_by_itself(job):
+        evaluation = evaluation_for_job(
+            context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
+        )
     command = RegisterJob(
         now_ns=context.now_ns(),
         upsert=JobUpsert(job, options.submission, options.enforce_index),
@@ -117,9 +121,3 @@ def with_counts_of(job: Job, registered: Job) -> Job:
         replace(group, count=counts.get(group.name, group.count)) for group in job.task_groups
     ]
     return replace(job, task_groups=groups)
-
-
-def _evaluation(context: UseCaseContext, job: Job, priority: int) -> Evaluation | None:
-    if not runs_by_itself(job):
-        return None
-    return evaluation_for_job(context, job, EvalTrigger.JOB_REGISTER, priority=priority)

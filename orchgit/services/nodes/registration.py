@@ -49,7 +49,8 @@ async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult
         index = snapshot.index
     _check_secret(known, node.secret_id)
     if pool is None:
-        await _create_pool(context, node.node_pool)
+        pool = NodePool(name=node.node_pool)
+        await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[pool]))
     node = replace(node, computed_class=computed_class(node))
     if known is not None and _same_facts(known, node):
         await _settle_volumes(context, node)
@@ -167,10 +168,6 @@ def _event(context: UseCaseContext, message: str) -> NodeEvent:
         subsystem="Cluster",
         timestamp=datetime_of_ns(context.now_ns()),
     )
-
-
-async def _create_pool(context: UseCaseContext, name: str) -> None:
-    await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[NodePool(name=name)]))
 
 
 async def _settle_volumes(context: UseCaseContext, node: Node) -> None:

@@ -114,9 +114,12 @@ class Keyring:
                 old = snapshot.variables_sealed_by_others(key.key_id, _RESEALED_PER_ENTRY)
             if not old:
                 return
-            resealed = [self._resealed(each, key) for each in old]
+            resealed = [
+                msgspec.structs.replace(
+                    each,
+                    key_id=key.key_id,
+                    sealed=self.seal(key, each.key, self.unseal(each)),
+                )
+                for each in old
+            ]
             await context.propose(ResealVariables(now_ns=context.now_ns(), variables=resealed))
-
-    def _resealed(self, variable: StoredVariable, key: RootKey) -> StoredVariable:
-        sealed = self.seal(key, variable.key, self.unseal(variable))
-        return msgspec.structs.replace(variable, key_id=key.key_id, sealed=sealed)
