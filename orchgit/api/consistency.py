@@ -32,7 +32,7 @@ Forward = Callable[[Scope, Receive, Send, float], Awaitable[None]]
 request was done; another OrchgitError if that is not known, or cannot be."""
 
 
-class Leading(Protocol):
+class LeadershipPort(Protocol):
     """What this server knows of its leadership."""
 
     @property
@@ -52,23 +52,23 @@ class Leading(Protocol):
         ...
 
 
-class KnowsNodes(Protocol):
-    """What only the agents' part can say of a request."""
-
-    def has_node(self, scope: Scope) -> bool:
-        """Whether this server knows the node of a `/v1/client` request."""
-        ...
-
-
 class Consistency:
-    """An ASGI app in front of another."""
+    """An ASGI app in front of another.
+
+    `knows_node` says whether this server knows the node of a `/v1/client` request.
+    """
 
     def __init__(
-        self, app: ASGIApp, leading: Leading, places: KnowsNodes, forward: Forward, clock: Clock
+        self,
+        app: ASGIApp,
+        leading: LeadershipPort,
+        knows_node: Callable[[Scope], bool],
+        forward: Forward,
+        clock: Clock,
     ) -> None:
         self._app = app
         self._leading = leading
-        self._places = places
+        self._knows_node = knows_node
         self._forward = forward
         self._clock = clock
 
@@ -99,7 +99,7 @@ class Consistency:
             return Place.HERE
         place = place_of(scope["method"], scope["path"], scope["query_string"])
         if place is Place.NODE:
-            return Place.HERE if self._places.has_node(scope) else Place.LEADER
+            return Place.HERE if self._knows_node(scope) else Place.LEADER
         return place
 
     async def _by_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
@@ -177,4 +177,4 @@ class _Body:
         return self._bytes <= _MAX_KEPT_BYTES
 
 
-__all__ = ["ELECTION_WAIT_S", "WRITES", "Consistency", "Forward", "KnowsNodes", "Leading"]
+__all__ = ["ELECTION_WAIT_S", "WRITES", "Consistency", "Forward", "LeadershipPort"]

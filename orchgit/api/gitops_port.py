@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from orchgit.model.source import Source
 from orchgit.replication.proposal import RequestWrites
-from orchgit.services.cluster_snapshots import Repositories
+from orchgit.services.cluster.snapshots import Repositories
 
 
 class GitopsPort(Protocol):

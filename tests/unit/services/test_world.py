@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from orchgit.services.world import World
 
 from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.job import Job
 from orchgit.replication.commands import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
 from orchgit.replication.proposal import RequestWrites
-from orchgit.services.world import World
 from tests.support.world import in_world
 
 
