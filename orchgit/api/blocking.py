@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns
 from orchgit.api.call import Call
 from orchgit.api.errors import text_response
 from orchgit.clock import SECOND_NS
+from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot

@@ -13,8 +13,8 @@ from orchgit.api import nomad_json
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
 from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.services.context import World
 from orchgit.services.identifiers import uuid_prefix
-from orchgit.services.world import World
 from orchgit.whole_number import whole_number
 
 MAX_BODY_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
-from orchgit.services.dry_run import DryRun
+from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.services import Services
 from orchgit.wire.tls import TlsFiles
 

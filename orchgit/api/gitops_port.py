@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from orchgit.model.source import Source
-from orchgit.services.cluster_snapshots import Repositories
+from orchgit.services.cluster.snapshots import Repositories
 
 
 class GitopsPort(Protocol):

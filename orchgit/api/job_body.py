@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from jobspec.api_shape import complete, shape_of
+from jobspec.blocks.api_shape import complete, shape_of
+from jobspec.canonical.typed import typed_job
 from jobspec.canonicalize import canonicalize
-from jobspec.same_job import without_additions
-from jobspec.typed import typed_job
+from jobspec.writing.same_job import without_additions
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.errors import InvalidInputError

@@ -11,11 +11,12 @@ from orchgit.errors import (
     TooLargeError,
     UnavailableError,
 )
+from orchgit.raft_log.disk_space import DiskSpace
+from orchgit.raft_node.proposal import Applied, Proposal, not_leader, stopped
 from orchgit.replication import commands
 from orchgit.replication.cluster_calls import ClusterCalls
 from orchgit.replication.commands import Command, Noop
-from orchgit.replication.disk_space import DiskSpace
-from orchgit.replication.proposal import Applied, Proposal, not_leader, note_write, stopped
+from orchgit.replication.proposal import note_write
 from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
 
 MAX_COMMAND_BYTES = 64 << 20

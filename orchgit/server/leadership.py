@@ -16,9 +16,9 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.gitops import Gitops
 from orchgit.server.config import ServerConfig
 from orchgit.server.tasks import end_tasks
-from orchgit.services.scheduler_config import set_scheduler_config
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.gitops.sources import put_source
 from orchgit.services.services import Services
-from orchgit.services.sources import put_source
 
 _log = structlog.get_logger(component="server")
 _RETRY_S = 1.0

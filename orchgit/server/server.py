@@ -21,9 +21,9 @@ from orchgit.control.leader_client.router import NearestLeader
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.forecasts import SchedulerForecaster
+from orchgit.gitops.commits.forecast import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.mirrors.peers import PeerCalls
+from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
@@ -48,13 +48,13 @@ from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
-from orchgit.services.cluster_snapshots import remove_leftovers
-from orchgit.services.dry_run import DryRun
-from orchgit.services.keyring import Keyring
-from orchgit.services.membership import take_in, take_out
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.membership import take_in, take_out
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.cluster.snapshots import remove_leftovers
+from orchgit.services.context import World
+from orchgit.services.jobs.dry_run import DryRun
+from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.services import Services
-from orchgit.services.world import World
 from orchgit.wire.channel import LeaderChannel
 
 _log = structlog.get_logger(component="server")
@@ -111,7 +111,7 @@ class Server:
             SchedulerForecaster(self.dry_run),
             config.gitops,
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
-            calls=PeerCalls(config.tls),
+            calls=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
         self.joining = Joining(
@@ -231,7 +231,7 @@ class Server:
             self.facts.server_id,
             self._front.forwarded,
             self.directory.translated,
-            self.gitops.keeper,
+            self.gitops.synchronizer,
             MembershipServicer(self.joining, self._take_in, self._take_out),
             config.region,
             config.limits,

@@ -24,8 +24,8 @@ from orchgit.replication.commands import (
     UpdateDeploymentStatus,
 )
 from orchgit.scheduler.auto_revert import AutoRevert, auto_revert
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 

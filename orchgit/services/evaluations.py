@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
-from orchgit.services.world import World
+from orchgit.services.context import World
 
 
 def evaluation_for_job(

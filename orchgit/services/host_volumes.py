@@ -18,8 +18,8 @@ from orchgit.replication.commands import (
     UpsertHostVolume,
 )
 from orchgit.scheduler.placement.fit import volume_source
+from orchgit.services.context import World
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 _NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")

@@ -7,8 +7,8 @@ import re
 from orchgit.errors import RefusedError
 from orchgit.model.node import Namespace
 from orchgit.replication.commands import DeleteNamespaces, UpsertNamespaces
-from orchgit.services.admission import multiple_errors
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.jobs.admission import multiple_errors
 
 DEFAULT_NAMESPACE = "default"
 _NAME = re.compile(r"^[a-zA-Z0-9-]{1,128}$")

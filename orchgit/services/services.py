@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
-from orchgit.services import nodes, update_allocs
-from orchgit.services.keyring import Keyring
-from orchgit.services.nodes import NodeChange
-from orchgit.services.variables import Variables
-from orchgit.services.world import World
+from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.context import World
+from orchgit.services.nodes.registration import NodeChange, register_node, update_node_status
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.variables import Variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class NodeServices:
     world: World
 
     async def register(self, node: Node) -> NodeChange:
-        return await nodes.register_node(self.world, node)
+        return await register_node(self.world, node)
 
     async def update_status(self, node_id: str, status: str) -> NodeChange:
-        return await nodes.update_node_status(self.world, node_id, status)
+        return await update_node_status(self.world, node_id, status)
 
     async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int:
-        return await update_allocs.update_allocs(self.world, node_id, updates)
+        return await update_allocs(self.world, node_id, updates)
 
 
 async def _nothing_to_collect() -> None:

@@ -42,8 +42,8 @@ from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands import RegisterNode, UpdateNodeStatus
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
-from orchgit.services.node_class import computed_class
-from orchgit.services.nodes import update_node_status
+from orchgit.services.nodes.computed_class import computed_class
+from orchgit.services.nodes.registration import update_node_status
 
 BUDGET_PER_S = 5000
 

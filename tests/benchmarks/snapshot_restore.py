@@ -19,9 +19,9 @@ from orchgit.ids import RandomIds
 from orchgit.model.plan import PlanResult
 from orchgit.replication.commands import ApplyPlan, JobUpsert, RegisterJob, RegisterNode
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
+from orchgit.services.context import World
+from orchgit.services.secrets.keyring import Keyring
 from tests.support.factories import make_job, make_node, make_placements
 
 _ROWS = 2000

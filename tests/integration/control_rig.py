@@ -26,9 +26,9 @@ from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer
 from orchgit.scheduler.schedule import schedule
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.context import World
 from orchgit.services.services import NodeServices
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from orchgit.wire import methods

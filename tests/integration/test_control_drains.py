@@ -13,8 +13,8 @@ from orchgit.model.group import MigrateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, Eligibility, Node
 from orchgit.replication.commands import UpdateNodeDrain
-from orchgit.services.node_operations import drain_node
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.nodes.operations import drain_node
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader

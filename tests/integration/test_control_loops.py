@@ -22,8 +22,8 @@ from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
 )
+from orchgit.services.context import World
 from orchgit.services.deployments import pause_deployment
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader

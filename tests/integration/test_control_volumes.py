@@ -20,8 +20,8 @@ from orchgit.replication.commands import (
     UpdateNodeStatus,
     UpsertHostVolume,
 )
+from orchgit.services.context import World
 from orchgit.services.host_volumes import delete_host_volume, delete_volume_claim
-from orchgit.services.world import World
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.integration.test_control_blocked import blocked, report_ended, stop
 from tests.integration.test_control_loops import placed

@@ -18,10 +18,10 @@ import pytest
 
 from orchgit.api.call import MAX_BODY_BYTES
 from orchgit.errors import DiskFullError
-from orchgit.replication.disk_space import STATE
-from orchgit.services.node_operations import purge_node
-from orchgit.services.nodes import register_node
-from orchgit.services.world import World
+from orchgit.raft_log.disk_space import STATE
+from orchgit.services.context import World
+from orchgit.services.nodes.operations import purge_node
+from orchgit.services.nodes.registration import register_node
 from tests.support.factories import make_job, make_node
 from tests.support.server_rig import ServerRig, server_rig
 from tests.support.world import placed_job, ready_node

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchgit.services.nodes import register_node
+from orchgit.services.nodes.registration import register_node
 from tests.support.factories import make_node
 from tests.support.server_rig import ServerRig, server_rig
 

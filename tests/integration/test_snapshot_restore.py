@@ -25,9 +25,9 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import PutServer, UpsertNamespaces
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.versions import COMMAND_VERSION
-from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
+from orchgit.services.context import World
+from orchgit.services.secrets.keyring import Keyring
 from tests.support.polling import until
 from tests.support.ports import free_addresses
 from tests.support.server_rig import ServerRig, server_rig

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applying import Applier, SourceMemory
-from orchgit.gitops.commits.plan import Occasion, rollout_of, upserts_of
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache
+from orchgit.gitops.commits.plan import Trigger, rollout_of, upserts_of
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.replication.commands import ApplyPlan, ApplyRollout
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.register_job import register_job
-from orchgit.services.sources import give_back_job, put_source, release_job, remove_source
+from orchgit.services.gitops.sources import give_back_job, put_source, release_job, remove_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -173,12 +173,12 @@ def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> No
 
 
 async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
-    applier, source = Applier(rig.world), rig.source()
-    memory = SourceMemory(Discoverer(JobspecParser()))
+    applier, source = CommitApplier(rig.world), rig.source()
+    memory = SourceCache(Discoverer(JobspecParser()))
     repository = rig.gitops.mirrors.get("demo").open()
     read = await applier.read(repository, commit, source, memory)
     plan = await applier.plan(read, "demo", memory)
-    rollout = rollout_of(plan, read.info.commit, Occasion("push"), "r-old", rig.world.now_ns())
+    rollout = rollout_of(plan, read.info.commit, Trigger("push"), "r-old", rig.world.now_ns())
     upserts = upserts_of(plan, rollout, {})
     evaluations = [evaluation_for_job(rig.world, one.job, "job-register") for one in upserts]
     await rig.world.propose(ApplyRollout(rollout=rollout, upserts=upserts, evaluations=evaluations))

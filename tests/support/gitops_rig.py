@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 
 from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError
+from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops
@@ -23,7 +24,6 @@ from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
-from orchgit.gitops.remote.push_text import Forecast
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
@@ -31,7 +31,7 @@ from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations, UpsertSource
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.services.world import World
+from orchgit.services.context import World
 from tests.support.state import running_state
 
 

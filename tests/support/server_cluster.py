@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from orchgit.services.sealing import new_key
+from orchgit.services.secrets.sealing import new_key
 from tests.support.polling import until_blocking
 from tests.support.ports import free_addresses
 

@@ -21,9 +21,9 @@ from orchgit.replication.commands import (
     RegisterNode,
     UpdateNodeStatus,
 )
-from orchgit.services.register_job import register_job
-from orchgit.services.update_allocs import update_allocs
-from orchgit.services.world import World
+from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.context import World
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_node, make_placements
 from tests.support.state import running_state
 

@@ -12,8 +12,8 @@ from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import AllocationWithJob, alloc_stub, allocation_with_job
 from orchgit.model.allocation import Allocation
+from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.service_catalog import services_of_allocation
-from orchgit.services.stop_allocation import stop_allocation
 from orchgit.state.snapshot import Snapshot
 
 

@@ -20,8 +20,8 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
-from orchgit.services.rollouts import delete_rollouts
-from orchgit.services.sources import (
+from orchgit.services.gitops.rollouts import delete_rollouts
+from orchgit.services.gitops.sources import (
     change_source,
     check_change,
     create_source,

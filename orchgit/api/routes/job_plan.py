@@ -16,9 +16,9 @@ from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job
-from orchgit.services.admission import Admitted, admit
-from orchgit.services.dry_run import JobPlan
-from orchgit.services.register_job import check_enforced_index, with_counts_of
+from orchgit.services.jobs.admission import Admitted, admit
+from orchgit.services.jobs.dry_run import JobPlan
+from orchgit.services.jobs.register import check_enforced_index, with_counts_of
 
 
 async def plan(call: Call) -> Response:

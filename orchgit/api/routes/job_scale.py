@@ -15,7 +15,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
 from orchgit.services.identifiers import scaling_policy_id
-from orchgit.services.scale_job import ScaleRequest, scale_job
+from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
 
 

@@ -16,8 +16,8 @@ from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
-from orchgit.services.job_stability import set_job_stability
-from orchgit.services.revert_job import revert_job
+from orchgit.services.jobs.revert import revert_job
+from orchgit.services.jobs.stability import set_job_stability
 from orchgit.state.snapshot import Snapshot
 
 

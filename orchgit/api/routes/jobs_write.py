@@ -12,11 +12,11 @@ from orchgit.api.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
-from orchgit.services.dispatch_job import DispatchRequest, dispatch_job
-from orchgit.services.evaluate_job import evaluate_job
-from orchgit.services.periodic_force import periodic_force
-from orchgit.services.register_job import Registered, RegisterOptions, register_job
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.dispatch import DispatchRequest, dispatch_job
+from orchgit.services.jobs.evaluate import evaluate_job
+from orchgit.services.jobs.force_periodic import periodic_force
+from orchgit.services.jobs.register import Registered, RegisterOptions, register_job
 
 
 async def register(call: Call) -> Response:

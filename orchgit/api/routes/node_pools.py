@@ -17,7 +17,7 @@ from orchgit.api.stubs import job_stub
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
-from orchgit.services.node_pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
+from orchgit.services.nodes.pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
 
 _IDENTITY_TTL_NS = 24 * 3600 * SECOND_NS

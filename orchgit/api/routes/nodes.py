@@ -14,13 +14,13 @@ from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import node_stub, shown_node
 from orchgit.model.node import DrainStrategy, Node
-from orchgit.services.node_operations import (
+from orchgit.services.nodes.operations import (
     drain_node,
     evaluate_node,
     purge_node,
     set_node_eligibility,
 )
-from orchgit.services.nodes import NodeChange
+from orchgit.services.nodes.registration import NodeChange
 from orchgit.state.snapshot import Snapshot
 
 

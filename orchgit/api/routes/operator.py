@@ -9,7 +9,7 @@ from orchgit.api.blocking import blocking_read
 from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
 from orchgit.model.operator import SchedulerConfig
-from orchgit.services.scheduler_config import set_scheduler_config
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
 
 
 async def leader(call: Call) -> Response:

@@ -7,15 +7,14 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
 from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
 from orchgit.control.watchers.autopilot import ServerHealth
-from orchgit.errors import InvalidInputError
+from orchgit.durations import parse_setting_ns, to_text
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.operator import AutopilotConfig
-from orchgit.services.autopilot_config import set_autopilot_config
+from orchgit.services.cluster.autopilot_config import set_autopilot_config
 
 _NEVER_S = 1e9
 _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
@@ -37,18 +36,11 @@ async def set_configuration(call: Call) -> Response:
     body = nomad_json.fold_keys(await call.json(), AutopilotConfig)
     for name in _DURATIONS:
         if isinstance(body.get(name), str):
-            body[name] = _duration_ns(name, body[name])
+            body[name] = parse_setting_ns(name, body[name])
     config = nomad_json.convert(body, AutopilotConfig)
     expected = call.number("cas") if "cas" in call.query else None
     index, updated = await set_autopilot_config(call.world, config, expected)
     return call.answer(updated, index=index)
-
-
-def _duration_ns(name: str, text: str) -> int:
-    try:
-        return parse_ns(text)
-    except DurationError as error:
-        raise InvalidInputError(f"cannot use {name}: {error}") from error
 
 
 async def health(call: Call) -> Response:

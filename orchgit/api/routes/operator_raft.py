@@ -10,7 +10,7 @@ from orchgit.api.call import Call
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 from orchgit.model.server import ServerRecord
-from orchgit.services.membership import find_member, hand_over, take_out
+from orchgit.services.cluster.membership import find_member, hand_over, take_out
 
 
 async def configuration(call: Call) -> Response:

@@ -16,7 +16,7 @@ from orchgit.api.call import Call
 from orchgit.api.errors import VARY
 from orchgit.api.routing import endpoint
 from orchgit.errors import NotLeaderError, TooLargeError, UnavailableError
-from orchgit.services.cluster_snapshots import Repositories, restore_snapshot, save_snapshot
+from orchgit.services.cluster.snapshots import Repositories, restore_snapshot, save_snapshot
 
 MAX_ARCHIVE_BYTES = 64 << 30
 _READ_BYTES = 256 << 10

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import field
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, blocking_read
 from orchgit.api.call import Call
 from orchgit.api.errors import VARY, text_response
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
+from orchgit.durations import DurationError, parse_ns, to_text
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import Model
 from orchgit.model.variable import (
@@ -24,7 +24,7 @@ from orchgit.model.variable import (
     VariableLock,
     variable_key,
 )
-from orchgit.services.variables import (
+from orchgit.services.secrets.variables import (
     DEFAULT_LOCK_NS,
     NewVariable,
     WantedLock,

@@ -12,10 +12,10 @@ import pytest
 from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.watchers.variable_locks import VariableLocks
 from orchgit.model.variable import StoredVariable, VariableConflictError
-from orchgit.services.keyring import Keyring
-from orchgit.services.sealing import new_key
-from orchgit.services.variables import NewVariable, Variables, WantedLock
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.sealing import new_key
+from orchgit.services.secrets.variables import NewVariable, Variables, WantedLock
 from tests.support.world import in_world
 
 NEW = NewVariable("default", "app/leader", {"who": "me"})

@@ -9,14 +9,14 @@ from orchgit.model.base import NS_PER_S, datetime_of_ns, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatusUpdate
 from orchgit.model.plan import PlanResult
 from orchgit.replication.commands import ApplyPlan, FailDeployment, SetJobStability
+from orchgit.services.context import World
 from orchgit.services.deployments import (
     fail_deployment,
     pause_deployment,
     promote_deployment,
     set_deployment_health,
 )
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_deployment, make_job
 from tests.support.world import in_world
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.job import ParameterizedJobConfig
-from orchgit.services.admission import MAX_PAYLOAD_BYTES
-from orchgit.services.dispatch_job import (
+from orchgit.services.context import World
+from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES
+from orchgit.services.jobs.dispatch import (
     DispatchRequest,
     check_meta,
     check_payload,
     dispatch_job,
 )
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_batch_job, make_job
 from tests.support.world import in_world
 

@@ -17,18 +17,18 @@ from orchgit.replication.commands import (
     UpdateAllocsFromClient,
     UpdateNodeStatus,
 )
-from orchgit.services.node_class import computed_class
-from orchgit.services.node_operations import (
+from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.stop import stop_allocation
+from orchgit.services.context import World
+from orchgit.services.jobs.register import register_job
+from orchgit.services.nodes.computed_class import computed_class
+from orchgit.services.nodes.operations import (
     drain_node,
     evaluate_node,
     purge_node,
     set_node_eligibility,
 )
-from orchgit.services.nodes import gated_status, register_node, update_node_status
-from orchgit.services.register_job import register_job
-from orchgit.services.stop_allocation import stop_allocation
-from orchgit.services.update_allocs import update_allocs
-from orchgit.services.world import World
+from orchgit.services.nodes.registration import gated_status, register_node, update_node_status
 from tests.support.factories import make_group, make_job, make_node, make_system_job
 from tests.support.world import in_world, placed_job, ready_node
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from orchgit.model.resources import Resources
-from orchgit.services.dry_run import DryRun
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.context import World
+from orchgit.services.jobs.dry_run import DryRun
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_group, make_job, make_task
 from tests.support.world import in_world, placed_job, ready_node
 

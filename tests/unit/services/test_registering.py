@@ -13,14 +13,14 @@ from orchgit.model.job import PeriodicConfig
 from orchgit.model.node import Namespace
 from orchgit.model.operator import SchedulerConfig
 from orchgit.replication.commands import UpsertNamespaces
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
-from orchgit.services.evaluate_job import evaluate_job
-from orchgit.services.periodic_force import periodic_force
-from orchgit.services.register_job import RegisterOptions, register_job
-from orchgit.services.revert_job import revert_job
-from orchgit.services.scale_job import ScaleRequest, scale_job
-from orchgit.services.scheduler_config import set_scheduler_config
-from orchgit.services.world import World
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.context import World
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.evaluate import evaluate_job
+from orchgit.services.jobs.force_periodic import periodic_force
+from orchgit.services.jobs.register import RegisterOptions, register_job
+from orchgit.services.jobs.revert import revert_job
+from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from tests.support.factories import make_batch_job, make_group, make_job
 from tests.support.world import in_world
 

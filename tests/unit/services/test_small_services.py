@@ -11,25 +11,25 @@ from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import StoreSource
-from orchgit.services.host_volumes import (
-    delete_host_volume,
-    delete_volume_claim,
-    put_host_volume,
-)
-from orchgit.services.implied_constraints import with_implied_constraints
-from orchgit.services.namespaces import delete_namespace, put_namespace
-from orchgit.services.node_pools import delete_node_pool, put_node_pool
-from orchgit.services.register_job import register_job
-from orchgit.services.scheduler_config import set_scheduler_config
-from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
-from orchgit.services.sources import (
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.context import World
+from orchgit.services.gitops.sources import (
     change_source,
     create_source,
     pause_source,
     put_source,
     remove_source,
 )
-from orchgit.services.world import World
+from orchgit.services.host_volumes import (
+    delete_host_volume,
+    delete_volume_claim,
+    put_host_volume,
+)
+from orchgit.services.jobs.implied_constraints import with_implied_constraints
+from orchgit.services.jobs.register import register_job
+from orchgit.services.namespaces import delete_namespace, put_namespace
+from orchgit.services.nodes.pools import delete_node_pool, put_node_pool
+from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
 from tests.support.factories import make_group, make_job, make_task
 from tests.support.world import in_world, ready_node
 

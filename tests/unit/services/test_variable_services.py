@@ -12,17 +12,17 @@ import pytest
 
 from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.variable import VariableConflictError
-from orchgit.services.cluster_key import read_or_make_cluster_key
-from orchgit.services.keyring import Keyring
-from orchgit.services.sealing import Sealer, SealError, new_key
-from orchgit.services.variables import (
+from orchgit.services.context import World
+from orchgit.services.secrets.cluster_key import read_or_make_cluster_key
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.sealing import Sealer, SealError, new_key
+from orchgit.services.secrets.variables import (
     MAX_ITEMS_BYTES,
     NewVariable,
     Variables,
     WantedLock,
     check_path,
 )
-from orchgit.services.world import World
 from tests.support.world import in_world
 
 SECOND_NS = 1_000_000_000

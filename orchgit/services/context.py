@@ -1,0 +1,56 @@
+"""What every use case needs: the replicated state, the clock and a source of ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orchgit.clock import Clock
+from orchgit.errors import ConflictError, RefusedError
+from orchgit.ids import IdSource
+from orchgit.model.job import Job
+from orchgit.replication.commands import Command
+from orchgit.replication.replicated import Applied, ReplicatedState
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.state.kept import Kept
+from orchgit.state.lookups import JobLookups
+from orchgit.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    state: ReplicatedState
+    clock: Clock
+    ids: IdSource
+    job_max_count: int = JOB_MAX_COUNT
+    _rules: Kept[ClusterRules] = field(init=False, repr=False)
+    _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+
+    def __post_init__(self) -> None:
+        limit = self.job_max_count
+        rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
+        object.__setattr__(self, "_rules", rules)
+
+    def snapshot(self) -> Snapshot:
+        return self.state.store.snapshot()
+
+    async def registered_job(self, namespace: str, job_id: str) -> Job | None:
+        """The current version; cheap where many ask at the same time."""
+        return await self._jobs.job(self.state.store, namespace, job_id)
+
+    def cluster_rules(self) -> ClusterRules:
+        """What every job has to meet, as of now."""
+        return self._rules.of(self.state.store)
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns()
+
+    async def propose(self, command: Command) -> Applied:
+        """Commit one entry; returns when its effects can be read."""
+        return await self.state.propose(command)
+
+    async def propose_or_refuse(self, command: Command, refusal: str) -> Applied:
+        """Like `propose`; a lost race (ConflictError) becomes the refusal Nomad's clients know."""
+        try:
+            return await self.state.propose(command)
+        except ConflictError as error:
+            raise RefusedError(refusal) from error
