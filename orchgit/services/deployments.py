@@ -39,7 +39,7 @@ class DeploymentChange:
 async def promote_deployment(
     context: UseCaseContext, deployment_id: str, groups: Sequence[str] = ()
 ) -> DeploymentChange:
-    """Let the new version replace the old one; no `groups` means all that have canaries."""
+    """Lets the new version replace the old one, in `groups` or in all groups that have canaries."""
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "promote")
         evaluation = _evaluation(context, snapshot, deployment)
@@ -58,8 +58,11 @@ async def promote_deployment(
 async def pause_deployment(
     context: UseCaseContext, deployment_id: str, pause: bool
 ) -> DeploymentChange:
-    """A paused one places nothing and is not expected to progress; resumed, it has its whole
-    progress deadline again."""
+    """Pauses or resumes the deployment.
+
+    A paused deployment places nothing and need not progress; resumed, it has its whole progress
+    deadline again.
+    """
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "pause" if pause else "resume")
         evaluation = None if pause else _evaluation(context, snapshot, deployment)
@@ -75,7 +78,9 @@ async def pause_deployment(
 
 
 async def fail_deployment(context: UseCaseContext, deployment_id: str) -> DeploymentChange:
-    """End it; where a group asks for it, the last stable version runs again."""
+    """Ends the deployment as failed; where a group asks for it, the last stable version runs
+    again.
+    """
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
         job = snapshot.job(deployment.namespace, deployment.job_id)
@@ -98,7 +103,7 @@ async def fail_deployment(context: UseCaseContext, deployment_id: str) -> Deploy
 async def set_deployment_health(
     context: UseCaseContext, deployment_id: str, healthy: Sequence[str], unhealthy: Sequence[str]
 ) -> DeploymentChange:
-    """Record a person's judgement of allocations; an unhealthy one fails the deployment."""
+    """Records an operator's judgement of allocations; an unhealthy one fails the deployment."""
     if not healthy and not unhealthy:
         raise InvalidInputError("must specify at least one healthy/unhealthy allocation ID")
     with context.snapshot() as snapshot:
@@ -130,7 +135,7 @@ async def set_deployment_health(
 def _revert(
     snapshot: Snapshot, deployment: Deployment, reason: str, groups: Iterable[str]
 ) -> AutoRevert:
-    """What a failure of these groups goes back to, if one of them reverts by itself."""
+    """Returns what a failure of these groups reverts to, if one of the groups has `auto_revert`."""
     versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
     failed = (deployment.task_groups.get(name) for name in groups)
     wanted = any(state.auto_revert for state in failed if state is not None)
@@ -162,7 +167,10 @@ def _evaluation(
 
 
 def _with_canaries(deployment: Deployment, groups: Sequence[str]) -> list[str]:
-    """Those of `groups` (of all, if none is named) whose canaries wait, all of them healthy."""
+    """Returns the groups whose canaries wait, all of them healthy.
+
+    Looks at `groups`, or at all groups of the deployment where none is named.
+    """
     if unknown := [name for name in groups if name not in deployment.task_groups]:
         raise RefusedError(f"cannot promote groups {unknown}: the deployment has no such groups")
     chosen = {

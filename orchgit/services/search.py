@@ -1,4 +1,4 @@
-"""Find objects by the beginning of their id, or by a part of their name."""
+"""Finds objects by the beginning of their id, or by a part of their name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Finder = Callable[[Snapshot, str | None, str], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class FuzzyMatch:
-    """`scope` leads from the namespace down to what holds the match."""
+    """A match; `scope` leads from the namespace down to the object that holds it."""
 
     id: str
     scope: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class FuzzyMatch:
 def search_prefix(
     snapshot: Snapshot, prefix: str, context: str, namespace: str | None
 ) -> dict[str, list[str]]:
-    """Ids beginning with `prefix`, per context; one more than LIMIT where there are more."""
+    """Returns the ids beginning with `prefix`, per context; LIMIT + 1 where there are more."""
     if context not in (*CONTEXTS, "all", ""):
         raise RefusedError(
             f"context must be one of [{' '.join(CONTEXTS)}] or 'all' for all contexts; "
@@ -65,7 +65,7 @@ def search_prefix(
 def search_fuzzy(
     snapshot: Snapshot, text: str, context: str, namespace: str | None
 ) -> dict[str, list[FuzzyMatch]]:
-    """Names containing `text`, without regard to case."""
+    """Returns the names that contain `text` in any case, per kind of object."""
     if len(text) < MIN_FUZZY_CHARACTERS:
         raise RefusedError(
             f"fuzzy search query must be at least {MIN_FUZZY_CHARACTERS} characters, "

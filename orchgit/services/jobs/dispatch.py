@@ -1,4 +1,4 @@
-"""Dispatch a parameterized job: check payload and meta, register one child."""
+"""Dispatches a parameterized job: checks payload and meta, registers one child."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
 @dataclass(frozen=True, slots=True)
 class DispatchRequest:
-    """`payload` is base64 text, as the API carries it."""
+    """What a caller sends. `payload` is base64 text, as the API carries it."""
 
     payload: str = ""
     meta: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Dispatched:
 async def dispatch_job(
     context: UseCaseContext, namespace: str, job_id: str, request: DispatchRequest
 ) -> Dispatched:
-    """Register one child; the same idempotency token again names the first child."""
+    """Registers one child. The same idempotency token again returns the first child."""
     with context.snapshot() as snapshot:
         parent = snapshot.job(namespace, job_id)
         children = snapshot.jobs_by_parent(namespace, job_id) if request.idempotency_token else []
@@ -57,7 +57,7 @@ async def dispatch_job(
 
 
 def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
-    """Raises RefusedError where the job's payload rule or the size limit is broken."""
+    """Raises RefusedError where the payload breaks the job's rule or is over the limit."""
     size = len(_decoded(payload))
     if size > MAX_PAYLOAD_BYTES:
         raise RefusedError(f"Payload exceeds maximum size; {size} > {MAX_PAYLOAD_BYTES}")

@@ -1,4 +1,4 @@
-"""Ask for a new evaluation of a job, as if something about it had changed."""
+"""Makes a new evaluation of a job, as if the job had changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from orchgit.services.jobs.register import JobRegistration
 async def evaluate_job(
     context: UseCaseContext, namespace: str, job_id: str, force_reschedule: bool = False
 ) -> JobRegistration:
-    """`force_reschedule`: failed allocations are replaced even where their policy says wait."""
+    """Evaluates the job.
+
+    With `force_reschedule`, failed allocations are replaced even where their policy says wait.
+    """
     with context.snapshot() as snapshot:
         job = snapshot.job(namespace, job_id)
         allocations = snapshot.allocations_by_job(namespace, job_id) if force_reschedule else []
