@@ -1,4 +1,4 @@
-"""The `tls` section of a configuration file: which connections are TLS, with which files."""
+"""Reads the `tls` section of a configuration file: which connections are TLS, with which files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from orchgit.wire.tls import TlsFiles
 
 
 def tls_settings(section: TlsSection | None) -> dict[str, Any]:
-    """`tls` (of RPC) and `http_tls`, as servers and agents take them. Raises InvalidInputError for
-    what is given by half, and for files that cannot be used."""
+    """Returns `tls` (of RPC) and `http_tls`, as servers and agents take them.
+
+    Raises InvalidInputError for incomplete settings, and for files that cannot be used.
+    """
     if section is None:
         return {"tls": None, "http_tls": None}
     names_files = bool(section.ca_file or section.cert_file or section.key_file)

@@ -1,4 +1,4 @@
-"""What a server tells about itself and its peers, in the forms of Nomad's agent API."""
+"""What a server says of itself and its peers, in the forms of Nomad's agent API."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from orchgit.server.membership.addresses import split_host_port
 from orchgit.services.cluster.server_directory import ServerDirectory
 
 _NEVER_MS = 2**31 - 1
-"""There never was a leader."""
+"""Reported while there has never been a leader."""
 
 
 class Facts:
-    """`ServerFacts` of the API. `record` has the addresses of HTTP and RPC from when they are
-    bound."""
+    """The `ServerFacts` of the API. `record` has the addresses of HTTP and RPC once they are
+    bound.
+    """
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Facts:
         self.datacenter = config.datacenter
 
     def bound(self, *, http: str = "", rpc: str = "") -> None:
-        """The addresses that others are told from now on."""
+        """Sets the addresses that others are told from now on."""
         changed = {"http_address": http, "rpc_address": rpc}
         self.record = replace(
             self.record, **{name: value for name, value in changed.items() if value}

@@ -1,6 +1,6 @@
-"""How this server comes to its cluster: asks the servers that it is told of, and those they know.
+"""Joins this server to its cluster: asks the servers that it is told of, and those they know.
 
-The decisions are in `joining_rules`; here they are carried out, and told to people.
+`joining_rules` decides; this module asks, acts and logs.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _TAKE_IN_S = 10.0
 _HEAR_S = 3.0
 """A leader that sends anything is heard within that time."""
 _LOOK_S = 0.3
-"""How often a server looks whether the leader has taken it in, or out."""
+"""How often a server looks whether the leader has added or removed it."""
 AWAY_S = 5.0
 """A member that has not heard of a leader for so long was away."""
 
 
 _LONG_S = 5.0
-"""A cluster that is being formed takes seconds; who waits for longer needs advice."""
+"""Forming a cluster takes seconds; a server that waits for longer logs advice."""
 _ALL_LOST = (
     "; as this server has no data, a majority has to be there without it: bring the other servers "
     "back, or recover with what is left (`Lose the quorum` in docs/operations.md)"
@@ -58,7 +58,7 @@ _ALL_LOST = (
 
 
 class Joining:
-    """`run` until this server is a member. Belongs to the event loop."""
+    """Joins the cluster. `run` until this server is a member. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -99,8 +99,11 @@ class Joining:
             )
 
     async def run(self) -> None:
-        """Raises UnavailableError after `retry_max` rounds in vain, RefusedError if the cluster
-        does not want this server."""
+        """Joins, and joins again after it was removed.
+
+        Raises UnavailableError after `retry_max` rounds in vain, RefusedError if the cluster
+        refuses this server.
+        """
         while True:
             if not self.is_member:
                 await self._become_member()
@@ -108,8 +111,10 @@ class Joining:
             await self._until_taken_out()
 
     async def _until_taken_out(self) -> None:
-        """Returns when this server is to join again: it was taken out while it was away. One that
-        is taken out while it is in touch was meant."""
+        """Returns when this server has to join again: it was removed while it was away.
+
+        The removal of a server that is in touch was meant, and stays.
+        """
         while self.is_member:
             await self._clock.sleep(_LOOK_S)
         silent_s = self._state.last_contact_s
@@ -135,7 +140,7 @@ class Joining:
             await self._clock.sleep(self._config.retry_interval_s)
 
     async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
-        """An operator names servers: (how many answered, what went wrong with the others)."""
+        """Asks the servers that an operator names; returns (how many answered, what failed)."""
         wanted = [self._rpc_address(rpc_address_of(one)) for one in addresses]
         self._targets += [one for one in wanted if one not in self._targets]
         own = self._own_status()
@@ -160,7 +165,7 @@ class Joining:
         return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
 
     async def force_leave(self, address: str) -> None:
-        """Have the leader take out the member of that raft address, unless it is alive."""
+        """Has the leader remove the member with that raft address, unless it is alive."""
         await self._take_out(LeaveRequest(address=address, if_gone=True))
 
     async def _take_out(self, request: LeaveRequest) -> None:
@@ -169,7 +174,7 @@ class Joining:
         )
 
     async def leave(self) -> None:
-        """Be taken out of the cluster, as long as others stay; the caller stops this server."""
+        """Leaves the cluster, as long as other servers stay; the caller stops this server."""
         if not self.is_member or len(self._state.members) == 1:
             return
         if self._state.is_leader:
@@ -185,7 +190,7 @@ class Joining:
 
     @property
     def _known(self) -> Acquaintances:
-        """Made when the addresses are bound."""
+        """The servers that are known; made when the addresses are bound."""
         if self._acquaintances is None:
             record = self._record()
             self._acquaintances = Acquaintances(
@@ -200,8 +205,11 @@ class Joining:
         return self._acquaintances
 
     def _rpc_address(self, address: str) -> str:
-        """Nomad's clients name servers by the address that `agent/members` shows, which is that of
-        the log: the RPC of the server that has it."""
+        """Returns the RPC address of the server whose raft address is given.
+
+        Nomad's clients name servers by the address that `agent/members` shows, which is that of the
+        log.
+        """
         own = self._record()
         with self._state.store.snapshot() as snapshot:
             known = {one.address: one.rpc_address for one in (*snapshot.servers(), own)}
@@ -215,7 +223,7 @@ class Joining:
         return self._known.own_status(self._clock.monotonic_s(), self.is_member, cluster_id)
 
     async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
-        """By address, what those said that answered."""
+        """Returns the answers by address; servers that do not answer are left out."""
         own = self._record().rpc_address
         wanted = [one for one in dict.fromkeys(addresses) if one != own]
         answers = await asyncio.gather(*(self._ask(one) for one in wanted))
@@ -282,7 +290,7 @@ class Joining:
 
     @property
     def _is_led(self) -> bool:
-        """It has heard of a leader lately."""
+        """Returns whether this server has heard of a leader lately."""
         silent_s = self._state.last_contact_s
         return silent_s is not None and silent_s < _HEAR_S
 
@@ -303,7 +311,7 @@ class Joining:
         return [one.rpc_address for one in ordered if one.rpc_address]
 
     def _tell(self, what: str) -> None:
-        """Once per change."""
+        """Logs what the server waits for, once per change."""
         if what != self._told:
             self._told = what
             _log.info(what)
