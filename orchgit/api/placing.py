@@ -1,4 +1,4 @@
-"""Which server may answer a request: pure decisions by method, path and query.
+"""Decides which server may answer a request, by method, path and query. Pure.
 
 Writes and reads go to the leader, unless a read says `stale`. What concerns one server (its agent
 API, its metrics) is answered by the server that is asked.
@@ -16,7 +16,7 @@ _HERE = (
     "/v1/regions",
     "/v1/jobs/parse",
 )
-"""Of this server, or of nothing but the request itself."""
+"""Paths about this server, or about nothing but the request itself."""
 _READING_POSTS = ("/v1/search",)
 _SAFE = ("GET", "HEAD")
 _NO = ("false", "0", "f", "False", "FALSE", "F")
@@ -50,7 +50,7 @@ def place_of(method: str, path: str, query: bytes) -> Place:
 
 
 def is_safe(method: str) -> bool:
-    """Whether asking twice does no more than asking once."""
+    """Returns whether asking twice does no more than asking once."""
     return method in _SAFE
 
 

@@ -1,4 +1,4 @@
-"""From a request to a route and back: method tables, errors, CORS, the region check."""
+"""Routes a request and answers it: method tables, errors, CORS, the region check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger(component="api")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path and what its methods do. PUT and POST are the same."""
+    """One path and the handlers of its methods. PUT and POST are the same."""
 
     path: str
     methods: dict[str, Handler]
@@ -42,7 +42,7 @@ def endpoint(
     put: Handler | None = None,
     delete: Handler | None = None,
 ) -> Endpoint:
-    """`{id}` in a path matches one part, `{id:path}` any number of them."""
+    """Makes an endpoint. `{id}` in a path matches one part, `{id:path}` any number of them."""
     pairs = {"GET": get, "HEAD": get, "PUT": put, "POST": put, "DELETE": delete}
     return Endpoint(path, {name: handler for name, handler in pairs.items() if handler})
 
@@ -50,7 +50,7 @@ def endpoint(
 async def answer(
     each: Endpoint, request: Request, api: ApiContext, metrics: RequestMetrics
 ) -> Response:
-    """What the endpoint says, errors included; counted and timed."""
+    """Returns the endpoint's answer, errors included; counts and times it."""
     started_s = time.perf_counter()
     response = await _answer(each, ApiCall(request, api))
     metrics.observe(request.method, each.path, time.perf_counter() - started_s)

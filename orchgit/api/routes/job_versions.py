@@ -82,7 +82,9 @@ async def stable(call: ApiCall) -> Response:
 
 
 async def tag(call: ApiCall) -> Response:
-    """Must not fall through to the path of the job itself, where DELETE means something else."""
+    """Refuses version tags. Must not fall through to the path of the job, where DELETE stops the
+    job.
+    """
     raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
 
 

@@ -1,4 +1,4 @@
-"""How the leader looks after the servers: its settings, and how they do."""
+"""Autopilot's settings, and the servers' health."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ async def set_configuration(call: ApiCall) -> Response:
 
 
 async def health(call: ApiCall) -> Response:
-    """Not healthy as a whole is an answer too, with Nomad's status for it."""
+    """Returns the servers' health; an unhealthy cluster is an answer too, with Nomad's status for
+    it.
+    """
     found = call.api.cluster.autopilot_health()
     value = {
         "Healthy": found.healthy,

@@ -1,4 +1,4 @@
-"""Who is a member of the log, and how an operator changes that."""
+"""The members of the log, and how an operator changes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def configuration(call: ApiCall) -> Response:
 
 
 def _identity(record: ServerRecord) -> dict[str, Any]:
-    """One that has not told its name yet is known by its address."""
+    """Returns the member's id and name; a member without a record is known by its address."""
     name = f"{record.name}.{record.region}" if record.name else "(unknown)"
     return {
         "ID": record.id or record.address,
@@ -39,7 +39,7 @@ def _identity(record: ServerRecord) -> dict[str, Any]:
 
 
 def _named(call: ApiCall) -> str:
-    """The raft address of the member that `address` or `id` names."""
+    """Returns the raft address of the member that `address` or `id` names."""
     address, server_id = call.query.get("address", ""), call.query.get("id", "")
     if bool(address) == bool(server_id):
         raise InvalidInputError("Must specify either ?id with the server's ID or ?address")

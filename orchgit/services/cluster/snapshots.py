@@ -61,8 +61,9 @@ class Repositories(Protocol):
     async def pack(
         self, wanted: Mapping[str, Collection[str]], directory: Path
     ) -> tuple[Mapping[str, Path], int]:
-        """Writes a pack of each repository into `directory`; returns how many objects no server
-        has.
+        """Writes a pack of each repository into `directory`.
+
+        Returns the packs by repository, and how many objects no server has.
         """
         ...
 
