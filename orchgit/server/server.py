@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from starlette.routing import BaseRoute
@@ -27,7 +28,6 @@ from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
-from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
@@ -41,14 +41,14 @@ from orchgit.server.job_texts import JobTexts
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.cluster import Cluster
-from orchgit.server.membership.identity import cluster_key, kept_id
+from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.peers import ClusterPeers
 from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
-from orchgit.services.cluster.membership import take_in, take_out
+from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.cluster.snapshots import remove_leftovers
 from orchgit.services.context import UseCaseContext
@@ -77,7 +77,7 @@ class Server:
     ) -> None:
         self.config = config
         clock, ids = clock or SystemClock(), ids or RandomIds()
-        server_id = kept_id(config, ids)
+        server_id = server_id_of(config, ids)
         key = cluster_key(config)
         self.state = ReplicatedState(
             ReplicationConfig(
@@ -237,18 +237,16 @@ class Server:
             self._front.forwarded,
             self.directory.translated,
             self.gitops.synchronizer,
-            MembershipServicer(self.joining, self._take_in, self._take_out),
+            MembershipServicer(
+                self.joining,
+                partial(add_server, self.services.context),
+                partial(remove_server, self.services.context),
+            ),
             config.region,
             config.limits,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
-
-    async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
-        return await take_in(self.services.context, server, blank)
-
-    async def _take_out(self, address: str, if_gone: bool) -> None:
-        await take_out(self.services.context, address, if_gone)
 
     async def leave(self) -> None:
         """Leaves the cluster for good, before `stop`: the others do not count on this server."""

@@ -7,7 +7,7 @@ from orchgit.server.config import ServerConfig
 from orchgit.services.secrets.cluster_key import read_or_make_cluster_key
 
 
-def kept_id(config: ServerConfig, ids: IdSource) -> str:
+def server_id_of(config: ServerConfig, ids: IdSource) -> str:
     """Returns the server's id, which lasts as long as its data directory."""
     file = config.server_dir / "server_id"
     if file.exists():

@@ -17,10 +17,10 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.server.membership.addresses import join_host_port, split_host_port
 from orchgit.server.membership.joining_rules import (
-    Acquaintances,
     Bootstrap,
     Join,
     JoinConfig,
+    KnownServers,
     rpc_address_of,
 )
 from orchgit.wire import methods
@@ -77,7 +77,7 @@ class Joining:
         self._began_s = clock.monotonic_s()
         self._targets = [rpc_address_of(one) for one in (*config.start_join, *config.retry_join)]
         self._channels: dict[str, Channel] = {}
-        self._acquaintances: Acquaintances | None = None
+        self._known_servers: KnownServers | None = None
 
     @property
     def is_member(self) -> bool:
@@ -189,11 +189,11 @@ class Joining:
     # -- inside --------------------------------------------------------------------------------
 
     @property
-    def _known(self) -> Acquaintances:
+    def _known(self) -> KnownServers:
         """The servers that are known; made when the addresses are bound."""
-        if self._acquaintances is None:
+        if self._known_servers is None:
             record = self._record()
-            self._acquaintances = Acquaintances(
+            self._known_servers = KnownServers(
                 ServerStatus(
                     id=record.id,
                     name=record.name,
@@ -202,7 +202,7 @@ class Joining:
                     bootstrap_expect=self._config.bootstrap_expect or 0,
                 )
             )
-        return self._acquaintances
+        return self._known_servers
 
     def _rpc_address(self, address: str) -> str:
         """Returns the RPC address of the server whose raft address is given.
@@ -252,7 +252,7 @@ class Joining:
         may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
         decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
         if isinstance(decision, Bootstrap):
-            self._tell(f"forming a cluster of {len(decision.founders)} servers")
+            self._tell(f"forming a cluster of {len(decision.bootstrap_set)} servers")
             await self._state.bootstrap()
         elif isinstance(decision, Join):
             self._tell(f"joining the cluster of {', '.join(decision.members)}")

@@ -63,7 +63,7 @@ class Wait:
 class Bootstrap:
     """Form the cluster; the others of the bootstrap set will join."""
 
-    founders: tuple[str, ...]
+    bootstrap_set: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Join:
 Decision = Wait | Bootstrap | Join
 
 
-class Acquaintances:
+class KnownServers:
     """The servers that were heard of: those that spoke for themselves count, others are asked."""
 
     def __init__(self, own: ServerStatus) -> None:
@@ -159,8 +159,8 @@ def _form(own: ServerStatus, others: list[ServerStatus]) -> Decision:
     if unsure:
         return Wait(f"waiting for {_named(unsure)} to know the same servers")
     if own.id != own.sees[0]:
-        founder = next(one for one in others if one.id == own.sees[0])
-        return Wait(f"waiting for {founder.name} to form the cluster")
+        smallest = next(one for one in others if one.id == own.sees[0])
+        return Wait(f"waiting for {smallest.name} to form the cluster")
     return Bootstrap(tuple(own.sees))
 
 

@@ -18,7 +18,7 @@ _log = structlog.get_logger(component="server")
 
 GONE_S = 1.5
 """A member from which the leader has not heard for so long counts as gone."""
-HAND_OVER_S = 8.0
+TRANSFER_S = 8.0
 _RETRY_S = 0.1
 _ATTEMPT_S = 1.5
 """Longer than an election: if the member does not lead after that, it is asked again."""
@@ -34,7 +34,7 @@ class Membership(Protocol):
     def peer_progress(self) -> tuple[PeerProgress, ...]: ...
 
 
-async def take_in(
+async def add_server(
     context: UseCaseContext, server: ServerRecord, blank: bool = False
 ) -> tuple[int, int]:
     """Adds a server as a learner, which autopilot promotes; returns the term and index of that.
@@ -53,15 +53,15 @@ async def take_in(
     _check_id(server, servers)
     await _check_name(context, server, servers)
     if blank and any(one.address == server.address for one in state.members):
-        check_is_gone(server, state)
-        await _one_at_a_time(context, server.address)
+        check_replaceable(server, state)
+        await _remove_when_free(context, server.address)
         _log.warning("a member came back with nothing; it starts anew", server=server.name)
     await context.propose(PutServer(server=server))
     await state.add_member(server.address)
     return state.admission
 
 
-def check_is_gone(server: ServerRecord, state: Membership) -> None:
+def check_replaceable(server: ServerRecord, state: Membership) -> None:
     """Checks that the member which had the blank server's address may be removed.
 
     Raises UnavailableError while that member still answers, or while too few others do.
@@ -143,7 +143,7 @@ def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
             )
 
 
-async def take_out(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
+async def remove_server(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
     """Removes the member with this raft address; a leader that removes itself hands over first.
 
     With `if_gone`, raises RefusedError for a member that is alive.
@@ -157,12 +157,12 @@ async def take_out(context: UseCaseContext, address: str, if_gone: bool = False)
             f"cannot take out the server at {address}: it is alive, and would join again; stop it "
             "first. `orchgit operator raft remove-peer` takes out a living one"
         )
-    await _one_at_a_time(context, address)
+    await _remove_when_free(context, address)
     if context.state.is_leader:
         await context.propose(DeleteServer(address=address))
 
 
-async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
+async def _remove_when_free(context: UseCaseContext, address: str) -> None:
     """Removes the member; waits while autopilot changes the members."""
     deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
     while True:
@@ -176,7 +176,7 @@ async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
         await context.clock.sleep(_RETRY_S)
 
 
-async def hand_over(context: UseCaseContext, address: str) -> None:
+async def transfer_leadership(context: UseCaseContext, address: str) -> None:
     """Transfers leadership to the member with this raft address; returns when it leads.
 
     A member that is catching up, or was just started, is asked more than once. Raises RefusedError
@@ -185,7 +185,7 @@ async def hand_over(context: UseCaseContext, address: str) -> None:
     state = context.state
     if address == state.address and state.is_leader:
         return
-    deadline_s = context.clock.monotonic_s() + HAND_OVER_S
+    deadline_s = context.clock.monotonic_s() + TRANSFER_S
     while state.leader_address != address and context.clock.monotonic_s() < deadline_s:
         try:
             await state.transfer_leadership(address)
@@ -201,7 +201,7 @@ async def hand_over(context: UseCaseContext, address: str) -> None:
             break
     if state.leader_address != address:
         raise TimedOutError(
-            f"cannot hand the leadership to {address}: it did not take over in {HAND_OVER_S:g} s; "
+            f"cannot hand the leadership to {address}: it did not take over in {TRANSFER_S:g} s; "
             "look at `orchgit operator raft list-peers`"
         )
 
