@@ -13,9 +13,9 @@ from orchgit.replication.commands import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
-from orchgit.state.kept import Kept
-from orchgit.state.lookups import JobLookups
+from orchgit.state.job_loader import JobLoader
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables_cache import TablesCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class UseCaseContext:
     job_max_count: int = JOB_MAX_COUNT
     writes: RequestWrites | None = None
     """Notes the commands that are proposed."""
-    _rules: Kept[ClusterRules] = field(init=False, repr=False)
-    _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+    _rules: TablesCache[ClusterRules] = field(init=False, repr=False)
+    _jobs: JobLoader = field(default_factory=JobLoader, repr=False)
 
     def __post_init__(self) -> None:
         limit = self.job_max_count
-        rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
+        rules = TablesCache(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
         object.__setattr__(self, "_rules", rules)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
@@ -47,11 +47,11 @@ class UseCaseContext:
 
     async def registered_job(self, namespace: str, job_id: str) -> Job | None:
         """Returns the current version of the job; many callers at once share one read."""
-        return await self._jobs.job(self.state.store, namespace, job_id)
+        return await self._jobs.get(self.state.store, namespace, job_id)
 
     def cluster_rules(self) -> ClusterRules:
         """Returns the rules that every job has to meet now."""
-        return self._rules.of(self.state.store)
+        return self._rules.get(self.state.store)
 
     def now_ns(self) -> int:
         return self.clock.now_ns()

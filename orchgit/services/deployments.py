@@ -83,7 +83,7 @@ async def fail_deployment(context: UseCaseContext, deployment_id: str) -> Deploy
     """
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
-        job = snapshot.job(deployment.namespace, deployment.job_id)
+        job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
         revert = _revert(
             snapshot, deployment, "Deployment marked as failed", deployment.task_groups
         )
@@ -108,10 +108,10 @@ async def set_deployment_health(
         raise InvalidInputError("must specify at least one healthy/unhealthy allocation ID")
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
-        members = {held.id for held in snapshot.allocations_by_deployment(deployment_id)}
+        members = {held.id for held in snapshot.allocations.of_deployment(deployment_id)}
         if others := [each for each in (*healthy, *unhealthy) if each not in members]:
             raise RefusedError(f"allocations {others} are not part of deployment {deployment_id}")
-        sick = {held.task_group for held in snapshot.allocations_by_ids(unhealthy)}
+        sick = {held.task_group for held in snapshot.allocations.get_many(unhealthy)}
         revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
         evaluation = _evaluation(context, snapshot, deployment)
     update, job = None, None
@@ -136,7 +136,7 @@ def _revert(
     snapshot: Snapshot, deployment: Deployment, reason: str, groups: Iterable[str]
 ) -> AutoRevert:
     """Returns what a failure of these groups reverts to, if one of the groups has `auto_revert`."""
-    versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
+    versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)
     failed = (deployment.task_groups.get(name) for name in groups)
     wanted = any(state.auto_revert for state in failed if state is not None)
     return auto_revert(deployment, reason, wanted, versions)
@@ -147,7 +147,7 @@ def _again(context: UseCaseContext, revert: AutoRevert) -> Job | None:
 
 
 def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
-    deployment = snapshot.deployment(deployment_id)
+    deployment = snapshot.deployments.get(deployment_id)
     if deployment is None:
         raise NotFoundError("deployment not found")
     if not deployment.is_active:
@@ -158,7 +158,7 @@ def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
 def _evaluation(
     context: UseCaseContext, snapshot: Snapshot, deployment: Deployment
 ) -> Evaluation | None:
-    job = snapshot.job(deployment.namespace, deployment.job_id)
+    job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
     if job is None:
         return None
     return evaluation_for_job(

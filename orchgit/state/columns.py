@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
-from orchgit.state.settings import Settings
+from orchgit.state.settings_cache import Settings
 from orchgit.state.snapshot import Snapshot
 
 Numbers = NDArray[np.int64]
@@ -224,7 +224,7 @@ class ClusterColumns:
 
     def _refresh_nodes(self, snapshot: Snapshot, known: int) -> Collection[str]:
         """Returns the new ones whose usage was counted from all their rows."""
-        changed = snapshot.nodes_changed_since(known)
+        changed = snapshot.nodes.changed_since(known)
         fresh = [node.id for node in changed if node.id not in self.rows]
         for node in changed:
             self.put_node(node)

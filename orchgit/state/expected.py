@@ -32,7 +32,7 @@ class _OnTheWay:
     layout: int = -1
 
 
-class ExpectedPlacements:
+class InFlightPlacements:
     """`expect` before a plan is sent; `settle` when its answer is there.
 
     `take_off` before the columns are refreshed, `put_on` after it; from then on what is expected
@@ -49,14 +49,14 @@ class ExpectedPlacements:
     def __bool__(self) -> bool:
         return bool(self._plans)
 
-    def expect(self, plan_id: str, placements: list[Placements]) -> None:
+    def submit(self, plan_id: str, placements: list[Placements]) -> None:
         if not placements:
             return
         plan = self._plans[plan_id] = _OnTheWay(placements)
         if self._columns is not None:
             self._lay([plan], self._columns)
 
-    def settle(self, plan_id: str, placements: list[Placements], index: int) -> None:
+    def resolve(self, plan_id: str, placements: list[Placements], index: int) -> None:
         """What became of a plan: these placements at this index; none of it when it is empty."""
         known = self._plans.get(plan_id)
         if known is not None:

@@ -11,7 +11,7 @@ from orchgit.state.store import Store
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class TablesCache(Generic[T]):
     """Belongs to the event loop's thread. Never older than what was published to the watch."""
 
     def __init__(self, tables: Collection[str], read: Callable[[Snapshot], T]) -> None:

@@ -10,7 +10,7 @@ from orchgit.state.store import Store
 _Key = tuple[str, str]
 
 
-class JobLookups:
+class JobLoader:
     """Belongs to the event loop's thread. What is asked for in one turn of the loop is one query.
 
     Each query gives the interpreter's lock away several times, and the raft and applier threads
@@ -32,7 +32,7 @@ class JobLookups:
     def _look(self, store: Store) -> None:
         asked, self._asked = self._asked, []
         try:
-            found = store.glance().jobs_by_keys({key for key, _ in asked})
+            found = store.latest().jobs.get_many({key for key, _ in asked})
         except Exception as error:  # noqa: BLE001 - told to everybody who asked
             for _, answer in asked:
                 if not answer.done():

@@ -21,7 +21,7 @@ def directory_of(txn: WriteTxn) -> Path:
 def begin(txn: WriteTxn, restore_id: str) -> None:
     """What another attempt left behind goes."""
     drop(txn)
-    txn.set_meta("restoring", restore_id)
+    txn.meta.set("restoring", restore_id)
 
 
 def drop(txn: WriteTxn) -> None:
@@ -55,9 +55,9 @@ def replace_state(txn: WriteTxn, path: Path) -> None:
             _replace_table(txn, name, restored)
     meta = dict(txn.connection.execute(f"SELECT key, value FROM {restored}.meta").fetchall())  # noqa: S608
     txn.move_index(max(txn.index, int(meta["applied_index"]) + 1))
-    txn.set_meta("restored_index", txn.index)
+    txn.meta.set("restored_index", txn.index)
     if "cluster_id" in meta:
-        txn.set_meta("cluster_id", meta["cluster_id"])
+        txn.meta.set("cluster_id", meta["cluster_id"])
     txn.note_replaced(name for name in schema.TABLES if name not in _OF_THIS_CLUSTER)
 
 

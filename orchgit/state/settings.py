@@ -19,16 +19,16 @@ class Settings:
 
     def scheduler_config(self, reads: StateReads) -> SchedulerConfig:
         if self._config is None:
-            self._config = reads.scheduler_config()
+            self._config = reads.scheduler_config.get()
         return self._config
 
     def node_pool(self, reads: StateReads, name: str) -> NodePool | None:
         if name not in self._pools:
-            self._pools[name] = reads.node_pool(name)
+            self._pools[name] = reads.node_pools.get(name)
         return self._pools[name]
 
     def has_other_namespaces(self, reads: StateReads) -> bool:
         """Whether there are any beside the built-in one."""
         if self._has_other_namespaces is None:
-            self._has_other_namespaces = reads.namespace_count() > 1
+            self._has_other_namespaces = reads.namespaces.count() > 1
         return self._has_other_namespaces

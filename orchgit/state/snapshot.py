@@ -12,10 +12,10 @@ from orchgit.state.tables.base import Reads
 from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.gitops import GitopsReads
+from orchgit.state.tables.job_summaries import SummaryReads
 from orchgit.state.tables.jobs import JobReads
 from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.servers import ServerReads
-from orchgit.state.tables.summaries import SummaryReads
 from orchgit.state.tables.variables import VariableReads
 from orchgit.state.tables.volumes import VolumeReads
 

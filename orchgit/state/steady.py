@@ -13,7 +13,7 @@ import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, DesiredTransition
 from orchgit.model.job import Job
-from orchgit.model.steady import JobAllocations, SteadyGroup
+from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 from orchgit.state.tables.allocations import AllocationReads
 
 _SCAN = """SELECT row, task_group, name_index, node_id, body, job_version = ?
@@ -50,8 +50,8 @@ def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> J
         else:
             others.append(row)
     if 2 * len(others) > len(rows):
-        return JobAllocations(reads.allocations_by_job(job.namespace, job.id))
-    return JobAllocations(reads.allocations_by_rows(others) if others else [], steady)
+        return JobAllocations(reads.allocations.of_job(job.namespace, job.id))
+    return JobAllocations(reads.allocations.of_rows(others) if others else [], steady)
 
 
 def _is_marked(body: bytes | None) -> bool:

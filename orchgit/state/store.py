@@ -12,7 +12,6 @@ from orchgit.errors import TimedOutError
 from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection, schema
 from orchgit.state.changes import Changes
-from orchgit.state.remembered import Remembered
 from orchgit.state.snapshot import Snapshot, StateReads
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.watch import Watch
@@ -43,7 +42,7 @@ class _Readers:
         reads = StateReads()
         reads.connection = self._take()
         try:
-            return reads.applied_index()
+            return reads.meta.applied_index()
         finally:
             self._release(reads.connection)
 
@@ -74,12 +73,12 @@ class Store:
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         self.path = path
         self._writer = writer
-        self._remembered = Remembered()
+        self._remembered = WriterCache()
         self._readers = _Readers(path)
         reads = self._reads = StateReads()
         reads.connection = writer
         indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
-        self.watch = Watch(indexes, reads.applied_index())
+        self.watch = Watch(indexes, reads.meta.applied_index())
         self._glance: StateReads | None = None
 
     @classmethod
@@ -93,7 +92,7 @@ class Store:
 
     def position(self) -> tuple[int, int]:
         """(applied index of the state, the log's): for the applier's thread, and before it runs."""
-        return self._reads.applied_index(), self._reads.log_index()
+        return self._reads.meta.applied_index(), self._reads.meta.log_index()
 
     @staticmethod
     def open_reader(path: Path) -> StoreReader:
@@ -177,7 +176,7 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     """What every cluster has from the beginning, at index 1."""
     if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
         return
-    txn = WriteTxn(writer, Remembered())
+    txn = WriteTxn(writer, WriterCache())
     txn.begin_entry(1, 0)
     namespace = Namespace(DEFAULT, "Default shared namespace")
     pools = [
@@ -187,8 +186,8 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     built_ins: list[Namespace | NodePool] = [namespace, *pools]
     for built_in in built_ins:
         built_in.create_index = built_in.modify_index = 1
-    txn.put_namespaces([namespace])
-    txn.put_node_pools(pools)
+    txn.namespaces.put_all([namespace])
+    txn.node_pools.put_all(pools)
     txn.end_entry()
     txn.commit(applied_index=0)
 

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchgit.state.changes import Changes
-from orchgit.state.remembered import Remembered
 from orchgit.state.snapshot import StateReads
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.deployments import DeploymentWrites
 from orchgit.state.tables.evaluations import EvaluationWrites
 from orchgit.state.tables.gitops import GitopsWrites
+from orchgit.state.tables.job_summaries import GroupKey
 from orchgit.state.tables.jobs import JobWrites
 from orchgit.state.tables.nodes import NodeWrites
 from orchgit.state.tables.servers import ServerWrites
-from orchgit.state.tables.summaries import GroupKey
 from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volumes import VolumeWrites
+from orchgit.state.writer_cache import Remembered
 
 
 class MustStartOver(Exception):

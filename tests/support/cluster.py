@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
+from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 
 from orchgit.model.allocation import (
     Allocation,
@@ -20,7 +21,6 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult
-from orchgit.model.steady import JobAllocations, SteadyGroup
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.ports import QuotaRoom
 from orchgit.state.columns import ClusterColumns

@@ -22,7 +22,7 @@ _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 
 async def configuration(call: ApiCall) -> Response:
     with call.context.snapshot() as snapshot:
-        config = snapshot.autopilot_config()
+        config = snapshot.autopilot_config.get()
     # Durations are texts here, unlike anywhere else in Nomad's API.
     tree: dict[str, Any] = msgspec.to_builtins(config)
     return call.answer({**tree, **{name: to_text(tree[name]) for name in _DURATIONS}})

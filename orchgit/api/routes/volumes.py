@@ -57,7 +57,7 @@ async def list_volumes(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
             each
-            for each in snapshot.host_volumes(call.namespaces, node_id=node_id or None)
+            for each in snapshot.host_volumes.all(call.namespaces, node_id=node_id or None)
             if each.id.startswith(prefix)
         ]
         chosen, headers = page.apply(found, lambda each: each.id)
@@ -69,7 +69,7 @@ async def list_volumes(call: ApiCall) -> Response:
 
 async def read_volume(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
-        volume = snapshot.host_volume(call.path["volume_id"])
+        volume = snapshot.host_volumes.get(call.path["volume_id"])
         return None if volume is None else _with_allocations(snapshot, volume)
 
     return await answer_object(call, ("host_volumes", "allocations"), read, "volume not found")
@@ -77,8 +77,8 @@ async def read_volume(call: ApiCall) -> Response:
 
 def _with_allocations(snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
     users = []
-    for allocation in snapshot.allocations_by_node(volume.node_id, terminal=False):
-        job = snapshot.job_of_allocation(allocation)
+    for allocation in snapshot.allocations.of_node(volume.node_id, terminal=False):
+        job = snapshot.job_versions.of_allocation(allocation)
         group = job.group(allocation.task_group) if job else None
         requests = ((group.volumes if group else None) or {}).values()
         if any(each.type == "host" and each.source == volume.name for each in requests):
@@ -110,7 +110,7 @@ async def claims(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
             each
-            for each in snapshot.volume_claims(call.namespaces)
+            for each in snapshot.volume_claims.all(call.namespaces)
             if wanted.get("job_id", each.job_id) == each.job_id
             and wanted.get("task_group", each.task_group_name) == each.task_group_name
             and wanted.get("volume_name", each.volume_name) == each.volume_name
@@ -140,7 +140,7 @@ async def plugin(call: ApiCall) -> Response:
 
 def _missing(call: ApiCall, text: str) -> Response:
     with call.context.snapshot() as snapshot:
-        headers = {"X-Nomad-Index": str(snapshot.table_index("host_volumes"))}
+        headers = {"X-Nomad-Index": str(snapshot.table_indexes.newest("host_volumes"))}
     return text_response(text, 404, {**headers, **call.contact_headers()})
 
 

@@ -34,7 +34,7 @@ def add_restore_chunk(txn: WriteTxn, command: AddRestoreChunk, effects: Effects)
 
 
 def abort_restore(txn: WriteTxn, command: AbortRestore, effects: Effects) -> None:
-    if txn.restore_in_progress() == command.restore_id:
+    if txn.meta.restore_in_progress() == command.restore_id:
         restoring.drop(txn)
 
 
@@ -80,7 +80,7 @@ def _bring_up_to_date(state: Path) -> None:
 
 
 def _check_current(txn: WriteTxn, restore_id: str) -> None:
-    if txn.restore_in_progress() != restore_id:
+    if txn.meta.restore_in_progress() != restore_id:
         raise ConflictError(
             "cannot restore: another restore has begun meanwhile; wait for it, then begin again"
         )

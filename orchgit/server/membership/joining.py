@@ -212,14 +212,14 @@ class Joining:
         """
         own = self._record()
         with self._state.store.snapshot() as snapshot:
-            known = {one.address: one.rpc_address for one in (*snapshot.servers(), own)}
+            known = {one.address: one.rpc_address for one in (*snapshot.servers.all(), own)}
         return known.get(address, address)
 
     def _own_status(self) -> ServerStatus:
         cluster_id = ""
         if self.is_member:
             with self._state.store.snapshot() as snapshot:
-                cluster_id = snapshot.cluster_id() or ""
+                cluster_id = snapshot.meta.cluster_id() or ""
         return self._known.own_status(self._clock.monotonic_s(), self.is_member, cluster_id)
 
     async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
@@ -305,7 +305,7 @@ class Joining:
 
     def _leader_first(self) -> list[str]:
         with self._state.store.snapshot() as snapshot:
-            servers = snapshot.servers()
+            servers = snapshot.servers.all()
         leader = self._state.leader_address
         ordered = sorted(servers, key=lambda one: one.address != leader)
         return [one.rpc_address for one in ordered if one.rpc_address]

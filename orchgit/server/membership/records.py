@@ -60,7 +60,7 @@ class RecordKeeper:
         exchanged while the server was stopped.
         """
         with self._state.store.snapshot() as snapshot:
-            wanted = snapshot.cluster_key_check()
+            wanted = snapshot.meta.cluster_key_check()
         if wanted and wanted != self.record.cluster_key_check:
             raise InvalidInputError(
                 f"cannot start server {self.record.name}: its cluster key is another than the one "
@@ -93,7 +93,7 @@ class RecordKeeper:
         stored.
         """
         with self._state.store.snapshot() as snapshot:
-            stored = snapshot.server(self.record.address)
+            stored = snapshot.servers.get(self.record.address)
             index = snapshot.index
         if stored is None:
             return None

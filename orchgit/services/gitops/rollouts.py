@@ -46,7 +46,7 @@ async def apply_rollout(
     and the caller computes the rollout again.
     """
     with context.snapshot() as snapshot:
-        deleted = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
+        deleted = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
     ended = [job for job in deleted if job is not None]
     evaluations = [
         *_evaluations(
@@ -84,7 +84,7 @@ async def delete_rollouts(context: UseCaseContext, ids: Sequence[str]) -> int:
     """Deletes finished rollouts. Raises NotFoundError for an unknown id."""
     with context.snapshot() as snapshot:
         for rollout_id in ids:
-            if snapshot.rollout(rollout_id) is None:
+            if snapshot.rollouts.get(rollout_id) is None:
                 raise NotFoundError(f"cannot delete rollout {rollout_id}: there is none")
     applied = await context.propose(DeleteRollouts(now_ns=context.now_ns(), ids=list(ids)))
     return applied.index

@@ -25,7 +25,7 @@ from orchgit.state.tables.allocation_rows import (
     shared_id,
 )
 from orchgit.state.tables.base import Reads
-from orchgit.state.tables.summaries import SummaryWrites
+from orchgit.state.tables.job_summaries import SummaryWrites
 
 _CHUNK = 500
 _SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from orchgit.state.remembered import Remembered
+from orchgit.state.writer_cache import Remembered
 
 
 class Reads:

@@ -17,9 +17,9 @@ from orchgit.model.base import Model
 from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
-from orchgit.state.remembered import Standing
 from orchgit.state.tables.base import Reads, Writes
-from orchgit.state.tables.summaries import fixed_status
+from orchgit.state.tables.job_summaries import fixed_status
+from orchgit.state.writer_cache import Standing
 
 _JOB = msgspec.msgpack.Decoder(Job)
 _encode = msgspec.msgpack.Encoder().encode

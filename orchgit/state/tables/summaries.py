@@ -7,8 +7,8 @@ from typing import cast
 
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.job import ChildrenSummary, GroupSummary, JobStatus, JobSummary, JobType
-from orchgit.state.remembered import Standing
 from orchgit.state.tables.base import Reads, Writes
+from orchgit.state.writer_cache import Standing
 
 COUNTED = {
     ClientStatus.PENDING: "starting",

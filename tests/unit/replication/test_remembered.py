@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from orchgit.state.writer_cache import Recent
 
 from orchgit.errors import NotFoundError
 from orchgit.model.evaluation import AllocMetric, Evaluation
@@ -40,7 +41,6 @@ from orchgit.replication.commands import (
 )
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
-from orchgit.state.remembered import Recent
 from orchgit.state.store import Store
 from tests.support.factories import (
     NOW_NS,
@@ -218,10 +218,10 @@ def test_an_evaluation_of_a_purged_job_changes_no_job(store: Store) -> None:
     apply(store, registered(job))
     apply(store, DeregisterJob(deletion=JobDeletion(job.namespace, job.id, purge=True)))
     with store.snapshot() as snapshot:
-        purged_at = snapshot.table_index("jobs")
+        purged_at = snapshot.table_indexes.newest("jobs")
     apply(store, UpsertEvaluations(evaluations=[evaluation(job, 0, status="complete")]))
     with store.snapshot() as snapshot:
-        assert snapshot.table_index("jobs") == purged_at
+        assert snapshot.table_indexes.newest("jobs") == purged_at
 
 
 def test_a_registration_asks_the_database_nothing(store: Store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from orchgit.model.job_allocations import JobAllocations
 
 from orchgit.ids import SequentialIds
 from orchgit.model.allocation import (
@@ -21,7 +22,6 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.group import DisconnectStrategy, UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy
-from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import VolumeRequest
 from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.reconcile.steady import read_allocations
