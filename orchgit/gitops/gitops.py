@@ -139,7 +139,7 @@ class Gitops:
 
     def _sources(self) -> Sequence[Source]:
         with self._world.snapshot() as snapshot:
-            return snapshot.sources()
+            return snapshot.sources.all()
 
     @property
     def routes(self) -> list[Route]:
@@ -215,7 +215,7 @@ class Gitops:
     async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
         with self._world.snapshot() as snapshot:
-            rollout = snapshot.rollout(rollout_id)
+            rollout = snapshot.rollouts.get(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")

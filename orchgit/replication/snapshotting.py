@@ -123,7 +123,7 @@ def snapshot_index(path: Path) -> int:
 
 def keep_members(txn: WriteTxn, index: int, members: tuple[Member, ...]) -> None:
     """The log's entry at `index` said who the members are."""
-    txn.set_meta(_MEMBERS, msgspec.msgpack.encode((index, members)))
+    txn.meta.set(_MEMBERS, msgspec.msgpack.encode((index, members)))
 
 
 def snapshot_members(path: Path) -> Placed | None:

@@ -45,7 +45,7 @@ async def take_in(world: World, server: ServerRecord, blank: bool = False) -> tu
     if not state.is_leader:
         raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
     with world.snapshot() as snapshot:
-        servers = snapshot.servers()
+        servers = snapshot.servers.all()
     _check_version(server, [one.address for one in state.members], servers)
     _check_id(server, servers)
     await _check_name(world, server, servers)
@@ -202,7 +202,7 @@ async def _until_led_by(world: World, wanted: str) -> None:
 def find_member(world: World, *, address: str = "", server_id: str = "", name: str = "") -> str:
     """The raft address of the member that has one of these; `address` may be that of its RPC."""
     with world.snapshot() as snapshot:
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     for member in world.state.members:
         record = records.get(member.address, ServerRecord(member.address))
         if address and address in (record.address, record.rpc_address):

@@ -103,7 +103,7 @@ async def purge_node(world: World, node_id: str) -> NodeChange:
 
 
 def _node(snapshot: Snapshot, node_id: str) -> Node:
-    node = snapshot.node(node_id)
+    node = snapshot.nodes.get(node_id)
     if node is None:
         raise RefusedError("node not found")
     return node

@@ -14,7 +14,7 @@ from orchgit.services.world import World
 
 async def periodic_force(world: World, namespace: str, job_id: str) -> Registered:
     with world.snapshot() as snapshot:
-        parent = snapshot.job(namespace, job_id)
+        parent = snapshot.jobs.get(namespace, job_id)
     if parent is None:
         raise RefusedError("job not found")
     if parent.periodic is None or parent.is_parameterized:

@@ -78,7 +78,7 @@ async def delete_rollouts(world: World, ids: Sequence[str]) -> int:
     """Forget finished rollouts. Raises NotFoundError for an unknown id."""
     with world.snapshot() as snapshot:
         for rollout_id in ids:
-            if snapshot.rollout(rollout_id) is None:
+            if snapshot.rollouts.get(rollout_id) is None:
                 raise NotFoundError(f"cannot delete rollout {rollout_id}: there is none")
     applied = await world.propose(DeleteRollouts(now_ns=world.now_ns(), ids=list(ids)))
     return applied.index
@@ -96,7 +96,7 @@ def _evaluations(
 
 def _doomed(world: World, deletions: Sequence[JobDeletion]) -> list[Job]:
     with world.snapshot() as snapshot:
-        jobs = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
+        jobs = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
     return [job for job in jobs if job is not None]
 
 

@@ -32,9 +32,9 @@ async def scale_job(world: World, namespace: str, job_id: str, request: ScaleReq
     if request.error and request.count is not None:
         raise InvalidInputError("scaling action should not contain count if error is true")
     with world.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
+        job = snapshot.jobs.get(namespace, job_id)
         index = snapshot.index
-        deployment = snapshot.latest_deployment(namespace, job_id)
+        deployment = snapshot.deployments.latest_of_job(namespace, job_id)
     if job is None:
         raise NotFoundError(f'job "{job_id}" not found')
     group = _group(job, request.group)

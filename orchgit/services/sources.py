@@ -55,7 +55,7 @@ async def change_source(world: World, name: str, change: Callable[[Source], Sour
     kind, and ConflictError when the source does not stop changing."""
     for _ in range(_MAX_ATTEMPTS):
         with world.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise _unknown(name)
         wanted = change(source)
@@ -96,7 +96,7 @@ async def pause_source(world: World, name: str, paused: bool) -> int:
         return await change_source(world, name, change)
     except NotUnderstoodError:
         with world.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise _unknown(name) from None
         return await put_source(world, change(source))
@@ -107,9 +107,9 @@ async def remove_source(world: World, name: str, stop: bool = False) -> int:
     or they are stopped in the same entry."""
     for _ in range(_MAX_ATTEMPTS):
         with world.snapshot() as snapshot:
-            if snapshot.source(name) is None:
+            if snapshot.sources.get(name) is None:
                 raise _unknown(name)
-            jobs = snapshot.current_jobs_by_source(name) if stop else []
+            jobs = snapshot.jobs.of_source(name) if stop else []
         parents = [job for job in jobs if not job.parent_id]
         entry = RemoveSource(
             now_ns=world.now_ns(),
@@ -139,7 +139,7 @@ async def release_job(world: World, namespace: str, job_id: str) -> int:
     if origin is None or not (origin.source or origin.former_source):
         raise RefusedError(f'cannot release job "{job_id}": it belongs to no source')
     with world.snapshot() as snapshot:
-        is_there = snapshot.source(origin.source) is not None
+        is_there = snapshot.sources.get(origin.source) is not None
     return await _own(world, job, "", origin.source if is_there else "")
 
 
@@ -154,7 +154,7 @@ async def give_back_job(world: World, namespace: str, job_id: str) -> int:
 
 def _registered(world: World, namespace: str, job_id: str) -> Job:
     with world.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
+        job = snapshot.jobs.get(namespace, job_id)
     if job is None:
         raise NotFoundError(f'cannot find job "{job_id}" in namespace "{namespace}"')
     return job

@@ -362,7 +362,7 @@ async def _place(world: World, job_id: str, count: int) -> list[str]:
     node = await ready_node(world)
     await placed_job(world, make_job(id=job_id, count=count), [node] * count)
     with world.snapshot() as snapshot:
-        return [each.id for each in snapshot.allocations_by_job("default", job_id)]
+        return [each.id for each in snapshot.allocations.of_job("default", job_id)]
 
 
 def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:

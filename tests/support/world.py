@@ -56,7 +56,7 @@ async def ready_node(world: World, **fields: object) -> Node:
     await world.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
     await update_allocs(world, node.id, [])
     with world.snapshot() as snapshot:
-        stored = snapshot.node(node.id)
+        stored = snapshot.nodes.get(node.id)
     assert stored is not None
     return stored
 

@@ -23,7 +23,7 @@ _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 
 async def configuration(call: Call) -> Response:
     with call.world.snapshot() as snapshot:
-        config = snapshot.autopilot_config()
+        config = snapshot.autopilot_config.get()
     return call.answer(_shown(config))
 
 

@@ -17,7 +17,7 @@ async def configuration(call: Call) -> Response:
     state = call.world.state
     with call.world.snapshot() as snapshot:
         index = snapshot.index
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     servers = []
     for member in state.members:
         record = records.get(member.address, ServerRecord(member.address))
@@ -54,7 +54,7 @@ async def remove_peer(call: Call) -> Response:
 async def transfer_leadership(call: Call) -> Response:
     address = _named(call)
     with call.world.snapshot() as snapshot:
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     before = call.world.state.address
     await hand_over(call.world, address)
     ends = (records.get(one, ServerRecord(one)) for one in (before, address))

@@ -62,7 +62,7 @@ class Reverter:
 
     def _checked(self, rollout_id: str) -> tuple[Rollout, Source]:
         with self.world.snapshot() as snapshot:
-            bad = snapshot.rollout(rollout_id)
+            bad = snapshot.rollouts.get(rollout_id)
         if bad is None:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
         source = self.applier.source(bad.source)
@@ -113,13 +113,13 @@ class Reverter:
     def _branch(self, source: Source) -> str:
         """Where the followed branch is; a paused source's may be ahead of what is applied."""
         with self.world.snapshot() as snapshot:
-            branch = snapshot.git_ref(source.name, full_ref(source.ref))
+            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """The latest record of the bad rollout: it may have settled while it was taken back."""
         with self.world.snapshot() as snapshot:
-            latest = snapshot.rollout(bad.id) or bad
+            latest = snapshot.rollouts.get(bad.id) or bad
         marked = replace(
             latest,
             status=RolloutStatus.REVERTED,

@@ -87,8 +87,8 @@ class MirrorKeeper:
             while True:
                 with self._world.snapshot() as snapshot:
                     index = snapshot.index
-                    names = {source.name for source in snapshot.sources()}
-                    names.update(snapshot.repositories())
+                    names = {source.name for source in snapshot.sources.all()}
+                    names.update(snapshot.git_refs.repositories())
                 self._match(names)
                 await self._world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
@@ -240,7 +240,7 @@ class MirrorKeeper:
     def refs(self, name: str) -> dict[str, str]:
         """Where the log says that the branches and tags are."""
         with self._world.snapshot() as snapshot:
-            return snapshot.git_refs(name)
+            return snapshot.git_refs.of_source(name)
 
     def wanted(self, name: str) -> Wanted:
         with self._world.snapshot() as snapshot:

@@ -55,7 +55,7 @@ def run(work: Callable[[Variables, FakeClock], Awaitable[None]]) -> None:
 
 def held(variables: Variables) -> StoredVariable:
     with variables.world.snapshot() as snapshot:
-        found = snapshot.variable(*PLACE)
+        found = snapshot.variables.get(*PLACE)
     assert found is not None
     return found
 
