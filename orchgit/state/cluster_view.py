@@ -12,6 +12,7 @@ from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.state.cache import Cache
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.job_allocations import job_allocations
@@ -28,13 +29,13 @@ class SnapshotView:
         self,
         snapshot: Snapshot,
         columns: ClusterColumns,
-        expected: InFlightPlacements | None = None,
+        in_flight: InFlightPlacements | None = None,
     ) -> None:
         self._snapshot = snapshot
         self.columns = columns
-        self._expected = expected
-        self._volumes: dict[str, HostVolume | None] = {}
-        self._jobs: dict[tuple[str, str, int], Job | None] = {}
+        self._in_flight = in_flight
+        self._volumes: Cache[str, HostVolume | None] = Cache()
+        self._job_versions: Cache[tuple[str, str, int], Job | None] = Cache()
 
     @property
     def index(self) -> int:
@@ -45,15 +46,13 @@ class SnapshotView:
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
         key = (namespace, job_id, version)
-        if key not in self._jobs:
-            self._jobs[key] = self._snapshot.job_versions.get(namespace, job_id, version)
-        return self._jobs[key]
+        return self._job_versions.load(key, lambda: self._snapshot.job_versions.get(*key))
 
     def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
         return self._snapshot.allocations.of_job(namespace, job_id)
 
     def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
-        if not self.columns.settings.has_other_namespaces(self._snapshot):
+        if not self.columns.settings_cache.has_other_namespaces(self._snapshot):
             return []
         return self._snapshot.allocations.namesakes_of_job(namespace, job_id)
 
@@ -71,14 +70,14 @@ class SnapshotView:
 
     def allocations_on_node(self, node_id: str) -> list[Allocation]:
         held = self._snapshot.allocations.occupying_node(node_id)
-        return [*held, *self._expected.on_node(node_id)] if self._expected else held
+        return [*held, *self._in_flight.of_node(node_id)] if self._in_flight else held
 
     def node(self, node_id: str) -> Node | None:
         row = self.columns.rows.get(node_id)
         return self.columns.nodes[row] if row is not None else None
 
     def node_pool(self, name: str) -> NodePool | None:
-        return self.columns.settings.node_pool(self._snapshot, name)
+        return self.columns.settings_cache.node_pool(self._snapshot, name)
 
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
         return self._snapshot.deployments.latest_of_job(namespace, job_id)
@@ -87,9 +86,7 @@ class SnapshotView:
         return self._snapshot.deployments.of_job(namespace, job_id)
 
     def host_volume(self, volume_id: str) -> HostVolume | None:
-        if volume_id not in self._volumes:
-            self._volumes[volume_id] = self._snapshot.host_volumes.get(volume_id)
-        return self._volumes[volume_id]
+        return self._volumes.load(volume_id, lambda: self._snapshot.host_volumes.get(volume_id))
 
     def volume_claims(self, namespace: str, job_id: str) -> list[TaskGroupVolumeClaim]:
         return self._snapshot.volume_claims.all(namespace, job_id)
@@ -103,4 +100,4 @@ class SnapshotView:
         return
 
     def scheduler_config(self) -> SchedulerConfig:
-        return self.columns.settings.scheduler_config(self._snapshot)
+        return self.columns.settings_cache.scheduler_config(self._snapshot)

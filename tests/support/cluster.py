@@ -18,6 +18,7 @@ from orchgit.model.allocation import (
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
+from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult

@@ -15,6 +15,7 @@ from orchgit.replication.commands import Command, encode
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.state.job_status import implied_status, read_inputs
 from orchgit.state.snapshot import StateReads
 from orchgit.state.store import Store
 from tests.support.factories import NOW_NS
@@ -128,9 +129,10 @@ def _check_jobs(snapshot: StateReads, allocations: list[Allocation]) -> None:
     for job in snapshot.jobs.all():
         counted = snapshot.job_summaries.count_live(job.namespace, job.id)
         assert counted == live[job.namespace, job.id], f"job {job.id} counts {counted} live"
-        found = snapshot.job_statuses(job.namespace, job.id, evaluations_purged=False)
-        assert found is not None
-        _, implied = found
+        key = (job.namespace, job.id)
+        inputs, has_waiting = read_inputs(snapshot.connection, *key)
+        assert inputs is not None
+        implied = implied_status(snapshot.connection, key, inputs, has_waiting, False)
         assert job.status == implied or (job.status == "dead" and implied == "pending"), (
             f"job {job.id} is {job.status}, not {implied}"
         )

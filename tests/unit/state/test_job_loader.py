@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from orchgit.state.job_loader import JobLoader
 
 from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.state.job_loader import JobLoader
 from orchgit.state.store import Store
 from tests.support.factories import make_job
 from tests.support.state import apply, open_store

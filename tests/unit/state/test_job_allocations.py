@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from orchgit.state.job_allocations import job_allocations
 
 from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredTransition, TaskState
 from orchgit.model.node import Namespace
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
+from orchgit.state.job_allocations import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements
 from tests.support.state import open_store

@@ -7,7 +7,6 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from orchgit.state.in_flight import InFlightPlacements
 
 from orchgit.model.plan import AllocStop, Placements, PlanResult
 from orchgit.model.resources import AllocatedPort
@@ -20,6 +19,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
+from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from tests.support.factories import make_id, make_job, make_node, make_placements, make_resources
@@ -222,7 +222,7 @@ def test_a_store_that_lags_behind_the_answer_still_counts_it(tmp_path: Path) -> 
         sender.step("commit", 0)
         sender.unanswered.clear()
         sender.check()
-        assert not sender.expected
+        assert not sender.in_flight
     finally:
         store.close()
 
