@@ -172,7 +172,7 @@ class ApiClient:
             )
         names = ", ".join(item["ID"] for item in found[:5])
         raise ApiError(
-            f"cannot tell which {kind} {prefix!r} is: it begins {len(found)} ids ({names})"
+            f"cannot tell which {kind} is meant: {prefix!r} matches {len(found)}: {names}"
         )
 
     def _request(

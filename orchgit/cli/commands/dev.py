@@ -136,7 +136,11 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
     from orchgit.cli.agent_process.demo import seed
 
     fresh = await seed(url, node_id, tls)
-    click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")
+    click.echo(
+        "==> The demo repository holds the examples."
+        if fresh
+        else "==> The demo repository is there already."
+    )
     for line in tls.git_settings():
         click.echo(f"    For git:  export {line}")
     click.echo(f"    Try:  git clone {url}/git/demo.git && cd demo")

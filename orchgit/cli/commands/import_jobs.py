@@ -79,7 +79,7 @@ def _wanted(client: ApiClient, prefix: str | None, stopped: bool) -> Iterator[di
         if found.get("ParentID"):
             continue
         if found.get("Stop") and not stopped:
-            click.echo(f"- {found['ID']}: left out, it is stopped (-stopped takes it too)")
+            click.echo(f"- {found['ID']}: left out, it is stopped (-stopped includes it)")
             continue
         yield found
 

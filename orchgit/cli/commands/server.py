@@ -91,7 +91,7 @@ def join(client: ApiClient, addresses: tuple[str, ...]) -> None:
     click.echo(f"{answer['num_joined']} of {len(addresses)} servers answered.")
     if answer["error"]:
         click.echo(f"Warning: {answer['error']}", err=True)
-    click.echo("Look at them: orchgit server members")
+    click.echo("Next: orchgit server members")
 
 
 @server.command("force-leave")

@@ -176,7 +176,7 @@ def cert_create(options: CertificateOptions) -> None:
 
 def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None:
     if role == "cli":
-        click.echo(f"    Give both and {ca_file} to whoever connects to the servers by https://:")
+        click.echo(f"    Who connects to the servers by https:// needs both and {ca_file}:")
         for name, path in (
             ("CACERT", ca_file),
             ("CLIENT_CERT", cert_file),
