@@ -249,7 +249,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(cert_file: Path, cert_pem: bytes, key_file: Path, key_pem: bytes) -> None:
-    """Both or none; what is there already is never replaced."""
+    """Writes both files or none; existing files are never replaced."""
     for path in (cert_file, key_file):
         if path.exists():
             raise InvalidInputError(
