@@ -148,7 +148,8 @@ class ApiClient:
         """Sends `content` as the body of a PUT, as it is read."""
         try:
             response = self._http.request(
-                *("PUT", path),
+                "PUT",
+                path,
                 params=self._merged(params),
                 content=content,
                 headers={"Content-Length": str(size)},
