@@ -12,12 +12,12 @@ from functools import partial
 
 import structlog
 
-from agent.allocations.context import NodeServices
-from agent.allocations.disconnected import OfflineStopper
-from agent.allocations.garbage import GarbageCollector
+from agent.allocations.context import NodeContext
+from agent.allocations.disconnected import DisconnectWatch
+from agent.allocations.garbage import AllocGarbageCollector
 from agent.allocations.node_allocations import Allocations
 from agent.config import AgentConfig
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -26,7 +26,7 @@ from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
-from agent.node.host_volumes import HostVolumes
+from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import build_node
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -74,7 +74,7 @@ class Agent:
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
         self.allocations: Allocations
-        self.volumes: HostVolumes
+        self.volumes: DynamicHostVolumes
         self._found: Fingerprint
         self._driver_infos: Mapping[str, DriverInfo] = {}
         self._node: Node | None = None
@@ -97,15 +97,17 @@ class Agent:
         self.link = ServerLink(
             *(self._known_servers(), self, self.clock, self._open_stream, self.node_id),
             ask_leader=self._ask_leader,
-            belonging=Belonging(self._cluster, self._keep_cluster),
+            membership=ClusterMembership(self._cluster, self._keep_cluster),
         )
-        self.volumes = HostVolumes(config.data_dir / "volumes", self.local, self.node_changed)
+        self.volumes = DynamicHostVolumes(
+            config.data_dir / "volumes", self.local, self.node_changed
+        )
         await self._start_drivers()
         self.allocations = Allocations(self._node_services(), self._report)
         stored = self.local.allocations()
         await self._end_orphans({entry.alloc.id for entry in stored})
-        self.offline = OfflineStopper(self.allocations, self.clock)
-        self.garbage = GarbageCollector(
+        self.offline = DisconnectWatch(self.allocations, self.clock)
+        self.garbage = AllocGarbageCollector(
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
@@ -218,9 +220,9 @@ class Agent:
             ),
         )
 
-    def _node_services(self) -> NodeServices:
+    def _node_services(self) -> NodeContext:
         environ = self.config.host_env
-        return NodeServices(
+        return NodeContext(
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,

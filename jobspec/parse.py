@@ -21,7 +21,7 @@ from jobspec.evaluation.budget import Budget, BudgetError
 from jobspec.evaluation.evaluate import Scope
 from jobspec.evaluation.locals import collect_locals, resolve_locals
 from jobspec.evaluation.values import Value
-from jobspec.evaluation.variables import Variables
+from jobspec.evaluation.variables import InputVariables
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
 from jobspec.hcl.parser import parse_body
@@ -125,7 +125,7 @@ class _File:
         self.diagnostics = diagnostics
         self.budget = budget
         self.calls = caller(CallContext(files, budget=self.budget))
-        self.variables = Variables(source, diagnostics, self.calls, self.budget)
+        self.variables = InputVariables(source, diagnostics, self.calls, self.budget)
 
     def read(
         self,

@@ -14,19 +14,19 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from agent.allocations.context import AllocContext, NodeServices
+from agent.allocations.context import AllocContext, NodeContext
 from agent.allocations.health_watch import HealthWatch
 from agent.allocations.paths import AllocPaths
 from agent.allocations.run_limit import EXCEEDED, RunLimit
 from agent.hooks import alloc_dir, previous_alloc, volumes
 from agent.hooks.base import SetupError, TaskSetup
-from agent.local_state.store import AllocRecord, TaskRecord
+from agent.local_state.store import LocalAllocRecord, TaskRecord
 from agent.loops import spawn, until_done
 from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
 from agent.tasks.task_runner import TaskRunner
-from agent.tasks.task_state import DEAD, PENDING, Happened
+from agent.tasks.task_state import DEAD, PENDING, TaskEventType
 from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
@@ -46,9 +46,9 @@ class AllocRunner:
 
     def __init__(
         self,
-        node: NodeServices,
+        node: NodeContext,
         context: AllocContext,
-        local: AllocRecord,
+        local: LocalAllocRecord,
         tasks: dict[str, TaskRecord],
         reported: Callable[[AllocRunner], None],
     ) -> None:
@@ -160,7 +160,7 @@ class AllocRunner:
         if self.local.finished or self._stop is not None:
             raise DriverError("cannot restart: the allocation has ended or is ending")
         because = task_state.event(
-            Happened.RESTART_REQUESTED, self.clock.now_ns(), "User requested task to restart"
+            TaskEventType.RESTART_REQUESTED, self.clock.now_ns(), "User requested task to restart"
         )
         for name, runner in self.tasks.items():
             if task_name in ("", name) and (runner.handle or task_name):
@@ -280,7 +280,7 @@ class AllocRunner:
         """The allocation cannot be set up: none of its tasks may start."""
         now_ns = self.clock.now_ns()
         because = task_state.event(
-            Happened.KILLING, now_ns, str(problem), setup_error=str(problem), fails_task=True
+            TaskEventType.KILLING, now_ns, str(problem), setup_error=str(problem), fails_task=True
         )
         for runner in self.tasks.values():
             runner.kill(because, with_delay=False)
@@ -385,7 +385,7 @@ class AllocRunner:
         """A check has failed too often: its task is restarted, by its restart policy."""
         name = owner or check.task_name
         because = task_state.event(
-            Happened.RESTART_REQUESTED,
+            TaskEventType.RESTART_REQUESTED,
             self.clock.now_ns(),
             f'healthcheck: check "{check.name}" unhealthy',
         )
@@ -409,11 +409,11 @@ def _served(context: AllocContext) -> tuple[object, ...]:
 
 
 def _killing(now_ns: int, why: str) -> TaskEvent:
-    return task_state.event(Happened.KILLING, now_ns, why or "Sent interrupt", kill_reason=why)
+    return task_state.event(TaskEventType.KILLING, now_ns, why or "Sent interrupt", kill_reason=why)
 
 
 def _group_end_event(end: lifecycle.GroupEnd, now_ns: int) -> TaskEvent:
-    if end.because is Happened.SIBLING_FAILED:
+    if end.because is TaskEventType.SIBLING_FAILED:
         return task_state.event(
             end.because, now_ns, f'Task "{end.task_name}" failed', failed_sibling=end.task_name
         )

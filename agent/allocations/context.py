@@ -22,7 +22,7 @@ from orchgit.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeServices:
+class NodeContext:
     """One per agent."""
 
     clock: Clock

@@ -22,7 +22,7 @@ def stop_after_ns(group: TaskGroup) -> int | None:
     return group.stop_after_client_disconnect_ns
 
 
-class OfflineStopper:
+class DisconnectWatch:
     def __init__(self, allocations: Allocations, clock: Clock) -> None:
         self._allocations = allocations
         self._clock = clock

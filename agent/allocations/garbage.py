@@ -18,14 +18,14 @@ from orchgit.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedAlloc:
     """An ended allocation whose files are still there."""
 
     alloc_id: str
     ended_ns: int
 
 
-def to_remove(ended: Iterable[Ended], config: GarbageConfig, disk_percent: float) -> list[str]:
+def to_remove(ended: Iterable[EndedAlloc], config: GarbageConfig, disk_percent: float) -> list[str]:
     """Those beyond the count, and while the disk is too full one more at a time."""
     oldest_first = sorted(ended, key=lambda entry: (entry.ended_ns, entry.alloc_id))
     count = max(0, len(oldest_first) - config.max_allocs)
@@ -34,7 +34,7 @@ def to_remove(ended: Iterable[Ended], config: GarbageConfig, disk_percent: float
     return [entry.alloc_id for entry in oldest_first[:count]]
 
 
-class GarbageCollector:
+class AllocGarbageCollector:
     def __init__(
         self, allocations: Allocations, config: GarbageConfig, alloc_root: Path, clock: Clock
     ) -> None:
@@ -78,9 +78,9 @@ class GarbageCollector:
         with contextlib.suppress(NotFoundError):  # the servers have just forgotten it
             await self._allocations.remove_files(self._allocations.get(alloc_id))
 
-    def _ended(self) -> list[Ended]:
+    def _ended(self) -> list[EndedAlloc]:
         return [
-            Ended(runner.id, runner.local.finished_ns)
+            EndedAlloc(runner.id, runner.local.finished_ns)
             for runner in self._allocations
             if runner.local.finished and not runner.local.files_removed
         ]

@@ -36,7 +36,7 @@ class HealthView:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthDecision:
     """`healthy` None: undecided; look again at `look_again_ns` or when something changes."""
 
     healthy: bool | None
@@ -54,24 +54,26 @@ def rules_of(strategy: UpdateStrategy | MigrateStrategy, started_ns: int) -> Hea
     )
 
 
-def judge(rules: HealthRules, tasks: Iterable[Task], view: HealthView, now_ns: int) -> Verdict:
+def judge(
+    rules: HealthRules, tasks: Iterable[Task], view: HealthView, now_ns: int
+) -> HealthDecision:
     """Healthy, unhealthy or not yet known at `now_ns`."""
     tasks = [task for task in tasks if phase(task) is not Phase.POSTSTOP]
     for task in tasks:
         state = view.states[task.name]
         if state.state == DEAD and state.failed:
-            return Verdict(False, f'Unhealthy because of failed task "{task.name}"')
+            return HealthDecision(False, f'Unhealthy because of failed task "{task.name}"')
     if rules.manual:
-        return Verdict(None)
+        return HealthDecision(None)
     since_ns = _good_since(rules, tasks, view)
     if since_ns is not None and now_ns >= since_ns + rules.min_healthy_time_ns:
-        return Verdict(True)
+        return HealthDecision(True)
     if now_ns >= rules.deadline_ns:
-        return Verdict(False, _late(rules, tasks, view))
+        return HealthDecision(False, _late(rules, tasks, view))
     if since_ns is None:
-        return Verdict(None, look_again_ns=rules.deadline_ns)
+        return HealthDecision(None, look_again_ns=rules.deadline_ns)
     ripe_ns = since_ns + rules.min_healthy_time_ns
-    return Verdict(None, look_again_ns=min(ripe_ns, rules.deadline_ns))
+    return HealthDecision(None, look_again_ns=min(ripe_ns, rules.deadline_ns))
 
 
 def _good_since(rules: HealthRules, tasks: list[Task], view: HealthView) -> int | None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agent.allocations.context import AllocContext
 from agent.allocations.health_rules import HealthRules, HealthView, judge, rules_of
-from agent.local_state.store import AllocRecord
+from agent.local_state.store import LocalAllocRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
 from orchgit.clock import Clock
@@ -21,7 +21,7 @@ class Watched(Protocol):
     """What the watch needs of the allocation's runner."""
 
     context: AllocContext
-    local: AllocRecord
+    local: LocalAllocRecord
     services: AllocServices
 
     @property

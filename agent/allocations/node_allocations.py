@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import structlog
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.allocations.context import AllocContext, NodeServices
+from agent.allocations.context import AllocContext, NodeContext
 from agent.allocations.paths import AllocPaths
 from agent.hooks import alloc_dir
-from agent.local_state.store import AllocRecord, StoredAlloc
+from agent.local_state.store import LocalAllocRecord, StoredAlloc
 from agent.loops import spawn, until_done
 from orchgit.errors import NotFoundError
 from orchgit.model.allocation import Allocation, ClientStatus
@@ -30,7 +30,7 @@ class Allocations:
     task's directory is being built may travel with the next urgent one.
     """
 
-    def __init__(self, node: NodeServices, report: Callable[[AllocReport, bool], None]) -> None:
+    def __init__(self, node: NodeContext, report: Callable[[AllocReport, bool], None]) -> None:
         self._node = node
         self._report = report
         self._told: dict[str, AllocReport] = {}
@@ -112,7 +112,7 @@ class Allocations:
     def _receive(self, alloc: Allocation, job: Job) -> None:
         """Stored now; the first start of a task waits until that (and this) is on disk."""
         _log.info("allocation received", alloc=alloc.id, job=alloc.job_id, group=alloc.task_group)
-        local = AllocRecord(received_ns=self._node.clock.now_ns())
+        local = LocalAllocRecord(received_ns=self._node.clock.now_ns())
         self._node.local.put_allocation(alloc, job, local)
         context = AllocContext(alloc, job, self._paths(alloc.id))
         self._add(AllocRunner(self._node, context, local, {}, self._changed))

@@ -16,7 +16,7 @@ from orchgit.model.cluster import ClusterName
 _log = structlog.get_logger(component="agent")
 
 
-class Belonging:
+class ClusterMembership:
     """`keep` is called with what has to be known again after a restart."""
 
     def __init__(

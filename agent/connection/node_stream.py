@@ -17,7 +17,7 @@ from zlib import crc32
 
 import structlog
 
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.leader_watch import AskLeader, next_leader
 from agent.loops import spawn, until_done
 from orchgit.clock import Clock
@@ -73,8 +73,8 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
-    """`ask_leader`: how to hear of a new leader while the server in use is silent. `belonging`: the
-    cluster whose servers are used, and no others."""
+    """`ask_leader`: how to hear of a new leader while the server in use is silent. `membership`:
+    the cluster whose servers are used, and no others."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class ServerLink:
         open_stream: OpenStream,
         seed: str,
         ask_leader: AskLeader | None = None,
-        belonging: Belonging | None = None,
+        membership: ClusterMembership | None = None,
     ) -> None:
         self._ask_leader = ask_leader
-        self._belonging = belonging or Belonging()
+        self._membership = membership or ClusterMembership()
         self._given = list(servers)
         self._servers = list(servers)
         self._side = side
@@ -130,9 +130,9 @@ class ServerLink:
         unreachable: set[str] = set()
         while True:
             address = hint or self._servers[position % len(self._servers)]
-            admit = partial(self._belonging.admit, address)
+            admit = partial(self._membership.admit, address)
             began = partial(self._began, address=address)
-            session = _Session(self._side, self._clock, self._belonging.known, admit, began)
+            session = _Session(self._side, self._clock, self._membership.known, admit, began)
             problem = await self._held(session, address)
             self._ended(address, problem)
             if session.welcomed:
@@ -178,7 +178,7 @@ class ServerLink:
         leader = await next_leader(
             self._ask_leader,
             lambda: [one for one in self._servers if one not in here],
-            self._belonging.is_ours,
+            self._membership.is_ours,
             *(welcome.address, welcome.term, self._clock),
         )
         raise NotLeaderError(f"cannot go on: {leader} leads now", leader)

@@ -11,7 +11,7 @@ from agent.drivers.base import Mount
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.tasks import environment as task_env
 from agent.tasks.environment import EnvInput, TaskEnv
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
@@ -29,7 +29,7 @@ class SetupError(DriverError):
         self,
         message: str,
         recoverable: bool = False,
-        happened: Happened = Happened.SETUP_FAILURE,
+        happened: TaskEventType = TaskEventType.SETUP_FAILURE,
     ) -> None:
         super().__init__(message, recoverable)
         self.happened = happened

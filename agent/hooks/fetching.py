@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent.allocations.paths import PRIVATE, TaskPaths, open_directory
-from agent.artifacts.child import ChildInput
+from agent.artifacts.child import FetchInput
 from agent.artifacts.install import Owner, install_file, install_tree
 from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
 from agent.artifacts.source import read_source
 from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
 from agent.hooks.files import destination_parts
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import DriverError
 from orchgit.model.interpolation import Interpolator
@@ -67,7 +67,7 @@ async def fetch(
     except FetchError as problem:
         raise _failed(source, str(problem), problem.recoverable) from None
     except SetupError as problem:
-        raise SetupError(str(problem), problem.recoverable, Happened.ARTIFACT_FAILED) from None
+        raise SetupError(str(problem), problem.recoverable, TaskEventType.ARTIFACT_FAILED) from None
     except (OSError, DriverError) as problem:
         raise _failed(source, str(problem), recoverable=True) from None
 
@@ -78,7 +78,7 @@ def _failed(source: str, why: str, recoverable: bool) -> SetupError:
     except ValueError:
         shown = source.partition("?")[0]
     message = f'cannot fetch artifact "{shown.split("@")[-1]}": {why}'
-    return SetupError(message, recoverable, Happened.ARTIFACT_FAILED)
+    return SetupError(message, recoverable, TaskEventType.ARTIFACT_FAILED)
 
 
 def _interpolated(texts: Mapping[str, str] | None, interpolate: Interpolator) -> dict[str, str]:
@@ -139,7 +139,7 @@ async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
     assert child.stderr is not None
     try:
         async with asyncio.timeout(plan.limits.read_timeout_s + _START_TIMEOUT_S):
-            child.stdin.write(msgspec.json.encode(ChildInput(plan, _child_user())))
+            child.stdin.write(msgspec.json.encode(FetchInput(plan, _child_user())))
             child.stdin.close()
             answer = await child.stdout.read(_REPLY_BYTES)
             said = await child.stderr.read(_REPLY_BYTES)

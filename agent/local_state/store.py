@@ -52,7 +52,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     """While a restart's delay runs: when it ends."""
 
 
-class AllocRecord(msgspec.Struct, frozen=True, kw_only=True):
+class LocalAllocRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's own facts about an allocation, beside what the servers said."""
 
     received_ns: int = 0
@@ -72,7 +72,7 @@ class AllocRecord(msgspec.Struct, frozen=True, kw_only=True):
 class StoredAlloc:
     alloc: Allocation
     job: Job
-    local: AllocRecord
+    local: LocalAllocRecord
     tasks: dict[str, TaskRecord]
 
 
@@ -132,7 +132,7 @@ class LocalState:
         for row in rows:
             self._later(_write(("fact", row[0]), "INSERT OR REPLACE INTO facts VALUES (?, ?)", row))
 
-    def put_allocation(self, alloc: Allocation, job: Job, local: AllocRecord) -> None:
+    def put_allocation(self, alloc: Allocation, job: Job, local: LocalAllocRecord) -> None:
         self._later(_put_alloc(alloc, job, local))
 
     async def start_task(self, alloc_id: str, name: str, record: TaskRecord) -> None:
@@ -179,7 +179,7 @@ class LocalState:
 _ALLOC = msgspec.msgpack.Decoder(Allocation)
 _JOB = msgspec.msgpack.Decoder(Job)
 _TASK = msgspec.msgpack.Decoder(TaskRecord)
-_LOCAL = msgspec.msgpack.Decoder(AllocRecord)
+_LOCAL = msgspec.msgpack.Decoder(LocalAllocRecord)
 _VOLUME = msgspec.msgpack.Decoder(HostVolume)
 
 
@@ -207,7 +207,7 @@ def _job_key(job: Job) -> str:
     return f"{job.namespace}\x1f{job.id}\x1f{job.version}\x1f{job.create_index}"
 
 
-def _put_alloc(alloc: Allocation, job: Job, local: AllocRecord) -> Write:
+def _put_alloc(alloc: Allocation, job: Job, local: LocalAllocRecord) -> Write:
     key = _job_key(job)
     job_body = msgspec.msgpack.encode(job)
     row = (alloc.id, key, msgspec.msgpack.encode(alloc), msgspec.msgpack.encode(local))

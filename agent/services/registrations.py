@@ -203,7 +203,9 @@ class AllocServices:
             else:
                 await self._clock.sleep(interval_s)
 
-    def _take(self, running: RunningCheck, result: check_state.Probe, started_ns: int) -> None:
+    def _take(
+        self, running: RunningCheck, result: check_state.ProbeResult, started_ns: int
+    ) -> None:
         now_ns = self._clock.now_ns()
         before = running.state.status
         state = check_state.after(running.check, running.state, result, now_ns)

@@ -15,7 +15,7 @@ from agent.connection.node_stream import ServerLink
 from agent.drivers.config import duration_s
 from agent.simulated.timeline import Timeline
 from agent.tasks.lifecycle import client_status
-from agent.tasks.task_state import DEAD, PENDING, RUNNING, Happened, apply, event
+from agent.tasks.task_state import DEAD, PENDING, RUNNING, TaskEventType, apply, event
 from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.allocation import Allocation, TaskState
@@ -128,7 +128,7 @@ class SimulatedNode:
             self._end(entry, lambda _task: 1, killed=False)
             return
         for task in tasks:
-            self._happen(entry, task, Happened.STARTED)
+            self._happen(entry, task, TaskEventType.STARTED)
         self._tell(entry)
         lasts_s = [_run_for_s(task) for task in tasks]
         if all(last_s is not None for last_s in lasts_s):
@@ -155,7 +155,7 @@ class SimulatedNode:
     def _end(self, entry: _SimulatedAlloc, exit_code: Callable[[Task], int], killed: bool) -> None:
         for task in self._tasks(entry):
             if entry.states[task.name].state != DEAD:
-                happened = Happened.KILLED if killed else Happened.NOT_RESTARTING
+                happened = TaskEventType.KILLED if killed else TaskEventType.NOT_RESTARTING
                 self._happen(entry, task, happened, fails=exit_code(task) != 0)
         self._tell(entry)
 
@@ -164,7 +164,7 @@ class SimulatedNode:
         return [task for task in group.tasks if task.name in entry.states] if group else []
 
     def _happen(
-        self, entry: _SimulatedAlloc, task: Task, happened: Happened, fails: bool = False
+        self, entry: _SimulatedAlloc, task: Task, happened: TaskEventType, fails: bool = False
     ) -> None:
         moment = event(happened, self.timeline.clock.now_ns(), fails_task=fails)
         entry.states[task.name] = apply(entry.states[task.name], moment)

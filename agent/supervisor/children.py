@@ -26,7 +26,7 @@ TASK_LIMITS: dict[str, tuple[int, int]] = {}
 """What the supervisor found at its start, before it changed its own."""
 
 
-class Child:
+class TaskProcess:
     """A process held at the gate; `status_fd` reports why it could not become the program."""
 
     __slots__ = ("_gate_fd", "pid", "status_fd")
@@ -51,7 +51,7 @@ class Child:
             os.close(self._gate_fd)
 
 
-def spawn(spec: Spec, output_fds: tuple[int, int]) -> Child:
+def spawn(spec: Spec, output_fds: tuple[int, int]) -> TaskProcess:
     """Fork a child for `spec` with these file descriptors as stdout and stderr."""
     status_read, status_write = os.pipe()
     gate_read, gate_write = os.pipe()
@@ -61,7 +61,7 @@ def spawn(spec: Spec, output_fds: tuple[int, int]) -> Child:
         _become(spec, output_fds, gate_read, status_write)
     os.close(status_write)
     os.close(gate_read)
-    return Child(pid, status_read, gate_write)
+    return TaskProcess(pid, status_read, gate_write)
 
 
 def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: int) -> None:

@@ -13,10 +13,10 @@ import time
 
 from agent.supervisor import proc
 from agent.supervisor.connections import Connection, Listener
-from agent.supervisor.journal import Journal
+from agent.supervisor.journal import SupervisorJournal
 from agent.supervisor.log_lines import log_line
 from agent.supervisor.loop import Loop
-from agent.supervisor.tasks import Task
+from agent.supervisor.tasks import SupervisedTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Daemon:
         self._directory = directory
         self._boot = proc.boot_id()
         self.loop = Loop()
-        self._journal = Journal(directory)
-        self._tasks: dict[str, Task] = {}
+        self._journal = SupervisorJournal(directory)
+        self._tasks: dict[str, SupervisedTask] = {}
         self._strays: dict[int, int] = {}
         self._idle_checks = 0
         self._listener = Listener(self.loop, self._on_message)
@@ -154,7 +154,7 @@ class Daemon:
             del self._tasks[task.key]
         return {}
 
-    def _known(self, message: Message) -> Task:
+    def _known(self, message: Message) -> SupervisedTask:
         task = self._tasks.get(str(message["key"]))
         if task is None:
             raise RequestError(f"cannot find task {message['key']}: it was never started here")
@@ -162,8 +162,8 @@ class Daemon:
 
     # -- events --------------------------------------------------------------------------------
 
-    def _add(self, record: Message) -> Task:
-        task = Task(self.loop, self._journal, self._directory, record)
+    def _add(self, record: Message) -> SupervisedTask:
+        task = SupervisedTask(self.loop, self._journal, self._directory, record)
         task.on_exit = self._tell_exit
         task.on_failed_start = lambda failed: self._drop(failed.key)
         self._tasks[task.key] = task
@@ -172,7 +172,7 @@ class Daemon:
     def _drop(self, key: str) -> None:
         self._tasks.pop(key, None)
 
-    def _tell_exit(self, task: Task) -> None:
+    def _tell_exit(self, task: SupervisedTask) -> None:
         for connection in list(self._listener.connections):
             if connection.watching:
                 connection.send({"event": "exit", "task": task.describe()})
@@ -222,7 +222,7 @@ class Daemon:
         self.loop.call_later(_LAST_WORDS_S, self.loop.stop)
 
 
-def _alive(task: Task) -> bool:
+def _alive(task: SupervisedTask) -> bool:
     return task.state in ("launching", "running")
 
 

@@ -21,7 +21,7 @@ _READ_BYTES = 65536
 _LAST_READS = 64  # what may be left in a pipe at exit, with room for a child that writes on
 
 
-class Stream:
+class OutputStream:
     """One named pipe being copied into rotating files."""
 
     def __init__(self, loop: Loop, pipe_path: str, spec: dict[str, object]) -> None:

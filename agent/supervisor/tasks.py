@@ -14,7 +14,7 @@ import time
 
 from agent.supervisor import cgroup_files, children, proc
 from agent.supervisor.log_lines import log_line
-from agent.supervisor.output import Stream
+from agent.supervisor.output import OutputStream
 from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Callable
 
-    from agent.supervisor.journal import Journal, Record
+    from agent.supervisor.journal import Record, SupervisorJournal
     from agent.supervisor.loop import Loop
 else:
     import _signal  # `signal` imports enum, a tenth of this process
@@ -35,8 +35,10 @@ _GROUP_RETRY_S = 0.2
 _GROUP_RETRIES = 25
 
 
-class Task:
-    def __init__(self, loop: Loop, journal: Journal, directory: str, record: Record) -> None:
+class SupervisedTask:
+    def __init__(
+        self, loop: Loop, journal: SupervisorJournal, directory: str, record: Record
+    ) -> None:
         self._loop = loop
         self._journal = journal
         self.record = record
@@ -47,18 +49,18 @@ class Task:
         self._pid_file = str(self._spec.get("pid_file") or "")
         self._error_log = str(self._spec.get("error_log") or "")
         self._pidfd = -1
-        self._child: children.Child | None = None
+        self._child: children.TaskProcess | None = None
         self._unreaped = False
         self._reported = b""
         self._waiting: list[Callable[[str], None]] = []
         base = os.path.join(directory, f"pipe.{record['number']}")
         streams = self._spec.get("streams")
         self._streams = [
-            Stream(loop, f"{base}.{index}", as_dict(stream))
+            OutputStream(loop, f"{base}.{index}", as_dict(stream))
             for index, stream in enumerate(streams if isinstance(streams, list) else ())
         ]
-        self.on_exit: Callable[[Task], None] = lambda _task: None
-        self.on_failed_start: Callable[[Task], None] = lambda _task: None
+        self.on_exit: Callable[[SupervisedTask], None] = lambda _task: None
+        self.on_failed_start: Callable[[SupervisedTask], None] = lambda _task: None
 
     @property
     def pid(self) -> int:

@@ -6,7 +6,7 @@ from agent.drivers.base import ExitResult, TaskConfig, TaskPort, TaskResources
 from agent.hooks.base import TaskSetup
 from agent.tasks import task_state
 from agent.tasks.environment import allocated_task
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 from orchgit.model.allocation import TaskEvent
 from orchgit.model.base import NS_PER_S
 from orchgit.model.runtime_variables import allocated_ports
@@ -55,7 +55,7 @@ def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
     elif result.error:
         message += f', Exit Message: "{result.error}"'
     return task_state.event(
-        Happened.TERMINATED,
+        TaskEventType.TERMINATED,
         result.finished_ns or now_ns,
         message,
         exit_code=result.exit_code,

@@ -25,7 +25,7 @@ _FRACTIONS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
+class RestartHistory:
     """What of a task's past the policy depends on; kept in the local state."""
 
     count: int = 0
@@ -33,7 +33,7 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnd:
     """How an attempt ended: with an exit code, or before it began (`start_error`)."""
 
     successful: bool
@@ -42,7 +42,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RestartDecision:
     restart: bool
     delay_ns: int
     reason: str
@@ -51,32 +51,34 @@ class Decision:
 
 def decide(
     policy: RestartPolicy,
-    past: Restarts,
-    ended: Ended,
+    past: RestartHistory,
+    ended: AttemptEnd,
     *,
     restart_on_success: bool,
     now_ns: int,
     seed: str,
-) -> tuple[Decision, Restarts]:
+) -> tuple[RestartDecision, RestartHistory]:
     """What to do after `ended`, and the past that the next decision is made on."""
     if ended.successful and not restart_on_success:
-        return Decision(False, 0, NOT_NEEDED, failed=False), past
+        return RestartDecision(False, 0, NOT_NEEDED, failed=False), past
     past = _count(policy, past, now_ns)
     failed = not ended.successful
     if ended.start_error and not ended.recoverable:
-        return Decision(False, 0, UNRECOVERABLE, failed=True), past
+        return RestartDecision(False, 0, UNRECOVERABLE, failed=True), past
     if past.count <= policy.attempts:
         delay_ns = _jittered(policy.delay_ns, f"{seed}/{past.window_start_ns}/{past.count}")
-        return Decision(True, delay_ns, WITHIN_POLICY, failed), past
+        return RestartDecision(True, delay_ns, WITHIN_POLICY, failed), past
     if policy.mode == "delay":
         rest_ns = max(0, past.window_start_ns + policy.interval_ns - now_ns)
-        return Decision(True, rest_ns + _jitter(policy.delay_ns, seed), DELAYED, failed), past
-    return Decision(False, 0, _exceeded(policy), failed=True), past
+        return RestartDecision(
+            True, rest_ns + _jitter(policy.delay_ns, seed), DELAYED, failed
+        ), past
+    return RestartDecision(False, 0, _exceeded(policy), failed=True), past
 
 
-def _count(policy: RestartPolicy, past: Restarts, now_ns: int) -> Restarts:
+def _count(policy: RestartPolicy, past: RestartHistory, now_ns: int) -> RestartHistory:
     if past.count == 0 or now_ns > past.window_start_ns + policy.interval_ns:
-        past = Restarts(0, now_ns)
+        past = RestartHistory(0, now_ns)
     return replace(past, count=past.count + 1)
 
 

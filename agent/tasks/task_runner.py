@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from agent.allocations.context import AllocContext, NodeServices
+from agent.allocations.context import AllocContext, NodeContext
 from agent.drivers.base import (
     Driver,
     ExecResult,
@@ -37,8 +37,8 @@ from agent.services.registrations import AllocServices
 from agent.tasks import task_state
 from agent.tasks.driver_config import task_config, terminated_event
 from agent.tasks.lifecycle import restarts_on_success
-from agent.tasks.restarts import Ended, Restarts, decide
-from agent.tasks.task_state import DEAD, RUNNING, Happened
+from agent.tasks.restarts import AttemptEnd, RestartHistory, decide
+from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
@@ -57,7 +57,7 @@ class TaskRunner:
 
     def __init__(
         self,
-        node: NodeServices,
+        node: NodeContext,
         context: AllocContext,
         services: AllocServices,
         name: str,
@@ -95,7 +95,7 @@ class TaskRunner:
         return self.record.handle if self.state.state == RUNNING else None
 
     def received(self) -> None:
-        self._emit(task_state.event(Happened.RECEIVED, self._now(), "Task received by client"))
+        self._emit(task_state.event(TaskEventType.RECEIVED, self._now(), "Task received by client"))
 
     # -- what others ask for -----------------------------------------------------------------------
 
@@ -121,7 +121,11 @@ class TaskRunner:
         if handle is None:
             raise DriverError(f'cannot signal task "{self.name}": it does not run')
         event = task_state.event(
-            Happened.SIGNALING, self._now(), reason, task_signal=signal, task_signal_reason=reason
+            TaskEventType.SIGNALING,
+            self._now(),
+            reason,
+            task_signal=signal,
+            task_signal_reason=reason,
         )
         self._emit(event)
         await self._driver().signal_task(handle, signal)
@@ -149,7 +153,7 @@ class TaskRunner:
         if with_delay and task.shutdown_delay_ns:
             delay_s = task.shutdown_delay_ns / NS_PER_S
             note = f"Waiting for shutdown_delay of {delay_s:g}s before killing the task."
-            self._emit(task_state.event(Happened.SHUTDOWN_DELAY, self._now(), note))
+            self._emit(task_state.event(TaskEventType.SHUTDOWN_DELAY, self._now(), note))
             await self._node.clock.sleep(delay_s)
         timeout_s = min(task.kill_timeout_ns / NS_PER_S, self._node.max_kill_timeout_s)
         await self._insist("stop", lambda: self._driver().stop_task(handle, timeout_s))
@@ -179,7 +183,7 @@ class TaskRunner:
         """A dead task may be run again: its whole allocation is being restarted."""
         if self.state.state == DEAD:
             event = task_state.event(
-                Happened.RESTART_REQUESTED, self._now(), "User requested all tasks to restart"
+                TaskEventType.RESTART_REQUESTED, self._now(), "User requested all tasks to restart"
             )
             self._kill = self._restart = None
             self._interrupt.clear()
@@ -236,7 +240,7 @@ class TaskRunner:
             self._fail_start(problem)
             return
         self._save(handle=handle, starting=False)
-        self._emit(task_state.event(Happened.STARTED, self._now(), "Task started by client"))
+        self._emit(task_state.event(TaskEventType.STARTED, self._now(), "Task started by client"))
         await self._follow()
 
     async def _prepare(self) -> TaskConfig | None:
@@ -246,7 +250,9 @@ class TaskRunner:
             return None
         self._setup = setup = self.setup()
         if not self.record.attempt:
-            self._emit(task_state.event(Happened.SETUP, self._now(), "Building Task Directory"))
+            self._emit(
+                task_state.event(TaskEventType.SETUP, self._now(), "Building Task Directory")
+            )
         for hook in TASK_HOOKS:
             if not await self._unless_interrupted(hook(setup)):
                 return None
@@ -318,7 +324,7 @@ class TaskRunner:
                         error=str(problem),
                     )
                     note = f"Waiting for the driver: {problem}"
-                    self._emit(task_state.event(Happened.DRIVER, self._now(), note))
+                    self._emit(task_state.event(TaskEventType.DRIVER, self._now(), note))
             await self._node.clock.sleep(retry_delay_s(min(failures, _DRIVER_RETRY_STEPS)))
             failures += 1
 
@@ -349,12 +355,14 @@ class TaskRunner:
         elif self._restart is not None and not self._restart_counts:
             self._clear_restart()
             self._emit(
-                task_state.event(Happened.RESTARTING, self._now(), "Task restarting by request")
+                task_state.event(
+                    TaskEventType.RESTARTING, self._now(), "Task restarting by request"
+                )
             )
         else:
             wanted = self._restart is not None
             self._clear_restart()
-            self._apply_policy(Ended(successful=result.successful and not wanted))
+            self._apply_policy(AttemptEnd(successful=result.successful and not wanted))
 
     def _clear_restart(self) -> None:
         self._restart = None
@@ -364,7 +372,7 @@ class TaskRunner:
         assert self._kill is not None
         self._emit(
             task_state.event(
-                Happened.KILLED,
+                TaskEventType.KILLED,
                 self._now(),
                 "Task successfully killed",
                 fails_task=self._kill.fails_task,
@@ -375,21 +383,21 @@ class TaskRunner:
         recoverable = isinstance(problem, OSError) or (
             isinstance(problem, DriverError) and problem.recoverable
         )
-        happened, name = Happened.DRIVER_FAILURE, "driver_error"
+        happened, name = TaskEventType.DRIVER_FAILURE, "driver_error"
         if isinstance(problem, SetupError):
             happened, name = problem.happened, "setup_error"
-            if happened is Happened.ARTIFACT_FAILED:
+            if happened is TaskEventType.ARTIFACT_FAILED:
                 name = "download_error"
         self._emit(task_state.event(happened, self._now(), str(problem), **{name: str(problem)}))
-        ended = Ended(successful=False, start_error=str(problem), recoverable=recoverable)
+        ended = AttemptEnd(successful=False, start_error=str(problem), recoverable=recoverable)
         self._apply_policy(ended)
 
-    def _apply_policy(self, ended: Ended) -> None:
+    def _apply_policy(self, ended: AttemptEnd) -> None:
         """The restart policy's answer to an end that nobody asked for."""
         task, record, now_ns = self.task, self.record, self._now()
         decision, past = decide(
             task.restart_policy or self._context.group.restart_policy,
-            Restarts(record.restart_count, record.restart_window_ns),
+            RestartHistory(record.restart_count, record.restart_window_ns),
             ended,
             restart_on_success=restarts_on_success(task, self._context.job.type),
             now_ns=now_ns,
@@ -404,7 +412,7 @@ class TaskRunner:
             note = f"Task restarting in {decision.delay_ns / NS_PER_S:g}s"
             self._emit(
                 task_state.event(
-                    Happened.RESTARTING,
+                    TaskEventType.RESTARTING,
                     now_ns,
                     note,
                     restart_reason=decision.reason,
@@ -414,7 +422,7 @@ class TaskRunner:
             return
         self._emit(
             task_state.event(
-                Happened.NOT_RESTARTING,
+                TaskEventType.NOT_RESTARTING,
                 now_ns,
                 decision.reason,
                 restart_reason=decision.reason,
@@ -425,7 +433,7 @@ class TaskRunner:
     # -- parts -------------------------------------------------------------------------------------
 
     def _emit(self, event: TaskEvent) -> None:
-        if self.state.state == DEAD and event.type not in (Happened.RESTART_REQUESTED,):
+        if self.state.state == DEAD and event.type not in (TaskEventType.RESTART_REQUESTED,):
             return  # a late request: the task has ended by itself
         self.record = msgspec.structs.replace(
             self.record, state=task_state.apply(self.state, event)
@@ -437,13 +445,17 @@ class TaskRunner:
     def _log_event(self, event: TaskEvent) -> None:
         log = _log.bind(alloc=self._context.alloc.id, task=self.name)
         match event.type:
-            case Happened.STARTED:
+            case TaskEventType.STARTED:
                 log.info("task started", driver=self.task.driver)
-            case Happened.TERMINATED:
+            case TaskEventType.TERMINATED:
                 log.info("task ended", exit_code=event.exit_code, signal=event.signal)
-            case Happened.SETUP_FAILURE | Happened.DRIVER_FAILURE | Happened.ARTIFACT_FAILED:
+            case (
+                TaskEventType.SETUP_FAILURE
+                | TaskEventType.DRIVER_FAILURE
+                | TaskEventType.ARTIFACT_FAILED
+            ):
                 log.warning("task cannot start", reason=event.display_message)
-            case Happened.NOT_RESTARTING if event.fails_task:
+            case TaskEventType.NOT_RESTARTING if event.fails_task:
                 log.warning("task is not restarted", reason=event.display_message)
             case _:
                 log.debug("task event", type=event.type, message=event.display_message)

@@ -39,7 +39,7 @@ __all__ = ["MAX_STRING", "POISON", "Scope", "SilentError", "evaluate", "iterate"
 MAX_STRING = 4 * 1024 * 1024
 
 
-def evaluate(node: tree.Node, scope: Scope) -> Value:
+def evaluate(node: tree.Expression, scope: Scope) -> Value:
     """The value of an expression. Raises HclError, or BudgetError at the innermost part."""
     try:
         scope.budget.charge(1)
@@ -50,11 +50,11 @@ def evaluate(node: tree.Node, scope: Scope) -> Value:
         raise
 
 
-def final(node: tree.Node, scope: Scope) -> Value:
+def final(node: tree.Expression, scope: Scope) -> Value:
     """The value of an expression that becomes a part of the job: the job's size is charged too,
     because what costs nothing to refer to twice is written out twice."""
     try:
-        value = node.value if type(node) is tree.Literal else evaluate(node, scope)
+        value = node.value if type(node) is tree.LiteralValue else evaluate(node, scope)
         scope.budget.charge(1, scope.budget.walk(value))
     except BudgetError as error:
         if error.start is None:
@@ -63,7 +63,7 @@ def final(node: tree.Node, scope: Scope) -> Value:
     return value
 
 
-def _literal(node: tree.Literal, scope: Scope) -> Value:
+def _literal(node: tree.LiteralValue, scope: Scope) -> Value:
     return node.value
 
 
@@ -71,7 +71,7 @@ def _parens(node: tree.Parens, scope: Scope) -> Value:
     return evaluate(node.inner, scope)
 
 
-def _template(node: tree.Template, scope: Scope) -> Value:
+def _template(node: tree.TemplateExpression, scope: Scope) -> Value:
     parts = [_interpolated(part, scope) for part in node.parts]
     if len(parts) > 1 and sum(map(len, parts)) > MAX_STRING:
         raise HclError(f"String too long: more than {MAX_STRING} characters.", node.start, node.end)
@@ -79,7 +79,7 @@ def _template(node: tree.Template, scope: Scope) -> Value:
     return "".join(parts)
 
 
-def _interpolated(part: tree.Node, scope: Scope) -> str:
+def _interpolated(part: tree.Expression, scope: Scope) -> str:
     value = evaluate(part, scope)
     if type(value) is str:
         return value
@@ -154,7 +154,7 @@ def _item(node: tree.Item, scope: Scope) -> Value:
     return scope.find(node)
 
 
-def _call(node: tree.Call, scope: Scope) -> Value:
+def _call(node: tree.FunctionCall, scope: Scope) -> Value:
     return scope.calls(node, scope)
 
 
@@ -185,7 +185,7 @@ def _conditional(node: tree.Conditional, scope: Scope) -> Value:
     return convert(result, common)
 
 
-def _condition(node: tree.Node, scope: Scope) -> bool:
+def _condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
     if type(value) is Null:
         raise HclError(
@@ -203,7 +203,7 @@ def _condition(node: tree.Node, scope: Scope) -> bool:
         ) from None
 
 
-def _binary(node: tree.Binary, scope: Scope) -> Value:
+def _binary(node: tree.BinaryOperation, scope: Scope) -> Value:
     left = evaluate(node.left, scope)
     right = evaluate(node.right, scope)
     op = node.op
@@ -224,7 +224,7 @@ def _binary(node: tree.Binary, scope: Scope) -> Value:
         raise HclError(f"Operation failed: {error}.", node.start, node.end) from None
 
 
-def _operand(value: Value, to: Callable[[Value], Value], side: str, node: tree.Node) -> Value:
+def _operand(value: Value, to: Callable[[Value], Value], side: str, node: tree.Expression) -> Value:
     if type(value) is Null:
         return NULL
     try:
@@ -250,7 +250,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Value]] = {
 }
 
 
-def _unary(node: tree.Unary, scope: Scope) -> Value:
+def _unary(node: tree.UnaryOperation, scope: Scope) -> Value:
     to = to_bool if node.op == "!" else to_number
     value = _operand(evaluate(node.operand, scope), to, "unary", node.operand)
     if value is NULL:
@@ -269,7 +269,7 @@ def _object(node: tree.Object, scope: Scope) -> Value:
     return result
 
 
-def _object_key(node: tree.Node, value: tree.Node, scope: Scope) -> str:
+def _object_key(node: tree.Expression, value: tree.Expression, scope: Scope) -> str:
     if isinstance(node, tree.Traversal):
         raise HclError(
             "Ambiguous attribute key: put a key expression in parentheses, or quote it.",
@@ -310,7 +310,7 @@ def _passing(node: tree.For, pairs: list[tuple[Value, Value]], scope: Scope) -> 
             yield inner
 
 
-def _for_condition(node: tree.Node, scope: Scope) -> bool:
+def _for_condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
     if type(value) is Null:
         raise HclError(
@@ -329,7 +329,7 @@ def _for_condition(node: tree.Node, scope: Scope) -> bool:
 
 
 def _for_object(
-    node: tree.For, key_node: tree.Node, pairs: list[tuple[Value, Value]], scope: Scope
+    node: tree.For, key_node: tree.Expression, pairs: list[tuple[Value, Value]], scope: Scope
 ) -> Value:
     result: dict[str, Value] = {}
     for inner in _passing(node, pairs, scope):
@@ -349,7 +349,7 @@ def _for_object(
     return {key: tuple(group) for key, group in result.items()} if node.group else result
 
 
-def _for_key(node: tree.Node, scope: Scope) -> str:
+def _for_key(node: tree.Expression, scope: Scope) -> str:
     key = evaluate(node, scope)
     if type(key) is Null:
         raise HclError("Invalid object key: it must not be null.", node.start, node.end)
@@ -363,7 +363,7 @@ def _for_key(node: tree.Node, scope: Scope) -> str:
         ) from None
 
 
-def iterate(collection: Value, node: tree.Node, use: str) -> Iterator[tuple[Value, Value]]:
+def iterate(collection: Value, node: tree.Expression, use: str) -> Iterator[tuple[Value, Value]]:
     """Keys and values in order: index, sorted key, or for a set the value itself."""
     if type(collection) is Null:
         raise HclError(
@@ -390,8 +390,8 @@ def _wrap(node: tree.TemplateWrap, scope: Scope) -> Value:
 
 
 _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
-    tree.Literal: _literal,
-    tree.Template: _template,
+    tree.LiteralValue: _literal,
+    tree.TemplateExpression: _template,
     tree.TemplateWrap: _wrap,
     tree.TemplateJoin: _template_join,
     tree.Traversal: _traversal,
@@ -399,10 +399,10 @@ _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
     tree.Index: _index,
     tree.Splat: _splat,
     tree.Item: _item,
-    tree.Call: _call,
+    tree.FunctionCall: _call,
     tree.Conditional: _conditional,
-    tree.Binary: _binary,
-    tree.Unary: _unary,
+    tree.BinaryOperation: _binary,
+    tree.UnaryOperation: _unary,
     tree.Parens: _parens,
     tree.Tuple: _tuple,
     tree.Object: _object,
