@@ -12,13 +12,13 @@ from functools import partial
 
 import structlog
 
-from agent.allocations.context import NodeContext
 from agent.allocations.disconnected import DisconnectWatch
 from agent.allocations.garbage import AllocGarbageCollector
 from agent.allocations.node_allocations import Allocations
 from agent.config import AgentConfig
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
+from agent.context import NodeContext
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from agent.allocations.context import AllocContext
 from agent.allocations.health_rules import HealthRules, HealthView, judge, rules_of
+from agent.context import AllocContext
 from agent.local_state.store import LocalAllocRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import structlog
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.allocations.context import AllocContext, NodeContext
-from agent.allocations.paths import AllocPaths
+from agent.context import AllocContext, NodeContext
 from agent.hooks import alloc_dir
 from agent.local_state.store import LocalAllocRecord, StoredAlloc
 from agent.loops import spawn, until_done
+from agent.paths import AllocPaths
 from orchgit.errors import NotFoundError
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job, JobType

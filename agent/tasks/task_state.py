@@ -107,6 +107,11 @@ def event(happened: TaskEventType, now_ns: int, message: str = "", **fields: obj
     return msgspec.structs.replace(record, **given)
 
 
+def killing_event(now_ns: int, why: str) -> TaskEvent:
+    """The event of a task that is about to be ended, and the reason."""
+    return event(TaskEventType.KILLING, now_ns, why or "Sent interrupt", kill_reason=why)
+
+
 def _details(fields: object) -> dict[str, str]:
     if not isinstance(fields, dict):
         return {}
