@@ -39,7 +39,8 @@ from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.replication.proposal import RequestWrites
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
@@ -54,7 +55,7 @@ class Gitops:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         data_dir: Path,
         parser: JobParser,
         forecaster: Forecaster,
@@ -65,7 +66,7 @@ class Gitops:
         logs: TaskLogs | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
-        self._world = world
+        self._context = context
         self._parser = parser
         self._memories: dict[str, SourceCache] = {}
         self._parsed = DiskParseCache(
@@ -77,25 +78,25 @@ class Gitops:
         self._git = GitProcess(data_dir / "git", limits)
         self._git.prepare()
         self.mirrors = MirrorStore(data_dir / "git", limits)
-        applier = CommitApplier(world)
-        self.tracker = RolloutTracker(world, self.config.tracker)
+        applier = CommitApplier(context)
+        self.tracker = RolloutTracker(context, self.config.tracker)
         self._applier = applier
         self._maintenance = Maintenance(self._git)
         chance = chance or random.Random()  # noqa: S311 - jitter, no secret
         peers, self._calls = peers or NoPeers(), calls or PeerClient()
         self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
         self.synchronizer = MirrorSynchronizer(
-            world,
+            context,
             self.mirrors,
             self._git,
             self.exchange,
             chance,
             lambda source: self.wake(source, "poll"),
         )
-        self._quorum = ObjectQuorum(peers, self._calls, world.clock, limits.hold_timeout_s)
+        self._quorum = ObjectQuorum(peers, self._calls, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, self._git, self.synchronizer, self._quorum)
         self._receiver = PushReceiver(
-            world,
+            context,
             self._git,
             applier,
             self.tracker,
@@ -107,10 +108,8 @@ class Gitops:
             logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
-        self._rerunner = Rerunner(world, applier)
-        self._reverter = Reverter(world, applier, self.synchronizer, self._quorum)
         ports = ReconcilerPorts(
-            world,
+            context,
             self._git,
             applier,
             self.config,
@@ -122,7 +121,12 @@ class Gitops:
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(
-            world, self.mirrors, self._git, self._receiver, self.synchronizer, self._parser.warm_up
+            context,
+            self.mirrors,
+            self._git,
+            self._receiver,
+            self.synchronizer,
+            self._parser.warm_up,
         )
         self._webhooks = WebhookRoutes(
             self._sources,
@@ -143,7 +147,7 @@ class Gitops:
         self._memories.pop(source, None)
 
     def _sources(self) -> Sequence[Source]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.sources()
 
     @property
@@ -198,11 +202,18 @@ class Gitops:
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+    async def rerun(
+        self,
+        source: str,
+        jobs: Sequence[tuple[str, str]],
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
         """Create jobs of the applied commit again; see `Rerunner.rerun`."""
         self._applier.source(source)
         await self.synchronizer.wait_until_current(source)
-        return await self._rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
+        context = self._context.noting(writes)
+        rerunner = Rerunner(context, CommitApplier(context))
+        return await rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
 
     async def preview_files(
         self,
@@ -217,16 +228,18 @@ class Gitops:
             return await self._previewer.between(source, base_files, files, memory)
         return await self._previewer.of_files(source, files, memory)
 
-    async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
+    async def revert(
+        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+    ) -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
-        return await self._reverter.revert(
-            rollout_id, self.mirrors.get(name), self._memory(name), pusher
-        )
+        context = self._context.noting(writes)
+        reverter = Reverter(context, CommitApplier(context), self.synchronizer, self._quorum)
+        return await reverter.revert(rollout_id, self.mirrors.get(name), self._memory(name), pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """The rollout's states as they are judged, up to and including the last."""
@@ -247,7 +260,7 @@ class Gitops:
             if self.synchronizer.refs(source):
                 return None
             author = Commit(
-                author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
+                author="orchgit", email="orchgit@localhost", time_ns=self._context.now_ns()
             )
             commit_id = repository.write_commit(None, files, author, message)
             read = await self._applier.read(repository, commit_id, settings, memory)

@@ -313,7 +313,7 @@ async def fail_node(
     before, _ = last_row(server)
     server_cpu, worker_cpu = cpu_s(os.getpid())
     began = time.monotonic()
-    await update_node_status(server.services.world, node_id, "down")
+    await update_node_status(server.services.context, node_id, "down")
     await wait_for_allocations(server, before + held, 60)
     took_s = time.monotonic() - began
     server_after, worker_after = cpu_s(os.getpid())

@@ -16,7 +16,7 @@ from orchgit.gitops.mirrors.peers import Peer, PeerClient
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
 from tests.support.ports import free_ports
@@ -65,16 +65,16 @@ class Member:
         )
         await state.start()
         peers.state = state
-        world = World(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = CountingParser()
         gitops = Gitops(
-            world, self.directory, parser, NoForecasts(), self.config, None, peers, PeerClient()
+            context, self.directory, parser, NoForecasts(), self.config, None, peers, PeerClient()
         )
         self._synchronizer = gitops.synchronizer
         await self.answer_peers()
         self._exits = AsyncExitStack()
         http = await self._exits.enter_async_context(served(gitops))
-        self.rig = GitopsRig(state, world, gitops, http, parser)
+        self.rig = GitopsRig(state, context, gitops, http, parser)
         gitops.open()
         self.rig.tasks = [asyncio.create_task(self._follow_leadership())]
         self.running = True

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.control.watchers.autopilot import ServerHealth
 from orchgit.durations import parse_setting_ns, to_text
@@ -20,8 +20,8 @@ _NEVER_S = 1e9
 _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 
 
-async def configuration(call: Call) -> Response:
-    with call.world.snapshot() as snapshot:
+async def configuration(call: ApiCall) -> Response:
+    with call.context.snapshot() as snapshot:
         config = snapshot.autopilot_config()
     return call.answer(_shown(config))
 
@@ -32,20 +32,20 @@ def _shown(config: AutopilotConfig) -> dict[str, Any]:
     return {**tree, **{name: to_text(tree[name]) for name in _DURATIONS}}
 
 
-async def set_configuration(call: Call) -> Response:
+async def set_configuration(call: ApiCall) -> Response:
     body = nomad_json.fold_keys(await call.json(), AutopilotConfig)
     for name in _DURATIONS:
         if isinstance(body.get(name), str):
             body[name] = parse_setting_ns(name, body[name])
     config = nomad_json.convert(body, AutopilotConfig)
     expected = call.number("cas") if "cas" in call.query else None
-    index, updated = await set_autopilot_config(call.world, config, expected)
+    index, updated = await set_autopilot_config(call.context, config, expected)
     return call.answer(updated, index=index)
 
 
-async def health(call: Call) -> Response:
+async def health(call: ApiCall) -> Response:
     """Not healthy as a whole is an answer too, with Nomad's status for it."""
-    found = call.context.cluster.autopilot_health()
+    found = call.api.cluster.autopilot_health()
     value = {
         "Healthy": found.healthy,
         "FailureTolerance": found.failure_tolerance,

@@ -27,7 +27,7 @@ from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import apply_rollout, record_rollout
 from orchgit.services.gitops.sources import move_refs
 
@@ -63,8 +63,8 @@ class SourceCache:
 class CommitApplier:
     """Applies commits of any source. The caller makes sure that one at a time is under way."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: UseCaseContext) -> None:
+        self._context = context
 
     async def read(
         self, repository: Repository, commit_id: str, source: Source, memory: SourceCache
@@ -73,7 +73,7 @@ class CommitApplier:
         return await asyncio.to_thread(read_commit, repository, commit_id, source, memory)
 
     def source(self, name: str) -> Source:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             source = snapshot.source(name)
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
@@ -97,7 +97,7 @@ class CommitApplier:
         memory: SourceCache,
         rerun: frozenset[JobKey],
     ) -> CommitPlan:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             source = snapshot.source(source_name)
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
@@ -110,15 +110,15 @@ class CommitApplier:
                 last_applied=last_applied,
                 reference=read.reference,
                 rerun=rerun,
-                job_max_count=self._world.job_max_count,
+                job_max_count=self._context.job_max_count,
             )
 
     async def plan_between(self, source: Source, old: Discovery, new: Discovery) -> CommitPlan:
         """The plan as if exactly the jobs of `old` were registered."""
 
         def planned() -> CommitPlan:
-            with self._world.snapshot() as snapshot:
-                return plan_between(source, old, new, snapshot, self._world.job_max_count)
+            with self._context.snapshot() as snapshot:
+                return plan_between(source, old, new, snapshot, self._context.job_max_count)
 
         return await asyncio.to_thread(planned)
 
@@ -154,10 +154,10 @@ class CommitApplier:
         texts: Mapping[JobKey, str],
         ref_moves: Sequence[RefMove],
     ) -> tuple[int, Rollout]:
-        now_ns = self._world.now_ns()
-        rollout = rollout_of(plan, read.info.commit, trigger, self._world.ids.new(), now_ns)
+        now_ns = self._context.now_ns()
+        rollout = rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
         return await apply_rollout(
-            self._world,
+            self._context,
             rollout,
             expected_commit=plan.source.status.applied_commit,
             upserts=upserts_of(plan, rollout, texts),
@@ -170,7 +170,7 @@ class CommitApplier:
     def _remember(
         self, read: ReadCommit, source_name: str, index: int, memory: SourceCache
     ) -> None:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             indexes = snapshot.job_modify_indexes_by_source(source_name)
         memory.applied_commit = read.info.commit.id
         memory.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
@@ -187,7 +187,7 @@ class CommitApplier:
 
     async def move_refs(self, source_name: str, moves: Sequence[RefMove]) -> None:
         """Move refs of a built-in repository without applying anything."""
-        await move_refs(self._world, source_name, moves)
+        await move_refs(self._context, source_name, moves)
 
     async def record_refused(
         self, source: Source, read: ReadCommit, problems: tuple[str, ...], trigger: Trigger
@@ -198,10 +198,10 @@ class CommitApplier:
             read.info.commit,
             trigger,
             problems,
-            self._world.ids.new(),
-            self._world.now_ns(),
+            self._context.ids.new(),
+            self._context.now_ns(),
         )
-        await record_rollout(self._world, rollout)
+        await record_rollout(self._context, rollout)
         return rollout
 
 

@@ -14,13 +14,13 @@ from orchgit.model.job import Job, JobStatus
 from orchgit.model.ownership import owner_of, runs_once
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 
 
 @dataclass(frozen=True, slots=True)
 class Rerunner:
-    world: World
+    context: UseCaseContext
     applier: CommitApplier
 
     async def rerun(self, keys: Sequence[JobKey], mirror: Mirror, memory: SourceCache) -> Rollout:
@@ -33,7 +33,7 @@ class Rerunner:
             read = await self.applier.read(mirror.open(), commit_id, source, memory)
             over = [key for key in keys if self._is_finished(source, key, read.discovery.jobs)]
             for namespace, job_id in over:
-                await deregister_job(self.world, namespace, job_id, DeregisterOptions())
+                await deregister_job(self.context, namespace, job_id, DeregisterOptions())
             plan = await self.applier.plan(read, source.name, memory, frozenset(keys))
             refuse_problems(plan, read)
             return await self.applier.apply(read, plan, Trigger("api"), memory)
@@ -46,7 +46,7 @@ class Rerunner:
                 f"cannot run job {job_id!r} again: the applied commit of source {source.name!r} "
                 f"has no such job in namespace {namespace!r}"
             )
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             job = snapshot.job(namespace, job_id)
         if job is None or job.stop:
             return False

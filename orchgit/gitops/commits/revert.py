@@ -22,7 +22,7 @@ from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.services.gitops.sources import record_source_status
 
@@ -31,7 +31,7 @@ _AUTHOR, _EMAIL = "orchgit", "orchgit@localhost"
 
 @dataclass(frozen=True, slots=True)
 class Reverter:
-    world: World
+    context: UseCaseContext
     applier: CommitApplier
     synchronizer: MirrorSynchronizer
     quorum: ObjectQuorum
@@ -61,7 +61,7 @@ class Reverter:
             return rollout
 
     def _checked(self, rollout_id: str) -> tuple[Rollout, Source]:
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             bad = snapshot.rollout(rollout_id)
         if bad is None:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
@@ -87,7 +87,7 @@ class Reverter:
             return
         quarantined = [*source.status.quarantined, commit_id]
         status = replace(source.status, quarantined=quarantined)
-        await record_source_status(self.world, source.name, status)
+        await record_source_status(self.context, source.name, status)
 
     def _target(self, repository: Repository, source: Source, bad: Rollout) -> str:
         """The commit to apply: the previous one, or a revert commit with its tree."""
@@ -98,7 +98,7 @@ class Reverter:
             f'Revert "{bad.commit.subject}"\n\nThis takes back commit {bad.commit.id}: '
             f"the cluster runs {earlier.commit.id[:12]} again.\n"
         )
-        author = Commit(author=_AUTHOR, email=_EMAIL, time_ns=self.world.now_ns())
+        author = Commit(author=_AUTHOR, email=_EMAIL, time_ns=self.context.now_ns())
         parent = self._branch(source)
         if not parent or not repository.is_descendant(parent, bad.commit.id):
             parent = bad.commit.id
@@ -112,18 +112,18 @@ class Reverter:
 
     def _branch(self, source: Source) -> str:
         """Where the followed branch is; a paused source's may be ahead of what is applied."""
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             branch = snapshot.git_ref(source.name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """Marks the latest record of the bad rollout, which may have ended during the revert."""
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             latest = snapshot.rollout(bad.id) or bad
         marked = replace(
             latest,
             status=RolloutStatus.REVERTED,
             status_description=f"taken back by rollout {rollout.id[:8]}",
-            finished_time_ns=latest.finished_time_ns or self.world.now_ns(),
+            finished_time_ns=latest.finished_time_ns or self.context.now_ns(),
         )
-        await record_rollout(self.world, marked)
+        await record_rollout(self.context, marked)

@@ -50,7 +50,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
@@ -89,7 +89,7 @@ class PushReceiver:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         git: GitProcess,
         applier: CommitApplier,
         tracker: RolloutTracker,
@@ -100,7 +100,7 @@ class PushReceiver:
         quorum: ObjectQuorum,
         logs: TaskLogs,
     ) -> None:
-        self._world = world
+        self._context = context
         self._logs = logs
         self._git = git
         self._synchronizer = synchronizer
@@ -157,7 +157,7 @@ class PushReceiver:
             await say("\n".join(failure_lines(failure, last_lines(output))))
 
     def _allocations(self, job: RolloutJob) -> Sequence[Allocation]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.allocations_by_job(job.namespace, job.job_id)
 
     async def _output(self, failure: TaskFailure) -> bytes:

@@ -29,7 +29,7 @@ from orchgit.gitops.remote.push import PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.receive_protocol import PushRequest, advertisement, read_request, report
 from orchgit.printable import printable
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
@@ -44,7 +44,7 @@ reads why it was refused and not that the connection broke."""
 class GitRemote:
     """The routes of the remote. Pushes are taken by the leader only."""
 
-    world: World
+    context: UseCaseContext
     mirrors: MirrorStore
     git: GitProcess
     receiver: PushReceiver
@@ -62,7 +62,7 @@ class GitRemote:
 
     def _mirror(self, request: Request) -> Mirror:
         name = request.path_params["name"]
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             source = snapshot.source(name)
         return self.mirrors.served(name, source.kind if source is not None else None)
 
@@ -146,7 +146,7 @@ class PushAnswer:
         """The push goes on when the client is gone: it may be committed already."""
         commands = self._push.commands
         try:
-            if not self._remote.world.state.is_leader:
+            if not self._remote.context.state.is_leader:
                 raise UnavailableError("cannot push here: this server is not the leader")
             result = await self._remote.receiver.receive(
                 self._mirror, self._push, self._reader.rest(), self._pusher, stream.say

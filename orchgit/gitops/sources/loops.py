@@ -47,13 +47,13 @@ class SourceLoops:
         """Until cancelled; then every loop has ended."""
         try:
             while True:
-                with self._ports.world.snapshot() as snapshot:
+                with self._ports.context.snapshot() as snapshot:
                     index = snapshot.index
                     sources = {source.name: source for source in snapshot.sources()}
                 await self._match(sources)
                 async with self._matched:
                     self._matched.notify_all()
-                await self._ports.world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+                await self._ports.context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
             for name in list(self._followed):
                 await self._stop(name)
@@ -101,7 +101,7 @@ class SourceLoops:
                 await watch_refs(Path(url.path), lambda: reconciler.wake("watch"))
             except (OrchgitError, OSError) as error:
                 _log.warning("cannot watch a source", source=source.name, error=str(error))
-            await self._ports.world.clock.sleep(_WATCH_RETRY_S)
+            await self._ports.context.clock.sleep(_WATCH_RETRY_S)
 
     async def _stop(self, name: str) -> None:
         followed = self._followed.pop(name)

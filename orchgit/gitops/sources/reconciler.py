@@ -32,7 +32,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _log = structlog.get_logger(component="gitops")
@@ -51,7 +51,7 @@ def _was_refused(source: Source, commit_id: str) -> bool:
 class ReconcilerPorts:
     """What the loops of all sources share."""
 
-    world: World
+    context: UseCaseContext
     git: GitProcess
     applier: CommitApplier
     config: GitopsConfig
@@ -69,7 +69,7 @@ class SourceReconciler:
         self.name = name
         self._mirror = mirror
         self._ports = ports
-        self._wakeups = Wakeups(ports.world.clock)
+        self._wakeups = Wakeups(ports.context.clock)
         self._failures = 0
         self._finished = 0
         self.last_checked_ns = 0
@@ -138,7 +138,7 @@ class SourceReconciler:
             source = self._ports.applier.source(self.name)
             if source.paused:
                 return None
-            self.last_checked_ns = self._ports.world.now_ns()
+            self.last_checked_ns = self._ports.context.now_ns()
             commit_id = await self._newest_commit(source)
             if commit_id is not None and commit_id == source.status.applied_commit:
                 await self._record_error("")
@@ -193,7 +193,7 @@ class SourceReconciler:
     async def _branch(self, source: Source) -> str | None:
         """Where the log says that the branch is. Refs from before they were in the log, and a
         branch that is followed before it was ever pushed, are entered there first."""
-        with self._ports.world.snapshot() as snapshot:
+        with self._ports.context.snapshot() as snapshot:
             known = snapshot.git_refs(source.name)
         followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
@@ -206,7 +206,7 @@ class SourceReconciler:
             moves[followed] = branch = applied
         _log.info("entering refs in the log", source=source.name, refs=len(moves))
         entered = [RefMove(ref, "", each) for ref, each in moves.items()]
-        await move_refs(self._ports.world, source.name, entered)
+        await move_refs(self._ports.context, source.name, entered)
         await self._ports.synchronizer.sync_refs_locked(self._mirror)
         return branch
 
@@ -258,9 +258,9 @@ class SourceReconciler:
             source.status,
             seen_commit=commit_id,
             last_error=text[:1000],
-            last_checked_ns=self._ports.world.now_ns(),
+            last_checked_ns=self._ports.context.now_ns(),
         )
-        await record_source_status(self._ports.world, self.name, status)
+        await record_source_status(self._ports.context, self.name, status)
 
     async def _note_error(self, error: OrchgitError) -> None:
         """In the log each time; in the source's status only when it says something new."""
@@ -276,8 +276,8 @@ class SourceReconciler:
         try:
             status = self._ports.applier.source(self.name).status
             if status.last_error != text:
-                now_ns = self._ports.world.now_ns()
+                now_ns = self._ports.context.now_ns()
                 noted = replace(status, last_error=text, last_checked_ns=now_ns)
-                await record_source_status(self._ports.world, self.name, noted)
+                await record_source_status(self._ports.context, self.name, noted)
         except OrchgitError as error:
             _log.warning("cannot record an error", source=self.name, error=str(error))

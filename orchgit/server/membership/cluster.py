@@ -1,4 +1,4 @@
-"""What operators ask of the servers as a cluster: `ClusterPort` of the API."""
+"""What operators ask of the servers as a cluster: the `MembershipPort` of the API."""
 
 from __future__ import annotations
 

@@ -10,20 +10,22 @@ from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.nodes.registration import OUT_OF_TOUCH
 from orchgit.state.snapshot import Snapshot
 
 
-async def update_allocs(world: World, node_id: str, updates: Sequence[AllocClientUpdate]) -> int:
+async def update_allocs(
+    context: UseCaseContext, node_id: str, updates: Sequence[AllocClientUpdate]
+) -> int:
     """The index at which the reports were applied.
 
     An empty report counts too: it is what lets a node that was out of touch become ready.
     Raises RefusedError while the servers think the node is down (invariant 5), NotFoundError for an
     unknown node. Reports of other nodes' allocations, or of collected ones, are dropped.
     """
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         node = snapshot.node(node_id)
         if node is None:
             raise NotFoundError(f"cannot take reports of node {node_id}: it is unknown")
@@ -37,14 +39,14 @@ async def update_allocs(world: World, node_id: str, updates: Sequence[AllocClien
             if (allocation := snapshot.allocation(update.alloc_id)) is not None
             and allocation.node_id == node_id
         ]
-        evaluations = evaluations_for_reports(world, snapshot, known)
+        evaluations = evaluations_for_reports(context, snapshot, known)
     command = UpdateAllocsFromClient(
-        now_ns=world.now_ns(),
+        now_ns=context.now_ns(),
         node_id=node_id,
         updates=[update for update, _ in known],
         evaluations=evaluations,
     )
-    applied = await world.propose(command)
+    applied = await context.propose(command)
     return applied.index
 
 
@@ -54,7 +56,9 @@ def _as_taken(update: AllocClientUpdate, allocation: Allocation) -> AllocClientU
 
 
 def evaluations_for_reports(
-    world: World, snapshot: Snapshot, reports: Sequence[tuple[AllocClientUpdate, Allocation]]
+    context: UseCaseContext,
+    snapshot: Snapshot,
+    reports: Sequence[tuple[AllocClientUpdate, Allocation]],
 ) -> list[Evaluation]:
     """One evaluation per job that must replace a failed allocation or settle a reconnected one."""
     triggers: dict[tuple[str, str], str] = {}
@@ -64,7 +68,7 @@ def evaluations_for_reports(
             triggers.setdefault((allocation.namespace, allocation.job_id), trigger)
     found = ((snapshot.job(*key), trigger) for key, trigger in triggers.items())
     return [
-        evaluation_for_job(world, job, trigger)
+        evaluation_for_job(context, job, trigger)
         for job, trigger in found
         if job is not None and not job.stop
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.operator import AutopilotConfig
 from orchgit.replication.commands import SetAutopilotConfig
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 
 async def set_autopilot_config(
-    world: World, config: AutopilotConfig, expected_modify_index: int | None = None
+    context: UseCaseContext, config: AutopilotConfig, expected_modify_index: int | None = None
 ) -> tuple[int, bool]:
     """(index, whether it was changed): a wrong index condition changes nothing, without error."""
     limits = {
@@ -21,11 +21,11 @@ async def set_autopilot_config(
     if negative := [name for name, value in limits.items() if value < 0]:
         raise InvalidInputError(f"cannot set autopilot: {', '.join(negative)} is negative")
     command = SetAutopilotConfig(
-        now_ns=world.now_ns(), config=config, expected_modify_index=expected_modify_index
+        now_ns=context.now_ns(), config=config, expected_modify_index=expected_modify_index
     )
     try:
-        applied = await world.propose(command)
+        applied = await context.propose(command)
     except ConflictError:
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             return snapshot.index, False
     return applied.index, True

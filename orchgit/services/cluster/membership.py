@@ -12,7 +12,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.raft.configuration import Member, PeerProgress
 from orchgit.replication.commands import DeleteServer, PutServer
 from orchgit.replication.versions import common_version
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="server")
 
@@ -34,26 +34,28 @@ class Membership(Protocol):
     def peer_progress(self) -> tuple[PeerProgress, ...]: ...
 
 
-async def take_in(world: World, server: ServerRecord, blank: bool = False) -> tuple[int, int]:
+async def take_in(
+    context: UseCaseContext, server: ServerRecord, blank: bool = False
+) -> tuple[int, int]:
     """As a learner, which autopilot gives a vote; the term and index of that. Asking again changes
     nothing, unless the server is `blank`: a member of its address has lost its disk then, and is
     taken out first, so that nothing it had acknowledged, nor any vote of it, counts any more.
 
     Refused with another cluster key, or with a version that is too old for this cluster.
     """
-    state = world.state
+    state = context.state
     if not state.is_leader:
         raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         servers = snapshot.servers()
     _check_version(server, [one.address for one in state.members], servers)
     _check_id(server, servers)
-    await _check_name(world, server, servers)
+    await _check_name(context, server, servers)
     if blank and any(one.address == server.address for one in state.members):
         check_is_gone(server, state)
-        await _one_at_a_time(world, server.address)
+        await _one_at_a_time(context, server.address)
         _log.warning("a member came back with nothing; it starts anew", server=server.name)
-    await world.propose(PutServer(server=server))
+    await context.propose(PutServer(server=server))
     await state.add_member(server.address)
     return state.admission
 
@@ -91,13 +93,15 @@ def _check_version(
         )
 
 
-async def _check_name(world: World, server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
+async def _check_name(
+    context: UseCaseContext, server: ServerRecord, servers: Iterable[ServerRecord]
+) -> None:
     """Two living members of one name could not be told apart by it. That of a member which is gone
     may be taken: a machine that was set up again has the name of the old one."""
-    members = {one.address for one in world.state.members} - {server.address}
+    members = {one.address for one in context.state.members} - {server.address}
     for known in servers:
         same = (known.name, known.region) == (server.name, server.region)
-        if same and known.address in members and not await _is_gone(world, known.address):
+        if same and known.address in members and not await _is_gone(context, known.address):
             raise RefusedError(
                 f"cannot take in server {server.name} ({server.address}): the living member at "
                 f"{known.address} has that name. Give each server its own: `name` in the "
@@ -105,17 +109,17 @@ async def _check_name(world: World, server: ServerRecord, servers: Iterable[Serv
             )
 
 
-async def _is_gone(world: World, address: str) -> bool:
+async def _is_gone(context: UseCaseContext, address: str) -> bool:
     """Whether the member is not heard for GONE_S; waits for one that may just have been stopped."""
-    state = world.state
-    deadline_s = world.clock.monotonic_s() + 2 * GONE_S
+    state = context.state
+    deadline_s = context.clock.monotonic_s() + 2 * GONE_S
     while address != state.address:
         silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
         if silent_s.get(address, GONE_S) >= GONE_S:
             return True
-        if world.clock.monotonic_s() >= deadline_s:
+        if context.clock.monotonic_s() >= deadline_s:
             return False
-        await world.clock.sleep(_RETRY_S)
+        await context.clock.sleep(_RETRY_S)
     return False
 
 
@@ -131,56 +135,56 @@ def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
             )
 
 
-async def take_out(world: World, address: str, if_gone: bool = False) -> None:
+async def take_out(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
     """The member of this raft address; it may be this server, which then hands over. RefusedError
     for one that is alive if it is to be taken out only `if_gone`."""
-    if not world.state.is_leader:
+    if not context.state.is_leader:
         raise NotLeaderError(
-            "cannot take a server out here: ask the leader", world.state.leader_address
+            "cannot take a server out here: ask the leader", context.state.leader_address
         )
-    if if_gone and not await _is_gone(world, address):
+    if if_gone and not await _is_gone(context, address):
         raise RefusedError(
             f"cannot take out the server at {address}: it is alive, and would join again; stop it "
             "first. `orchgit operator raft remove-peer` takes out a living one"
         )
-    await _one_at_a_time(world, address)
-    if world.state.is_leader:
-        await world.propose(DeleteServer(address=address))
+    await _one_at_a_time(context, address)
+    if context.state.is_leader:
+        await context.propose(DeleteServer(address=address))
 
 
-async def _one_at_a_time(world: World, address: str) -> None:
+async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
     """Autopilot may be changing the members at this moment: wait for that."""
-    deadline_s = world.clock.monotonic_s() + _ATTEMPT_S
+    deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
     while True:
         try:
-            return await world.state.remove_member(address)
+            return await context.state.remove_member(address)
         except (NotLeaderError, TimedOutError):
             raise
         except UnavailableError:
-            if world.clock.monotonic_s() >= deadline_s:
+            if context.clock.monotonic_s() >= deadline_s:
                 raise
-        await world.clock.sleep(_RETRY_S)
+        await context.clock.sleep(_RETRY_S)
 
 
-async def hand_over(world: World, address: str) -> None:
+async def hand_over(context: UseCaseContext, address: str) -> None:
     """Returns when that member leads. One that is just catching up, or was just started, is asked
     more than once. Raises what keeps it from leading: RefusedError for want of room on its disk,
     UnavailableError if it stays silent."""
-    state = world.state
+    state = context.state
     if address == state.address and state.is_leader:
         return
-    deadline_s = world.clock.monotonic_s() + HAND_OVER_S
-    while state.leader_address != address and world.clock.monotonic_s() < deadline_s:
+    deadline_s = context.clock.monotonic_s() + HAND_OVER_S
+    while state.leader_address != address and context.clock.monotonic_s() < deadline_s:
         try:
             await state.transfer_leadership(address)
         except NotLeaderError:
             raise
         except UnavailableError:
-            if world.clock.monotonic_s() + _RETRY_S >= deadline_s:
+            if context.clock.monotonic_s() + _RETRY_S >= deadline_s:
                 raise
-            await world.clock.sleep(_RETRY_S)
+            await context.clock.sleep(_RETRY_S)
             continue
-        await _until_led_by(world, address)
+        await _until_led_by(context, address)
         if not state.is_leader:
             break
     if state.leader_address != address:
@@ -190,20 +194,22 @@ async def hand_over(world: World, address: str) -> None:
         )
 
 
-async def _until_led_by(world: World, wanted: str) -> None:
-    deadline_s = world.clock.monotonic_s() + _ATTEMPT_S
-    while (leader := world.state.leader_address) != wanted:
-        left_s = deadline_s - world.clock.monotonic_s()
+async def _until_led_by(context: UseCaseContext, wanted: str) -> None:
+    deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
+    while (leader := context.state.leader_address) != wanted:
+        left_s = deadline_s - context.clock.monotonic_s()
         if left_s <= 0:
             return
-        await world.state.leader_change(leader, left_s)
+        await context.state.leader_change(leader, left_s)
 
 
-def find_member(world: World, *, address: str = "", server_id: str = "", name: str = "") -> str:
+def find_member(
+    context: UseCaseContext, *, address: str = "", server_id: str = "", name: str = ""
+) -> str:
     """The raft address of the member that has one of these; `address` may be that of its RPC."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers()}
-    for member in world.state.members:
+    for member in context.state.members:
         record = records.get(member.address, ServerRecord(member.address))
         if address and address in (record.address, record.rpc_address):
             return member.address

@@ -5,23 +5,23 @@ from __future__ import annotations
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.operator import SchedulerConfig
 from orchgit.replication.commands import SetSchedulerConfig
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 ALGORITHMS = ("binpack", "spread")
 
 
 async def set_scheduler_config(
-    world: World, config: SchedulerConfig, expected_modify_index: int | None = None
+    context: UseCaseContext, config: SchedulerConfig, expected_modify_index: int | None = None
 ) -> tuple[int, bool]:
     """(index, whether it was changed): a wrong index condition changes nothing, without error."""
     if config.scheduler_algorithm not in ALGORITHMS:
         raise InvalidInputError(f"invalid scheduler algorithm: {config.scheduler_algorithm}")
     command = SetSchedulerConfig(
-        now_ns=world.now_ns(), config=config, expected_modify_index=expected_modify_index
+        now_ns=context.now_ns(), config=config, expected_modify_index=expected_modify_index
     )
     try:
-        applied = await world.propose(command)
+        applied = await context.propose(command)
     except ConflictError:
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             return snapshot.index, False
     return applied.index, True

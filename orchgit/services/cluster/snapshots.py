@@ -24,7 +24,7 @@ from orchgit.replication.commands import (
     BeginRestore,
     CommitRestore,
 )
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.state import schema
 from orchgit.state.snapshot import Snapshot, StateReads
@@ -69,16 +69,19 @@ class Repositories(Protocol):
 
 
 async def save_snapshot(
-    world: World, region: str, stale: bool = False, repositories: Repositories | None = None
+    context: UseCaseContext,
+    region: str,
+    stale: bool = False,
+    repositories: Repositories | None = None,
 ) -> SavedSnapshot:
     """The state as it is now; `stale`: as this server knows it, even if it does not lead. With the
     objects of the `repositories`, if they are given."""
     if not stale:
-        await world.state.read_index()
-    store = world.state.store
+        await context.state.read_index()
+    store = context.state.store
     with _workplace(store) as directory:
         meta, wanted = await asyncio.to_thread(
-            _copied, store, directory, repositories, world.state.term, region, world.now_ns()
+            _copied, store, directory, repositories, context.state.term, region, context.now_ns()
         )
         packs: Mapping[str, Path] = {}
         if repositories is not None:
@@ -154,7 +157,7 @@ class Restored:
 
 
 async def restore_snapshot(
-    world: World,
+    context: UseCaseContext,
     keyring: Keyring,
     archive: IO[bytes],
     force: bool = False,
@@ -166,7 +169,7 @@ async def restore_snapshot(
     unless `force`. What is written meanwhile is replaced too. Git objects go to a majority of the
     servers first, past the log: the state never names what nobody has.
     """
-    store = world.state.store
+    store = context.state.store
     with _workplace(store) as directory:
         checked = await asyncio.to_thread(_checked, store, archive, directory, repositories)
         if not force:
@@ -175,23 +178,23 @@ async def restore_snapshot(
             await repositories.take(checked.wanted, checked.packs)
         state = await asyncio.to_thread(_state_alone, archive, checked, directory)
         try:
-            return Restored(await _replace(world, state), checked.meta)
+            return Restored(await _replace(context, state), checked.meta)
         finally:
             if state is not archive:
                 state.close()
 
 
-async def _replace(world: World, archive: IO[bytes]) -> int:
-    restore_id = world.ids.new()
-    await world.propose(BeginRestore(restore_id=restore_id))
+async def _replace(context: UseCaseContext, archive: IO[bytes]) -> int:
+    restore_id = context.ids.new()
+    await context.propose(BeginRestore(restore_id=restore_id))
     try:
-        sha256 = await _send(world, restore_id, archive)
-        applied = await world.state.propose(
+        sha256 = await _send(context, restore_id, archive)
+        applied = await context.propose(
             CommitRestore(restore_id=restore_id, sha256=sha256), timeout_s=_COMMIT_S
         )
     except BaseException:
         with contextlib.suppress(OrchgitError):
-            await world.propose(AbortRestore(restore_id=restore_id))
+            await context.propose(AbortRestore(restore_id=restore_id))
         raise
     return applied.index
 
@@ -262,14 +265,14 @@ def _check_keys(keyring: Keyring, keys: list[RootKey]) -> None:
         )
 
 
-async def _send(world: World, restore_id: str, archive: IO[bytes]) -> str:
+async def _send(context: UseCaseContext, restore_id: str, archive: IO[bytes]) -> str:
     """Piece by piece into the log; the SHA-256 of all."""
     archive.seek(0)
     digest = hashlib.sha256()
     seq = 0
     while data := await asyncio.to_thread(archive.read, CHUNK_BYTES):
         digest.update(data)
-        await world.propose(AddRestoreChunk(restore_id=restore_id, seq=seq, data=data))
+        await context.propose(AddRestoreChunk(restore_id=restore_id, seq=seq, data=data))
         seq += 1
     return digest.hexdigest()
 

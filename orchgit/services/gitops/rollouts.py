@@ -21,12 +21,12 @@ from orchgit.replication.commands import (
     RecordRollout,
     RefMove,
 )
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 
 async def apply_rollout(
-    world: World,
+    context: UseCaseContext,
     rollout: Rollout,
     *,
     expected_commit: str,
@@ -45,12 +45,14 @@ async def apply_rollout(
     caller computes the rollout again.
     """
     evaluations = [
-        *_evaluations(world, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER),
-        *_evaluations(world, rollout, _doomed(world, deletions), EvalTrigger.JOB_DEREGISTER),
+        *_evaluations(
+            context, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER
+        ),
+        *_evaluations(context, rollout, _doomed(context, deletions), EvalTrigger.JOB_DEREGISTER),
     ]
     stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
     entry = ApplyRollout(
-        now_ns=world.now_ns(),
+        now_ns=context.now_ns(),
         rollout=stored,
         expected_commit=expected_commit,
         upserts=list(upserts),
@@ -62,40 +64,40 @@ async def apply_rollout(
         **msgspec.structs.asdict(entry), remember=list(remember), forget=list(forget)
     )
     try:
-        applied = await world.propose(remembering)
+        applied = await context.propose(remembering)
     except NotUnderstoodError:
-        applied = await world.propose(entry)
+        applied = await context.propose(entry)
     return applied.index, stored
 
 
-async def record_rollout(world: World, rollout: Rollout) -> int:
+async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
     """Store a rollout's progress, or a commit that was refused."""
-    applied = await world.propose(RecordRollout(now_ns=world.now_ns(), rollout=rollout))
+    applied = await context.propose(RecordRollout(now_ns=context.now_ns(), rollout=rollout))
     return applied.index
 
 
-async def delete_rollouts(world: World, ids: Sequence[str]) -> int:
+async def delete_rollouts(context: UseCaseContext, ids: Sequence[str]) -> int:
     """Forget finished rollouts. Raises NotFoundError for an unknown id."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         for rollout_id in ids:
             if snapshot.rollout(rollout_id) is None:
                 raise NotFoundError(f"cannot delete rollout {rollout_id}: there is none")
-    applied = await world.propose(DeleteRollouts(now_ns=world.now_ns(), ids=list(ids)))
+    applied = await context.propose(DeleteRollouts(now_ns=context.now_ns(), ids=list(ids)))
     return applied.index
 
 
 def _evaluations(
-    world: World, rollout: Rollout, jobs: Sequence[Job], trigger: str
+    context: UseCaseContext, rollout: Rollout, jobs: Sequence[Job], trigger: str
 ) -> list[Evaluation]:
     return [
-        evaluation_for_job(world, job, trigger, rollout_id=rollout.id)
+        evaluation_for_job(context, job, trigger, rollout_id=rollout.id)
         for job in jobs
         if runs_by_itself(job)
     ]
 
 
-def _doomed(world: World, deletions: Sequence[JobDeletion]) -> list[Job]:
-    with world.snapshot() as snapshot:
+def _doomed(context: UseCaseContext, deletions: Sequence[JobDeletion]) -> list[Job]:
+    with context.snapshot() as snapshot:
         jobs = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
     return [job for job in jobs if job is not None]
 

@@ -27,7 +27,7 @@ from orchgit.replication.commands import (
     UpdateSourceStatus,
     UpsertSource,
 )
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 MIN_POLL_INTERVAL_NS = 1_000_000_000
@@ -35,26 +35,28 @@ MAX_DURATION_NS = 30 * 24 * 3600 * 1_000_000_000
 _MAX_ATTEMPTS = 5
 
 
-async def put_source(world: World, source: Source) -> int:
+async def put_source(context: UseCaseContext, source: Source) -> int:
     """Store a source whether or not there is one; its status stays as it is. For the sources of the
     configuration, which a cluster in the middle of an upgrade needs too."""
     _check(source)
-    applied = await world.propose(UpsertSource(now_ns=world.now_ns(), source=source))
+    applied = await context.propose(UpsertSource(now_ns=context.now_ns(), source=source))
     return applied.index
 
 
-async def create_source(world: World, source: Source) -> int:
+async def create_source(context: UseCaseContext, source: Source) -> int:
     """Raises ConflictError if there is a source of that name."""
     _check(source)
-    entry = StoreSource(now_ns=world.now_ns(), source=source, expected_modify_index=0)
-    return (await world.propose(entry)).index
+    entry = StoreSource(now_ns=context.now_ns(), source=source, expected_modify_index=0)
+    return (await context.propose(entry)).index
 
 
-async def change_source(world: World, name: str, change: Callable[[Source], Source]) -> int:
+async def change_source(
+    context: UseCaseContext, name: str, change: Callable[[Source], Source]
+) -> int:
     """Store what `change` makes of the settings. Raises NotFoundError, RefusedError for another
     kind, and ConflictError when the source does not stop changing."""
     for _ in range(_MAX_ATTEMPTS):
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             source = snapshot.source(name)
         if source is None:
             raise _unknown(name)
@@ -62,10 +64,10 @@ async def change_source(world: World, name: str, change: Callable[[Source], Sour
         _check(wanted)
         check_change(source, wanted)
         entry = StoreSource(
-            now_ns=world.now_ns(), source=wanted, expected_modify_index=source.modify_index
+            now_ns=context.now_ns(), source=wanted, expected_modify_index=source.modify_index
         )
         try:
-            return (await world.propose(entry)).index
+            return (await context.propose(entry)).index
         except ConflictError:
             continue
     raise ConflictError(f'cannot change source "{name}": it keeps being changed by others')
@@ -86,33 +88,33 @@ def check_change(known: Source, wanted: Source) -> None:
         )
 
 
-async def pause_source(world: World, name: str, paused: bool) -> int:
+async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
     """Works in the middle of an upgrade too."""
 
     def change(source: Source) -> Source:
         return replace(source, paused=paused)
 
     try:
-        return await change_source(world, name, change)
+        return await change_source(context, name, change)
     except NotUnderstoodError:
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             source = snapshot.source(name)
         if source is None:
             raise _unknown(name) from None
-        return await put_source(world, change(source))
+        return await put_source(context, change(source))
 
 
-async def remove_source(world: World, name: str, stop: bool = False) -> int:
+async def remove_source(context: UseCaseContext, name: str, stop: bool = False) -> int:
     """Stop following a repository. Its jobs stay registered, keep running and have no source then;
     or they are stopped in the same entry."""
     for _ in range(_MAX_ATTEMPTS):
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             if snapshot.source(name) is None:
                 raise _unknown(name)
             jobs = snapshot.current_jobs_by_source(name) if stop else []
         parents = [job for job in jobs if not job.parent_id]
         entry = RemoveSource(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             name=name,
             stop=stop,
             deletions=[
@@ -120,68 +122,70 @@ async def remove_source(world: World, name: str, stop: bool = False) -> int:
                 for job in parents
             ],
             evaluations=[
-                evaluation_for_job(world, job, EvalTrigger.JOB_DEREGISTER)
+                evaluation_for_job(context, job, EvalTrigger.JOB_DEREGISTER)
                 for job in parents
                 if runs_by_itself(job)
             ],
         )
         try:
-            return (await world.propose(entry)).index
+            return (await context.propose(entry)).index
         except (ConflictError, NotFoundError):
             continue
     raise ConflictError(f'cannot remove source "{name}": its jobs keep being changed by others')
 
 
-async def release_job(world: World, namespace: str, job_id: str) -> int:
+async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
     """The job's source manages it no more: neither its file nor the file's removal changes it."""
-    job = _registered(world, namespace, job_id)
+    job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or not (origin.source or origin.former_source):
         raise RefusedError(f'cannot release job "{job_id}": it belongs to no source')
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         is_there = snapshot.source(origin.source) is not None
-    return await _own(world, job, "", origin.source if is_there else "")
+    return await _own(context, job, "", origin.source if is_there else "")
 
 
-async def give_back_job(world: World, namespace: str, job_id: str) -> int:
+async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
     """Undo a release."""
-    job = _registered(world, namespace, job_id)
+    job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or origin.source or not origin.released_from:
         raise RefusedError(f'cannot give job "{job_id}" back: it was not released from a source')
-    return await _own(world, job, origin.released_from, "")
+    return await _own(context, job, origin.released_from, "")
 
 
-def _registered(world: World, namespace: str, job_id: str) -> Job:
-    with world.snapshot() as snapshot:
+def _registered(context: UseCaseContext, namespace: str, job_id: str) -> Job:
+    with context.snapshot() as snapshot:
         job = snapshot.job(namespace, job_id)
     if job is None:
         raise NotFoundError(f'cannot find job "{job_id}" in namespace "{namespace}"')
     return job
 
 
-async def _own(world: World, job: Job, source: str, released_from: str) -> int:
+async def _own(context: UseCaseContext, job: Job, source: str, released_from: str) -> int:
     entry = SetJobOwner(
-        now_ns=world.now_ns(),
+        now_ns=context.now_ns(),
         namespace=job.namespace,
         job_id=job.id,
         source=source,
         released_from=released_from,
         expected_source=owner_of(job),
     )
-    return (await world.propose(entry)).index
+    return (await context.propose(entry)).index
 
 
-async def record_source_status(world: World, name: str, status: SourceStatus) -> int:
-    applied = await world.propose(
-        UpdateSourceStatus(now_ns=world.now_ns(), name=name, status=status)
+async def record_source_status(context: UseCaseContext, name: str, status: SourceStatus) -> int:
+    applied = await context.propose(
+        UpdateSourceStatus(now_ns=context.now_ns(), name=name, status=status)
     )
     return applied.index
 
 
-async def move_refs(world: World, name: str, moves: Sequence[RefMove]) -> int:
+async def move_refs(context: UseCaseContext, name: str, moves: Sequence[RefMove]) -> int:
     """Move refs of a built-in repository. Raises ConflictError if one moved meanwhile."""
-    applied = await world.propose(MoveRefs(now_ns=world.now_ns(), source=name, moves=list(moves)))
+    applied = await context.propose(
+        MoveRefs(now_ns=context.now_ns(), source=name, moves=list(moves))
+    )
     return applied.index
 
 

@@ -8,9 +8,9 @@ from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.replication.commands import DeregisterJob, JobDeletion, UpdateAllocTransitions
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.jobs.register import Registered, job_modify_index
+from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +21,26 @@ class DeregisterOptions:
 
 
 async def deregister_job(
-    world: World, namespace: str, job_id: str, options: DeregisterOptions
-) -> Registered:
+    context: UseCaseContext, namespace: str, job_id: str, options: DeregisterOptions
+) -> JobRegistration:
     """Stopping what is not there succeeds and changes nothing, as Nomad's clients expect."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         job = snapshot.job(namespace, job_id)
         index = snapshot.index
     if job is None:
-        return Registered(index=index, job_modify_index=0)
+        return JobRegistration(index=index, job_modify_index=0)
     if options.no_shutdown_delay:
-        await _skip_shutdown_delays(world, job)
+        await _skip_shutdown_delays(context, job)
     evaluation = (
-        evaluation_for_job(world, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority)
+        evaluation_for_job(context, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority)
         if runs_by_itself(job)
         else None
     )
     deletion = JobDeletion(namespace, job_id, purge=options.purge)
-    applied = await world.propose(
-        DeregisterJob(now_ns=world.now_ns(), deletion=deletion, evaluation=evaluation)
+    applied = await context.propose(
+        DeregisterJob(now_ns=context.now_ns(), deletion=deletion, evaluation=evaluation)
     )
-    return Registered(
+    return JobRegistration(
         index=applied.index,
         job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
@@ -48,8 +48,8 @@ async def deregister_job(
     )
 
 
-async def _skip_shutdown_delays(world: World, job: Job) -> None:
-    with world.snapshot() as snapshot:
+async def _skip_shutdown_delays(context: UseCaseContext, job: Job) -> None:
+    with context.snapshot() as snapshot:
         allocations = snapshot.allocations_by_job(job.namespace, job.id)
     transitions = {
         allocation.id: DesiredTransition(no_shutdown_delay=True)
@@ -57,4 +57,6 @@ async def _skip_shutdown_delays(world: World, job: Job) -> None:
         if not allocation.is_terminal
     }
     if transitions:
-        await world.propose(UpdateAllocTransitions(now_ns=world.now_ns(), transitions=transitions))
+        await context.propose(
+            UpdateAllocTransitions(now_ns=context.now_ns(), transitions=transitions)
+        )

@@ -14,7 +14,7 @@ from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
@@ -39,21 +39,21 @@ class Dispatched:
 
 
 async def dispatch_job(
-    world: World, namespace: str, job_id: str, request: DispatchRequest
+    context: UseCaseContext, namespace: str, job_id: str, request: DispatchRequest
 ) -> Dispatched:
     """Register one child; the same idempotency token again names the first child."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         parent = snapshot.job(namespace, job_id)
         children = snapshot.jobs_by_parent(namespace, job_id) if request.idempotency_token else []
         index = snapshot.index
     parent = _dispatchable(parent, job_id)
-    check_total_count(parent, world.job_max_count)
+    check_total_count(parent, context.job_max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
     earlier = _with_token(children, request.idempotency_token)
     if earlier is not None:
         return Dispatched(index, earlier.id, "", earlier.create_index)
-    return await _register_child(world, parent, request)
+    return await _register_child(context, parent, request)
 
 
 def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
@@ -101,9 +101,11 @@ def _with_token(children: Sequence[Job], token: str) -> Job | None:
     return next(found, None)
 
 
-async def _register_child(world: World, parent: Job, request: DispatchRequest) -> Dispatched:
-    now_ns = world.now_ns()
-    child_id = dispatched_id(parent, request.id_prefix, now_ns, world.ids.new())
+async def _register_child(
+    context: UseCaseContext, parent: Job, request: DispatchRequest
+) -> Dispatched:
+    now_ns = context.now_ns()
+    child_id = dispatched_id(parent, request.id_prefix, now_ns, context.ids.new())
     child = replace(
         child_of(parent, child_id, now_ns),
         dispatched=True,
@@ -114,11 +116,13 @@ async def _register_child(world: World, parent: Job, request: DispatchRequest) -
         periodic=parent.periodic,
     )
     evaluation = (
-        evaluation_for_job(world, child, EvalTrigger.JOB_REGISTER)
+        evaluation_for_job(context, child, EvalTrigger.JOB_REGISTER)
         if runs_by_itself(child)
         else None
     )
     upsert = JobUpsert(child, expected_modify_index=0)
-    applied = await world.propose(RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation))
+    applied = await context.propose(
+        RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
+    )
     eval_id = evaluation.id if evaluation else ""
     return Dispatched(applied.index, child_id, eval_id, applied.index)

@@ -19,7 +19,7 @@ from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.evaluation import AllocMetric, EvalTrigger, Evaluation, PlanAnnotations
 from orchgit.model.job import Job
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class _Change:
 class DryRun:
     """Plans one request at a time; keeps the node columns from one to the next."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: UseCaseContext) -> None:
+        self._context = context
         self._one_at_a_time = asyncio.Lock()
         self._columns: ClusterColumns | None = None
 
@@ -84,7 +84,7 @@ class DryRun:
 
         if self._columns is None:
             self._columns = ClusterColumns()
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             self._columns.refresh(snapshot)
             changes = _changes(snapshot, jobs, deletions)
             real = SnapshotView(snapshot, self._columns)
@@ -127,10 +127,10 @@ class DryRun:
     def _schedule(self, view: ImaginedView, job: Job) -> Outcome:
         from orchgit.scheduler.schedule import schedule
 
-        evaluation = evaluation_for_job(self._world, job, EvalTrigger.JOB_REGISTER)
+        evaluation = evaluation_for_job(self._context, job, EvalTrigger.JOB_REGISTER)
         evaluation.annotate_plan = True
         evaluation.snapshot_index = view.index
-        return schedule(evaluation, view, self._world.now_ns(), view.index)
+        return schedule(evaluation, view, self._context.now_ns(), view.index)
 
 
 def _changes(

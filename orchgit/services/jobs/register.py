@@ -15,13 +15,13 @@ from orchgit.model.ownership import owner_of, with_owner_of
 from orchgit.raft_node.proposal import Applied
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 from orchgit.services.jobs.admission import completed, judged
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class JobRegistration:
     """What registering did. `eval_id` is empty for a parent that runs nothing itself."""
 
     index: int
@@ -44,33 +44,33 @@ class RegisterOptions:
 
 
 async def register_job(
-    world: World,
+    context: UseCaseContext,
     job: Job,
     options: RegisterOptions = RegisterOptions(),
-) -> Registered:
+) -> JobRegistration:
     """Admit and commit `job`; the source that owns it keeps it (`orchgit source release` frees it).
 
     Raises ValidationError, RefusedError (index, type change)."""
     job = completed(job)
-    registered = await world.registered_job(job.namespace, job.id)
+    registered = await context.registered_job(job.namespace, job.id)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
-    rules = world.cluster_rules()
+    rules = context.cluster_rules()
     if options.in_thread:
         admitted = await asyncio.to_thread(judged, job, registered, rules)
     else:
         admitted = judged(job, registered, rules)
     check_enforced_index(options.enforce_index, registered)
-    job = replace(with_owner_of(job, registered), submit_time_ns=world.now_ns())
-    evaluation = _evaluation(world, job, options.eval_priority)
+    job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
+    evaluation = _evaluation(context, job, options.eval_priority)
     command = RegisterJob(
-        now_ns=world.now_ns(),
+        now_ns=context.now_ns(),
         upsert=JobUpsert(job, options.submission, options.enforce_index),
         evaluation=evaluation,
     )
     refusal = f"Enforcing job modify index {options.enforce_index}: the job changed meanwhile"
-    applied = await world.propose_or_refuse(command, refusal)
-    return Registered(
+    applied = await context.propose_or_refuse(command, refusal)
+    return JobRegistration(
         index=applied.index,
         job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
@@ -119,7 +119,7 @@ def with_counts_of(job: Job, registered: Job) -> Job:
     return replace(job, task_groups=groups)
 
 
-def _evaluation(world: World, job: Job, priority: int) -> Evaluation | None:
+def _evaluation(context: UseCaseContext, job: Job, priority: int) -> Evaluation | None:
     if not runs_by_itself(job):
         return None
-    return evaluation_for_job(world, job, EvalTrigger.JOB_REGISTER, priority=priority)
+    return evaluation_for_job(context, job, EvalTrigger.JOB_REGISTER, priority=priority)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from orchgit.errors import NotFoundError, RefusedError
-from orchgit.services.context import World
-from orchgit.services.jobs.register import Registered, RegisterOptions, register_job
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.register import JobRegistration, RegisterOptions, register_job
 
 
 async def revert_job(
-    world: World, namespace: str, job_id: str, version: int, enforce_version: int | None = None
-) -> Registered:
+    context: UseCaseContext,
+    namespace: str,
+    job_id: str,
+    version: int,
+    enforce_version: int | None = None,
+) -> JobRegistration:
     """`enforce_version`: refuse unless this is the version that runs now."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         current = snapshot.job(namespace, job_id)
         earlier = snapshot.job_version(namespace, job_id, version)
         submission = snapshot.job_submission(namespace, job_id, version)
@@ -28,4 +32,4 @@ async def revert_job(
             f'job "{job_id}" in namespace "{namespace}" at version {version} not found'
         )
     options = RegisterOptions(enforce_index=current.job_modify_index, submission=submission)
-    return await register_job(world, earlier, options)
+    return await register_job(context, earlier, options)

@@ -11,9 +11,9 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
-from orchgit.services.jobs.register import Registered, job_modify_index
+from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,14 @@ class ScaleRequest:
     policy_override: bool = False
 
 
-async def scale_job(world: World, namespace: str, job_id: str, request: ScaleRequest) -> Registered:
+async def scale_job(
+    context: UseCaseContext, namespace: str, job_id: str, request: ScaleRequest
+) -> JobRegistration:
     if not request.group:
         raise InvalidInputError("missing task group name for scaling action")
     if request.error and request.count is not None:
         raise InvalidInputError("scaling action should not contain count if error is true")
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         job = snapshot.job(namespace, job_id)
         index = snapshot.index
         deployment = snapshot.latest_deployment(namespace, job_id)
@@ -39,12 +41,12 @@ async def scale_job(world: World, namespace: str, job_id: str, request: ScaleReq
         raise NotFoundError(f'job "{job_id}" not found')
     group = _group(job, request.group)
     if request.error or request.count is None:
-        return Registered(index, job.job_modify_index)
+        return JobRegistration(index, job.job_modify_index)
     _check_bounds(group, request)
     if deployment is not None and deployment.is_active and deployment.job_version == job.version:
         raise InvalidInputError("job scaling blocked due to active deployment")
-    _check_total(job, group, request.count, world.job_max_count)
-    return await _register(world, job, group, request.count)
+    _check_total(job, group, request.count, context.job_max_count)
+    return await _register(context, job, group, request.count)
 
 
 def _group(job: Job, name: str) -> TaskGroup:
@@ -79,18 +81,20 @@ def _check_total(job: Job, group: TaskGroup, count: int, limit: int) -> None:
         )
 
 
-async def _register(world: World, job: Job, group: TaskGroup, count: int) -> Registered:
+async def _register(
+    context: UseCaseContext, job: Job, group: TaskGroup, count: int
+) -> JobRegistration:
     groups = [replace(each, count=count) if each is group else each for each in job.task_groups]
-    changed = replace(job, task_groups=groups, submit_time_ns=world.now_ns())
+    changed = replace(job, task_groups=groups, submit_time_ns=context.now_ns())
     evaluation = (
-        evaluation_for_job(world, changed, EvalTrigger.JOB_SCALE)
+        evaluation_for_job(context, changed, EvalTrigger.JOB_SCALE)
         if runs_by_itself(changed)
         else None
     )
     upsert = JobUpsert(changed, expected_modify_index=job.job_modify_index)
-    command = RegisterJob(now_ns=world.now_ns(), upsert=upsert, evaluation=evaluation)
+    command = RegisterJob(now_ns=context.now_ns(), upsert=upsert, evaluation=evaluation)
     refusal = "cannot scale the job: it was changed meanwhile; read it again"
-    applied = await world.propose_or_refuse(command, refusal)
+    applied = await context.propose_or_refuse(command, refusal)
     eval_id = evaluation.id if evaluation else ""
     index = applied.index
-    return Registered(index, job_modify_index(applied), eval_id, index if eval_id else 0)
+    return JobRegistration(index, job_modify_index(applied), eval_id, index if eval_id else 0)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from orchgit.errors import RefusedError
 from orchgit.replication.commands import SetJobStability
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 
 async def set_job_stability(
-    world: World, namespace: str, job_id: str, version: int, stable: bool
+    context: UseCaseContext, namespace: str, job_id: str, version: int, stable: bool
 ) -> int:
     """The index at which it was recorded."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         known = snapshot.job_version(namespace, job_id, version)
     if known is None:
         raise RefusedError(f'job "{job_id}" at version {version} not found')
-    applied = await world.propose(
+    applied = await context.propose(
         SetJobStability(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             namespace=namespace,
             job_id=job_id,
             version=version,

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, purged_job_of, runs_by_itself
 from orchgit.state.snapshot import Snapshot
 
@@ -16,7 +16,9 @@ ALL_POOLS = "all"
 SYSTEM_TYPES = (JobType.SYSTEM, JobType.SYSBATCH)
 
 
-def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[Evaluation]:
+def evaluations_for_node(
+    context: UseCaseContext, snapshot: Snapshot, node: Node
+) -> list[Evaluation]:
     """One evaluation per job with allocations on the node, and per system job that may run there.
 
     A job that was purged is evaluated too: what it has on the node may not have ended yet.
@@ -31,7 +33,7 @@ def evaluations_for_node(world: World, snapshot: Snapshot, node: Node) -> list[E
         jobs.setdefault((job.namespace, job.id), job)
     return [
         evaluation_for_job(
-            world,
+            context,
             job if job is not None else purged_job_of(held_of[key]),
             EvalTrigger.NODE_UPDATE,
             node_id=node.id,

@@ -7,13 +7,13 @@ import re
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
 from orchgit.replication.commands import DeleteNodePools, UpsertNodePools
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 
 BUILT_IN_POOLS = ("all", "default")
 _NAME = re.compile(r"^[a-zA-Z0-9-_]{1,128}$")
 
 
-async def put_node_pool(world: World, pool: NodePool) -> int:
+async def put_node_pool(context: UseCaseContext, pool: NodePool) -> int:
     if not _NAME.match(pool.name):
         raise InvalidInputError(
             f'invalid node pool "{pool.name}": invalid name "{pool.name}", must match regex '
@@ -23,15 +23,15 @@ async def put_node_pool(world: World, pool: NodePool) -> int:
         raise InvalidInputError(f'modifying node pool "{pool.name}" is not allowed')
     if len(pool.description) > 256:
         raise InvalidInputError("description longer than 256 characters")
-    applied = await world.propose(UpsertNodePools(now_ns=world.now_ns(), pools=[pool]))
+    applied = await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[pool]))
     return applied.index
 
 
-async def delete_node_pool(world: World, name: str) -> int:
+async def delete_node_pool(context: UseCaseContext, name: str) -> int:
     """Raises RefusedError while nodes or jobs are in it."""
     if name in BUILT_IN_POOLS:
         raise RefusedError(f"node pool {name} not allowed to be deleted")
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         if snapshot.node_pool(name) is None:
             raise RefusedError(f"node pool {name} not found")
         nodes = [node.id for node in snapshot.nodes() if node.node_pool == name]
@@ -40,5 +40,5 @@ async def delete_node_pool(world: World, name: str) -> int:
         raise RefusedError(f'node pool "{name}" has nodes: {", ".join(nodes[:5])}')
     if jobs:
         raise RefusedError(f'node pool "{name}" has non-terminal jobs: {", ".join(jobs[:5])}')
-    applied = await world.propose(DeleteNodePools(now_ns=world.now_ns(), names=[name]))
+    applied = await context.propose(DeleteNodePools(now_ns=context.now_ns(), names=[name]))
     return applied.index

@@ -18,7 +18,7 @@ from orchgit.replication.commands import (
     UpsertHostVolume,
     UpsertNodePools,
 )
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.host_volumes import volumes_made
 from orchgit.services.nodes.computed_class import computed_class
 from orchgit.services.nodes.evaluations import evaluations_for_node
@@ -29,7 +29,7 @@ OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChange:
+class NodeUpdateResult:
     """`status` is what the node has now, which may differ from what was asked for."""
 
     index: int
@@ -37,62 +37,64 @@ class NodeChange:
     eval_ids: tuple[str, ...] = ()
 
 
-async def register_node(world: World, node: Node) -> NodeChange:
+async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult:
     """Store what an agent found on its node; its status is not touched.
 
     Raises InvalidInputError for an incomplete node, NotAllowedError for a wrong secret.
     """
     _check_complete(node)
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         known = snapshot.node(node.id)
         pool = snapshot.node_pool(node.node_pool)
         index = snapshot.index
     _check_secret(known, node.secret_id)
     if pool is None:
-        await _create_pool(world, node.node_pool)
+        await _create_pool(context, node.node_pool)
     node = replace(node, computed_class=computed_class(node))
     if known is not None and _same_facts(known, node):
-        await _settle_volumes(world, node)
-        return NodeChange(index, known.status)
+        await _settle_volumes(context, node)
+        return NodeUpdateResult(index, known.status)
     if known is None:
-        node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(world, "registered")])
-    applied = await world.propose(RegisterNode(now_ns=world.now_ns(), node=node))
+        node = replace(node, status=NodeStatus.INITIALIZING, events=[_event(context, "registered")])
+    applied = await context.propose(RegisterNode(now_ns=context.now_ns(), node=node))
     if known is None:
         _log.info("node registered", node=node.id, name=node.name, pool=node.node_pool)
-    await _settle_volumes(world, node)
-    evals = await _evaluate_if_ready(world, node.id) if known is not None else ()
+    await _settle_volumes(context, node)
+    evals = await _evaluate_if_ready(context, node.id) if known is not None else ()
     status = known.status if known is not None else NodeStatus.INITIALIZING
-    return NodeChange(applied.index, status, evals)
+    return NodeUpdateResult(applied.index, status, evals)
 
 
-async def update_node_status(world: World, node_id: str, wanted: str) -> NodeChange:
+async def update_node_status(
+    context: UseCaseContext, node_id: str, wanted: str
+) -> NodeUpdateResult:
     """An agent says how it is. A node that missed heartbeats is held at `initializing` until its
     allocation update has been applied; a change that matters to jobs evaluates them."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         node = snapshot.node(node_id)
         if node is None:
             raise NotFoundError(f"cannot update node {node_id}: it is unknown; register it first")
         status = gated_status(node, wanted)
         index = snapshot.index
         if status == node.status:
-            return NodeChange(index, status)
+            return NodeUpdateResult(index, status)
         evaluations = (
-            evaluations_for_node(world, snapshot, node)
+            evaluations_for_node(context, snapshot, node)
             if concerns_jobs(node.status, status)
             else []
         )
-    applied = await world.propose(
+    applied = await context.propose(
         UpdateNodeStatus(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             node_id=node_id,
             status=status,
             evaluations=evaluations,
-            event=_event(world, f"status changed from {node.status} to {status}"),
+            event=_event(context, f"status changed from {node.status} to {status}"),
         )
     )
     log = _log.warning if status in OUT_OF_TOUCH else _log.info
     log("node changed its status", node=node_id, name=node.name, status=status, before=node.status)
-    return NodeChange(applied.index, status, tuple(each.id for each in evaluations))
+    return NodeUpdateResult(applied.index, status, tuple(each.id for each in evaluations))
 
 
 def gated_status(node: Node, wanted: str) -> str:
@@ -159,33 +161,33 @@ def _same_facts(known: Node, found: Node) -> bool:
     )
 
 
-def _event(world: World, message: str) -> NodeEvent:
+def _event(context: UseCaseContext, message: str) -> NodeEvent:
     return NodeEvent(
         message=f"Node {message}",
         subsystem="Cluster",
-        timestamp=datetime_of_ns(world.now_ns()),
+        timestamp=datetime_of_ns(context.now_ns()),
     )
 
 
-async def _create_pool(world: World, name: str) -> None:
-    await world.propose(UpsertNodePools(now_ns=world.now_ns(), pools=[NodePool(name=name)]))
+async def _create_pool(context: UseCaseContext, name: str) -> None:
+    await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[NodePool(name=name)]))
 
 
-async def _settle_volumes(world: World, node: Node) -> None:
+async def _settle_volumes(context: UseCaseContext, node: Node) -> None:
     """Volumes that the node has made are ready from now on."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         made = volumes_made(snapshot, node)
     for volume in made:
-        await world.propose(UpsertHostVolume(now_ns=world.now_ns(), volume=volume))
+        await context.propose(UpsertHostVolume(now_ns=context.now_ns(), volume=volume))
 
 
-async def _evaluate_if_ready(world: World, node_id: str) -> tuple[str, ...]:
+async def _evaluate_if_ready(context: UseCaseContext, node_id: str) -> tuple[str, ...]:
     """A ready node whose facts changed may suit other jobs now."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         node = snapshot.node(node_id)
         if node is None or not node.is_ready:
             return ()
-        evaluations = evaluations_for_node(world, snapshot, node)
+        evaluations = evaluations_for_node(context, snapshot, node)
     if evaluations:
-        await world.propose(UpsertEvaluations(now_ns=world.now_ns(), evaluations=evaluations))
+        await context.propose(UpsertEvaluations(now_ns=context.now_ns(), evaluations=evaluations))
     return tuple(evaluation.id for evaluation in evaluations)

@@ -9,7 +9,7 @@ import msgspec
 from orchgit.errors import UnavailableError
 from orchgit.model.variable import RootKey, StoredVariable
 from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.sealing import KeyMaterial, Sealer, SealError, new_material
 from orchgit.state.kept import Kept
 from orchgit.state.snapshot import Snapshot
@@ -21,8 +21,8 @@ _RESEALED_PER_ENTRY = 100
 class Keyring:
     """Seals and opens with the cluster's root keys. Belongs to one event loop."""
 
-    def __init__(self, world: World, cluster_key: bytes) -> None:
-        self._world = world
+    def __init__(self, context: UseCaseContext, cluster_key: bytes) -> None:
+        self._context = context
         self._wrapping = Sealer(cluster_key)
         self._open: dict[str, Sealer] = {}
         self._active = Kept(("root_keys",), Snapshot.active_root_key)
@@ -31,26 +31,25 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring({len(self._open)} open keys)"
 
-    async def active_key(self) -> RootKey:
+    async def active_key(self, context: UseCaseContext) -> RootKey:
         """The key that new items are sealed with; the first is made when it is first needed."""
         found = self._stored_active_key()
         if found is not None:
             return found
         async with self._making:
-            return self._stored_active_key() or await self._make(only_first=True)
+            return self._stored_active_key() or await self._make(context, only_first=True)
 
-    async def rotate(self, full: bool) -> RootKey:
+    async def rotate(self, context: UseCaseContext, full: bool) -> RootKey:
         """A new active key. `full`: what older ones seal is sealed anew, so they can be deleted."""
         async with self._making:
-            key = await self._make(only_first=False)
+            key = await self._make(context, only_first=False)
         if full:
-            await self._reseal_all(key)
+            await self._reseal_all(context, key)
         return key
 
-    async def delete(self, key_id: str) -> int:
+    async def delete(self, context: UseCaseContext, key_id: str) -> int:
         """Refused while the key is active or seals something."""
-        now_ns = self._world.now_ns()
-        applied = await self._world.propose(DeleteRootKey(now_ns=now_ns, key_id=key_id))
+        applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
         self._open.pop(key_id, None)
         return applied.index
 
@@ -68,7 +67,7 @@ class Keyring:
     def unseal(self, variable: StoredVariable) -> bytes:
         """The items of a variable, as they were before `seal`."""
         if variable.key_id not in self._open:
-            with self._world.snapshot() as snapshot:
+            with self._context.snapshot() as snapshot:
                 key = snapshot.root_key(variable.key_id)
             if key is None:
                 raise UnavailableError(
@@ -81,15 +80,15 @@ class Keyring:
     # -- inside --------------------------------------------------------------------------------
 
     def _stored_active_key(self) -> RootKey | None:
-        return self._active.of(self._world.state.store)
+        return self._active.of(self._context.state.store)
 
-    async def _make(self, only_first: bool) -> RootKey:
+    async def _make(self, context: UseCaseContext, only_first: bool) -> RootKey:
         material, public = await asyncio.to_thread(new_material)
-        key_id = self._world.ids.new()
+        key_id = context.ids.new()
         wrapped = self._wrapping.seal(key_id, msgspec.msgpack.encode(material))
         key = RootKey(key_id=key_id, wrapped=wrapped, public_n=public.n, public_e=public.e)
-        applied = await self._world.propose(
-            PutRootKey(now_ns=self._world.now_ns(), key=key, only_first=only_first)
+        applied = await context.propose(
+            PutRootKey(now_ns=context.now_ns(), key=key, only_first=only_first)
         )
         stored = applied.result
         assert isinstance(stored, RootKey)
@@ -108,16 +107,15 @@ class Keyring:
             found = self._open[key.key_id] = Sealer(_MATERIAL.decode(plain).sealing)
         return found
 
-    async def _reseal_all(self, key: RootKey) -> None:
+    async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
         """Some at a time; each entry holds what was not changed since it was read."""
         while True:
-            with self._world.snapshot() as snapshot:
+            with context.snapshot() as snapshot:
                 old = snapshot.variables_sealed_by_others(key.key_id, _RESEALED_PER_ENTRY)
             if not old:
                 return
             resealed = [self._resealed(each, key) for each in old]
-            now_ns = self._world.now_ns()
-            await self._world.propose(ResealVariables(now_ns=now_ns, variables=resealed))
+            await context.propose(ResealVariables(now_ns=context.now_ns(), variables=resealed))
 
     def _resealed(self, variable: StoredVariable, key: RootKey) -> StoredVariable:
         sealed = self.seal(key, variable.key, self.unseal(variable))

@@ -20,7 +20,7 @@ from orchgit.replication.commands import (
     RenewVariableLock,
     UpsertVariable,
 )
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.keyring import Keyring
 
 MAX_ITEMS_BYTES = 64 << 10
@@ -63,10 +63,10 @@ class WantedLock:
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class VariableUseCases:
     """The use cases. Conditions that do not hold raise VariableConflictError, with `current`."""
 
-    world: World
+    context: UseCaseContext
     keyring: Keyring
 
     def items(self, variable: StoredVariable) -> Items:
@@ -77,65 +77,65 @@ class Variables:
         self, new: NewVariable, expected_index: int | None = None, lock_id: str = ""
     ) -> StoredVariable:
         command = UpsertVariable(
-            now_ns=self.world.now_ns(),
+            now_ns=self.context.now_ns(),
             variable=await self._sealed(new),
             expected_modify_index=expected_index,
             lock_id=lock_id,
         )
-        return _stored((await self.world.propose(command)).result)
+        return _stored((await self.context.propose(command)).result)
 
     async def delete(self, namespace: str, path: str, expected_index: int | None = None) -> int:
         command = DeleteVariable(
-            now_ns=self.world.now_ns(),
+            now_ns=self.context.now_ns(),
             namespace=namespace,
             path=path,
             expected_modify_index=expected_index,
         )
-        return (await self.world.propose(command)).index
+        return (await self.context.propose(command)).index
 
     async def acquire_lock(self, new: NewVariable, wanted: WantedLock) -> StoredVariable:
         """Without items, a variable that is there keeps those it has."""
         _check_lock(wanted)
         lock = VariableLock(
-            id=wanted.id or self.world.ids.new(),
+            id=wanted.id or self.context.ids.new(),
             ttl_ns=wanted.ttl_ns,
             lock_delay_ns=wanted.lock_delay_ns,
         )
         command = AcquireVariableLock(
-            now_ns=self.world.now_ns(),
+            now_ns=self.context.now_ns(),
             variable=await self._sealed(new),
             lock=lock,
             keep_items=not new.items,
         )
-        return _stored((await self.world.propose(command)).result)
+        return _stored((await self.context.propose(command)).result)
 
     async def renew_lock(self, namespace: str, path: str, lock_id: str) -> StoredVariable:
         """The TTL begins anew; the leader counts it (control/variable_locks.py)."""
         _check_lock_id(lock_id)
         self._check_known(namespace, path)
-        now_ns = self.world.now_ns()
+        now_ns = self.context.now_ns()
         command = RenewVariableLock(now_ns=now_ns, namespace=namespace, path=path, lock_id=lock_id)
-        return _stored((await self.world.propose(command)).result)
+        return _stored((await self.context.propose(command)).result)
 
     async def release_lock(self, namespace: str, path: str, lock_id: str) -> StoredVariable:
         _check_lock_id(lock_id)
         self._check_known(namespace, path)
-        now_ns = self.world.now_ns()
+        now_ns = self.context.now_ns()
         command = ReleaseVariableLock(
             now_ns=now_ns, namespace=namespace, path=path, lock_id=lock_id
         )
-        return _stored((await self.world.propose(command)).result)
+        return _stored((await self.context.propose(command)).result)
 
     def _check_known(self, namespace: str, path: str) -> None:
         """Guesses at paths do not fill the log."""
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             if snapshot.variable(namespace, path) is None:
                 raise NotFoundError("variable not found")
 
     async def _sealed(self, new: NewVariable) -> StoredVariable:
         check_path(new.path)
         _check_size(new.items)
-        key = await self.keyring.active_key()
+        key = await self.keyring.active_key(self.context)
         plain = msgspec.msgpack.encode(new.items)
         return StoredVariable(
             namespace=new.namespace,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchgit.server.http.coalescing_transport import JoinedWrites
+from orchgit.server.http.coalescing_transport import CoalescingTransport
 
 
 class Wire(asyncio.Transport):
@@ -31,12 +31,12 @@ class Wire(asyncio.Transport):
         self.seen.append(b"<closed>")
 
 
-def seen_after(write: Callable[[JoinedWrites], None]) -> list[bytes]:
+def seen_after(write: Callable[[CoalescingTransport], None]) -> list[bytes]:
     """What leaves by the end of the turn."""
 
     async def scenario() -> list[bytes]:
         wire = Wire()
-        write(JoinedWrites(wire))
+        write(CoalescingTransport(wire))
         await asyncio.sleep(0)
         return wire.seen
 
@@ -44,7 +44,7 @@ def seen_after(write: Callable[[JoinedWrites], None]) -> list[bytes]:
 
 
 def test_head_and_body_are_one_write() -> None:
-    def answer(connection: JoinedWrites) -> None:
+    def answer(connection: CoalescingTransport) -> None:
         connection.write(b"head ")
         connection.writelines([b"and ", b"body"])
         assert connection.get_write_buffer_size() == len(b"head and body")
@@ -57,7 +57,7 @@ def test_a_head_alone_does_not_wait_for_a_body() -> None:
 
 
 def test_what_was_written_before_closing_is_sent_before() -> None:
-    def answer(connection: JoinedWrites) -> None:
+    def answer(connection: CoalescingTransport) -> None:
         connection.write(b"last words")
         connection.close()
 
@@ -67,7 +67,7 @@ def test_what_was_written_before_closing_is_sent_before() -> None:
 def test_what_was_held_when_the_other_side_went_is_dropped() -> None:
     async def scenario() -> list[bytes]:
         wire = Wire()
-        JoinedWrites(wire).write(b"too late")
+        CoalescingTransport(wire).write(b"too late")
         wire.gone = True
         await asyncio.sleep(0)
         return wire.seen
@@ -79,7 +79,7 @@ def test_what_was_held_when_the_other_side_went_is_dropped() -> None:
 def test_much_at_once_is_passed_on_at_once(pieces: int) -> None:
     """The transport has to see it, to make a fast writer wait for a slow reader."""
 
-    def answer(connection: JoinedWrites) -> None:
+    def answer(connection: CoalescingTransport) -> None:
         for number in range(pieces):
             connection.write(bytes([number]) * 50_000)
         assert connection.get_write_buffer_size() < 100_000

@@ -1,16 +1,12 @@
-"""What the HTTP edge is told of this server: whether it leads, and what it has."""
+"""Tells the HTTP listener whether this server leads."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-
-from starlette.types import Scope
 
 from orchgit.replication.replicated import ReplicatedState
 
 
-class Leading:
-    """`Leading` of `orchgit.api.consistency`."""
+class ServerLeadership:
+    """The `LeadershipPort` of `orchgit.api.consistency`, over the replicated state."""
 
     def __init__(self, state: ReplicatedState) -> None:
         self._state = state
@@ -28,13 +24,3 @@ class Leading:
 
     async def leadership_lost(self) -> None:
         await self._state.leadership.lost()
-
-
-class Places:
-    """`KnowsNodes` of `orchgit.api.consistency`."""
-
-    def __init__(self, knows_node: Callable[[Scope], bool]) -> None:
-        self._knows_node = knows_node
-
-    def has_node(self, scope: Scope) -> bool:
-        return self._knows_node(scope)

@@ -1,4 +1,4 @@
-"""A World over a real log and store, with a clock and ids that tests control."""
+"""A UseCaseContext over a real log and store, with a clock and ids that tests control."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orchgit.replication.commands import (
     UpdateNodeStatus,
 )
 from orchgit.services.allocations.reports import update_allocs
-from orchgit.services.context import World
+from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_node, make_placements
 from tests.support.state import running_state
@@ -31,43 +31,43 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def running_world(directory: Path) -> AsyncIterator[World]:
+async def running_context(directory: Path) -> AsyncIterator[UseCaseContext]:
     clock, ids = FakeClock(), SequentialIds()
     async with running_state(directory, clock, ids) as state:
-        yield World(state, clock, ids)
+        yield UseCaseContext(state, clock, ids)
 
 
-def in_world(work: Callable[[World], Awaitable[T]]) -> T:
-    """Run a test's coroutine function on a fresh world."""
+def with_context(work: Callable[[UseCaseContext], Awaitable[T]]) -> T:
+    """Run a test's coroutine function on a fresh context."""
 
     async def run() -> T:
         with tempfile.TemporaryDirectory() as directory:
-            async with running_world(Path(directory)) as world:
-                return await work(world)
+            async with running_context(Path(directory)) as context:
+                return await work(context)
 
     return asyncio.run(run())
 
 
-async def ready_node(world: World, **fields: object) -> Node:
+async def ready_node(context: UseCaseContext, **fields: object) -> Node:
     """A node that has registered, reported and become ready."""
     node = make_node(**fields)
     node.node_resources.networks = [NetworkResource(mode="host", device="lo", ip="127.0.0.1")]
-    await world.propose(RegisterNode(node=node))
-    await world.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
-    await update_allocs(world, node.id, [])
-    with world.snapshot() as snapshot:
+    await context.propose(RegisterNode(node=node))
+    await context.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
+    await update_allocs(context, node.id, [])
+    with context.snapshot() as snapshot:
         stored = snapshot.node(node.id)
     assert stored is not None
     return stored
 
 
 async def placed_job(
-    world: World, job: Job, nodes: list[Node], status: str = "running"
+    context: UseCaseContext, job: Job, nodes: list[Node], status: str = "running"
 ) -> list[str]:
     """Register `job`, place one allocation of it per node, and have the agents report `status`."""
-    await register_job(world, job)
+    await register_job(context, job)
     placements = make_placements(job, nodes)
-    await world.propose(
+    await context.propose(
         ApplyPlan(
             namespace=job.namespace,
             job_id=job.id,
@@ -77,5 +77,5 @@ async def placed_job(
         )
     )
     for alloc_id, node_id in zip(placements.alloc_ids, placements.node_ids, strict=True):
-        await update_allocs(world, node_id, [AllocClientUpdate(alloc_id, status)])
+        await update_allocs(context, node_id, [AllocClientUpdate(alloc_id, status)])
     return placements.alloc_ids

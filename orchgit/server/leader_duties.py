@@ -24,7 +24,7 @@ _log = structlog.get_logger(component="server")
 _RETRY_S = 1.0
 
 
-class Office:
+class LeaderDuties:
     """`end_streams`: nodes connect to whoever leads, so they are sent on when that changes."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Office:
         """In office while this server leads; until canceled."""
         work: list[asyncio.Task[None]] = []
         try:
-            async for leads in self._services.world.state.leadership.subscribe():
+            async for leads in self._services.context.state.leadership.subscribe():
                 await end_tasks(work)
                 if leads:
                     work = [asyncio.create_task(self._take(), name="take office")]
@@ -72,19 +72,19 @@ class Office:
         """What the config says a new cluster begins with; never over what is stored."""
         if self._config.scheduler_config is not None:
             config = self._config.scheduler_config
-            await set_scheduler_config(self._services.world, config, expected_modify_index=0)
+            await set_scheduler_config(self._services.context, config, expected_modify_index=0)
 
     async def _store_sources(self) -> None:
         """Sources of the config are stored once; what was changed over the API since stays."""
-        with self._services.world.snapshot() as snapshot:
+        with self._services.context.snapshot() as snapshot:
             known = {source.name for source in snapshot.sources()}
         for source in self._config.sources:
             if source.name not in known:
-                await put_source(self._services.world, source)
+                await put_source(self._services.context, source)
 
     async def _make_first_root_key(self) -> None:
         """Clients look for a signing key soon after a cluster's first start."""
         try:
-            await self._services.keyring.active_key()
+            await self._services.keyring.active_key(self._services.context)
         except OrchgitError as error:
             _log.warning("no root key yet; the first variable asks again", error=str(error))
