@@ -23,9 +23,9 @@ def decode_config(driver: str, task: str, config: dict[str, object], shape: type
         raise DriverError(f"cannot use the {driver} config of task {task}: unknown {hints}")
     try:
         return msgspec.convert(config, shape, strict=False)
-    except msgspec.ValidationError as problem:
+    except msgspec.ValidationError as error:
         raise DriverError(
-            f"cannot use the {driver} config of task {task}: {_plain(str(problem))}"
+            f"cannot use the {driver} config of task {task}: {_plain(str(error))}"
         ) from None
 
 

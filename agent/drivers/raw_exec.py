@@ -132,8 +132,8 @@ def _link_volume(task: TaskConfig, mount: Mount) -> None:
             os.symlink(mount.host_path, name, dir_fd=directory_fd)
         finally:
             os.close(directory_fd)
-    except OSError as problem:
-        raise DriverError(f'cannot mount "{mount.task_path}": {problem.strerror}') from None
+    except OSError as error:
+        raise DriverError(f'cannot mount "{mount.task_path}": {error.strerror}') from None
 
 
 def _find_command(command: str, task: TaskConfig) -> str:

@@ -60,8 +60,8 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
             continue
         try:
             drivers[name] = factory(context)
-        except Exception as problem:  # noqa: BLE001 -- one bad plugin must not stop the node
-            _log.warning("cannot load driver", driver=name, error=str(problem))
+        except Exception as error:  # noqa: BLE001 -- one bad plugin must not stop the node
+            _log.warning("cannot load driver", driver=name, error=str(error))
     return drivers
 
 

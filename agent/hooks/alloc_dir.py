@@ -20,9 +20,9 @@ def create(paths: AllocPaths) -> None:
             if not directory.is_dir():
                 directory.mkdir(exist_ok=True)
                 directory.chmod(mode)
-    except OSError as problem:
+    except OSError as error:
         raise SetupError(
-            f"cannot make the allocation's directories: {problem}", recoverable=True
+            f"cannot make the allocation's directories: {error}", recoverable=True
         ) from None
 
 

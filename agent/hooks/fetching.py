@@ -64,12 +64,12 @@ async def fetch(
         with _staging(paths) as staging:
             reply = await _run(plan, staging)
             await asyncio.to_thread(_install, reply, staging, root, parts, _owner(artifact, user))
-    except FetchError as problem:
-        raise _failed(source, str(problem), problem.recoverable) from None
-    except SetupError as problem:
-        raise SetupError(str(problem), problem.recoverable, TaskEventType.ARTIFACT_FAILED) from None
-    except (OSError, DriverError) as problem:
-        raise _failed(source, str(problem), recoverable=True) from None
+    except FetchError as error:
+        raise _failed(source, str(error), error.recoverable) from None
+    except SetupError as error:
+        raise SetupError(str(error), error.recoverable, TaskEventType.ARTIFACT_FAILED) from None
+    except (OSError, DriverError) as error:
+        raise _failed(source, str(error), recoverable=True) from None
 
 
 def _failed(source: str, why: str, recoverable: bool) -> SetupError:

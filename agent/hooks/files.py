@@ -55,8 +55,8 @@ def write_inside(
             _replace(directory_fd, name, data, mode, (uid, gid))
         finally:
             os.close(directory_fd)
-    except OSError as problem:
-        raise SetupError(f'cannot write "{relative}": {problem.strerror}') from None
+    except OSError as error:
+        raise SetupError(f'cannot write "{relative}": {error.strerror}') from None
 
 
 def _replace(

@@ -28,8 +28,8 @@ async def prepare(setup: TaskSetup) -> None:
         _make(str(setup.paths.secrets), 0o777 if in_image else 0o700)
         if not in_image:
             _give_to_user(setup)
-    except OSError as problem:
-        raise SetupError(f"cannot make the directories of the task: {problem}") from None
+    except OSError as error:
+        raise SetupError(f"cannot make the directories of the task: {error}") from None
 
 
 def _make(path: str, mode: int) -> None:

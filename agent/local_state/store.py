@@ -89,9 +89,9 @@ class LocalState:
                 _migrate(connection)
             finally:
                 connection.close()
-        except sqlite3.Error as problem:
+        except sqlite3.Error as error:
             raise UnavailableError(
-                f"cannot open the agent's state {path}: {problem}; if its disk is full, free room"
+                f"cannot open the agent's state {path}: {error}; if its disk is full, free room"
             ) from None
         path.chmod(0o600)
         self._writer.start()

@@ -106,12 +106,12 @@ class StateWriter:
                     connection = connect(self._path)
                 if batch:
                     _commit(connection, batch)
-            except sqlite3.Error as problem:
-                if _may_pass(problem):
-                    self._note_failure(problem)
+            except sqlite3.Error as error:
+                if _may_pass(error):
+                    self._note_failure(error)
                 else:
-                    _log.error("cannot write the agent's state", error=str(problem))
-                    batch.settle(UnavailableError(f"cannot write the agent's state: {problem}"))
+                    _log.error("cannot write the agent's state", error=str(error))
+                    batch.settle(UnavailableError(f"cannot write the agent's state: {error}"))
             else:
                 self._note_success()
                 batch.settle(None)

@@ -50,8 +50,8 @@ async def probe(check: ServiceCheck, target: Target) -> ProbeResult:
         OrchgitError,
         ValueError,
         asyncio.IncompleteReadError,
-    ) as problem:
-        return ProbeResult(False, f"{check.type}: {problem}")
+    ) as error:
+        return ProbeResult(False, f"{check.type}: {error}")
 
 
 async def _tcp(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
@@ -133,8 +133,8 @@ async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeR
             answer = await channel.unary_unary("/grpc.health.v1.Health/Check")(
                 request, timeout=timeout_s
             )
-        except grpc.aio.AioRpcError as problem:
-            return ProbeResult(False, f"grpc: {problem.code().name}")
+        except grpc.aio.AioRpcError as error:
+            return ProbeResult(False, f"grpc: {error.code().name}")
     return ProbeResult(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
 
 

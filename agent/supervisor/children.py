@@ -86,8 +86,8 @@ def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: in
         step = f"execute {argv[0]}"
         _reset_limits()
         os.execve(argv[0], argv, _environment(spec))  # noqa: S606 -- never through a shell
-    except BaseException as problem:  # noqa: BLE001 -- a forked child must not run on
-        reason = problem.strerror if isinstance(problem, OSError) else repr(problem)
+    except BaseException as error:  # noqa: BLE001 -- a forked child must not run on
+        reason = error.strerror if isinstance(error, OSError) else repr(error)
         os.write(status_fd, f"cannot {step}: {reason}".encode("utf-8", "replace"))
     os._exit(SETUP_FAILED)
 

@@ -85,8 +85,8 @@ class Daemon:
             if command is None:
                 raise RequestError(f"cannot do {message.get('op')!r}: no such command")
             answer = command(connection, message)
-        except (RequestError, KeyError, ValueError, TypeError, OSError) as problem:
-            answer = {"error": str(problem) or repr(problem)}
+        except (RequestError, KeyError, ValueError, TypeError, OSError) as error:
+            answer = {"error": str(error) or repr(error)}
         if answer is not None:
             connection.send({"id": message.get("id"), **answer})
 

@@ -73,8 +73,8 @@ class SupervisedTask:
         self._waiting.append(started)
         try:
             self._launch({**self._spec, "env": env})
-        except OSError as problem:
-            self._fail_start(f"cannot start: {problem}")
+        except OSError as error:
+            self._fail_start(f"cannot start: {error}")
 
     def when_started(self, started: Callable[[str], None]) -> None:
         """For a repeated start: the same answer as the first one gets."""
@@ -162,8 +162,8 @@ class SupervisedTask:
         ticks = proc.start_ticks(pid)
         try:
             self._save({"state": "running", "pid": pid, "ticks": ticks})
-        except OSError as problem:  # a later supervisor reads the runtime's pid file again
-            log_line("error", f"cannot write down that {self.key} runs: {problem}")
+        except OSError as error:  # a later supervisor reads the runtime's pid file again
+            log_line("error", f"cannot write down that {self.key} runs: {error}")
         self._pidfd = proc.open_pidfd(pid, ticks)
         self._started()
 
@@ -271,8 +271,8 @@ class SupervisedTask:
         ended = {"state": "exited", "finished_ns": time.time_ns(), "oom_killed": oom_killed}
         try:
             self._save({**ended, **result})
-        except OSError as problem:  # the agent may have room to store it
-            log_line("error", f"cannot write down the end of {self.key}: {problem}")
+        except OSError as error:  # the agent may have room to store it
+            log_line("error", f"cannot write down the end of {self.key}: {error}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -330,8 +330,8 @@ class SupervisedTask:
         """On a full disk the record stays: a later supervisor tells the same end once more."""
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
-        except OSError as problem:
-            log_line("error", f"cannot write down that {self.key} is forgotten: {problem}")
+        except OSError as error:
+            log_line("error", f"cannot write down that {self.key} is forgotten: {error}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""

@@ -79,8 +79,8 @@ class DockerDriver:
         try:
             engine = await self._connected()
             version = await self._call(engine.version)
-        except DriverError as problem:
-            return DriverInfo(detected=True, health_description=str(problem))
+        except DriverError as error:
+            return DriverInfo(detected=True, health_description=str(error))
         return DriverInfo(
             detected=True,
             healthy=True,

@@ -88,9 +88,9 @@ class Engine:
         try:
             with contextlib.closing(_connect_like(self._api, timeout_s)) as api:
                 api.pull(name, tag=tag, auth_config=auth)
-        except (DockerException, requests.RequestException) as problem:
+        except (DockerException, requests.RequestException) as error:
             raise DriverError(
-                f"cannot pull image {image}: {_explain(problem)}", recoverable=True
+                f"cannot pull image {image}: {_explain(error)}", recoverable=True
             ) from None
 
     # -- containers ----------------------------------------------------------------------------
@@ -104,9 +104,9 @@ class Engine:
         for _ in range(_NAME_ATTEMPTS):
             try:
                 return str(self._api.create_container_from_config(request, name)["Id"])
-            except (DockerException, requests.RequestException) as problem:
-                if not isinstance(problem, APIError) or problem.status_code != _CONFLICT:
-                    raise _failure(f"create container {name}", problem) from None
+            except (DockerException, requests.RequestException) as error:
+                if not isinstance(error, APIError) or error.status_code != _CONFLICT:
+                    raise _failure(f"create container {name}", error) from None
             with contextlib.suppress(NotThereError):
                 return self.inspect(name).id
             time.sleep(_NAME_DELAY_S)
@@ -149,12 +149,12 @@ class Engine:
         """False when there is nothing to signal any more."""
         try:
             self._api.kill(container, signal)
-        except APIError as problem:
-            if problem.status_code in (404, _CONFLICT):
+        except APIError as error:
+            if error.status_code in (404, _CONFLICT):
                 return False
-            raise _failure(f"signal container {container[:12]}", problem) from None
-        except (DockerException, requests.RequestException) as problem:
-            raise _failure(f"signal container {container[:12]}", problem) from None
+            raise _failure(f"signal container {container[:12]}", error) from None
+        except (DockerException, requests.RequestException) as error:
+            raise _failure(f"signal container {container[:12]}", error) from None
         return True
 
     def remove(self, container: str) -> None:
@@ -238,8 +238,8 @@ def _translated(call: Callable[[], T], what: str) -> T:
     """What the libraries raise becomes a DriverError."""
     try:
         return call()
-    except (DockerException, requests.RequestException, HTTPError, OSError) as problem:
-        raise _failure(what, problem) from None
+    except (DockerException, requests.RequestException, HTTPError, OSError) as error:
+        raise _failure(what, error) from None
 
 
 def _failure(what: str, problem: Exception) -> DriverError:

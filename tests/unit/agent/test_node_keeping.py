@@ -14,7 +14,7 @@ from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
-from agent.node.registration import build_node
+from agent.node.registration import NodeIdentity, build_node
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import DriverInfo, NodeResources
@@ -154,7 +154,7 @@ def test_the_node_is_put_together(tmp_path: Path) -> None:
     )
     node = build_node(
         config,
-        ("id", "secret"),
+        NodeIdentity("id", "secret"),
         Fingerprint(attributes={"cpu.arch": "x"}, resources=NodeResources()),
         {"docker": DriverInfo(detected=True, healthy=True, attributes={"driver.docker": "1"})},
         [HostVolume(id="1", name="made", host_path="/m"), HostVolume(id="2", name="data")],
