@@ -1,4 +1,4 @@
-"""A job file's text to the API-shaped job: the entry of the package.
+"""Parses a job file's text into the API-shaped job: the entry of the package.
 
 `parse_job` reads HCL2, or HCL's JSON form where the text starts with a brace, and returns exactly
 what `nomad job run -output` prints below "Job", with a way back from each part to its place in the
@@ -35,8 +35,8 @@ MAX_FILE_BYTES = 2 * 1024 * 1024
 
 
 class ParsedJob:
-    """`spec` is the tree the API takes; `positions` finds the place a part of it came from;
-    `steps` is what it took of the file's budget."""
+    """`spec` is the tree that the API takes; `positions` finds the place of each part of it in the
+    file; `steps` is the part of the file's budget that was spent."""
 
     __slots__ = ("positions", "spec", "steps")
 
@@ -56,11 +56,11 @@ def parse_job(
     files: FileAccess | None = None,
     strict: bool = True,
 ) -> ParsedJob:
-    """Read one job file; raises JobFileErrors with every problem found.
+    """Parse one job file; raises JobFileErrors with every problem found.
 
     `variables` are those of `-var`, `var_files` (name, content) pairs in order, `env` an
-    environment to look for `NOMAD_VAR_x` in. `files` is what file() and its like may read; None
-    disables them. Not `strict`: values for undeclared variables are ignored.
+    environment to look for `NOMAD_VAR_x` in. `files` is what file() and similar functions may
+    read; None disables them. Not `strict`: values for undeclared variables are ignored.
     """
     text = source_text(source, filename)
     diagnostics = Diagnostics(text)
@@ -102,7 +102,7 @@ def _whole_file(filename: str, why: str) -> JobFileErrors:
 
 
 def read_body(source: SourceText, diagnostics: Diagnostics) -> Body:
-    """HCL, or its JSON form where the text starts with a brace."""
+    """Parse HCL, or its JSON form where the text starts with a brace."""
     if source.text.lstrip("\ufeff \t\r\n").startswith("{"):
         from jobspec.blocks.names import FILE_SHAPE
         from jobspec.hcl import json_form  # few job files are JSON

@@ -1,4 +1,4 @@
-"""Services of the node's allocations: who listens where, and whether their checks pass.
+"""Services of the node's allocations: their addresses, and whether their checks pass.
 
 Registrations are local facts, read by the agent's HTTP routes; nothing here talks to a server.
 Each allocation has one `AllocServices`; a group's services have the owner "", a task's its name.

@@ -1,4 +1,4 @@
-"""One task: from its start, or its being found again, to its exit.
+"""One task: from its start, or from being found again by a new supervisor, to its exit.
 
     held at the gate -> launching -> running -> exited        (or -> failed, and forgotten)
 
@@ -36,6 +36,8 @@ _GROUP_RETRIES = 25
 
 
 class SupervisedTask:
+    """`on_exit` is called once the exit is in the journal."""
+
     def __init__(
         self, loop: Loop, journal: SupervisorJournal, directory: str, record: Record
     ) -> None:
@@ -69,7 +71,7 @@ class SupervisedTask:
     # -- starting ------------------------------------------------------------------------------
 
     def start(self, env: dict[str, object], started: Callable[[str], None]) -> None:
-        """Start the program; `started` is called once, with "" or with why it could not."""
+        """Start the program; `started` is called once, with "" or with the reason of a failure."""
         self._waiting.append(started)
         try:
             self._launch({**self._spec, "env": env})
@@ -77,7 +79,7 @@ class SupervisedTask:
             self._fail_start(f"cannot start: {error}")
 
     def when_started(self, started: Callable[[str], None]) -> None:
-        """For a repeated start: the same answer as the first one gets."""
+        """Answer a repeated start as the first one is answered."""
         if self.state == "launching":
             self._waiting.append(started)
         else:
@@ -114,7 +116,7 @@ class SupervisedTask:
         return out, err
 
     def _read_status(self) -> None:
-        """Text means that the child failed; the end without text, that the program runs."""
+        """Text means that the child failed; the end without text means that the program runs."""
         assert self._child is not None
         data = os.read(self._child.status_fd, 4096)
         if data:
@@ -146,7 +148,7 @@ class SupervisedTask:
             started(reason)
 
     def _launcher_exited(self, status: int, strays: dict[int, int]) -> None:
-        """The runtime has left: what it started, a child of ours by now, is the task."""
+        """The container runtime has ended: what it started, our child by now, is the task."""
         pid = pid_in(self._pid_file)
         if status != 0 or pid == 0:
             code = os.waitstatus_to_exitcode(status)
@@ -163,7 +165,7 @@ class SupervisedTask:
         try:
             self._save({"state": "running", "pid": pid, "ticks": ticks})
         except OSError as error:  # a later supervisor reads the runtime's pid file again
-            log_line("error", f"cannot write down that {self.key} runs: {error}")
+            log_line("error", f"cannot store that {self.key} runs: {error}")
         self._pidfd = proc.open_pidfd(pid, ticks)
         self._started()
 
@@ -179,25 +181,25 @@ class SupervisedTask:
         if self.state == "launching" and not self._pid_file:
             self.state = "running"
         self._pidfd = proc.open_pidfd(self.pid, as_int(self.record.get("ticks")))
-        self._watch_stranger()
+        self._watch_adopted()
 
-    def _watch_stranger(self) -> None:
-        """The process is no child of ours: its end is seen by its pidfd."""
+    def _watch_adopted(self) -> None:
+        """Watch a process that an earlier supervisor started: its pidfd tells its end."""
         if self._pidfd >= 0:
-            self._loop.add(self._pidfd, lambda _events: self._stranger_exited())
+            self._loop.add(self._pidfd, lambda _events: self._adopted_exited())
         elif self.state == "launching":
-            self._stranger_launched()
+            self._adopted_launched()
         else:
             self._exited_unseen()
 
-    def _stranger_exited(self) -> None:
+    def _adopted_exited(self) -> None:
         self._loop.remove(self._pidfd)
         if self.state == "launching":
-            self._stranger_launched()
+            self._adopted_launched()
         else:
             self._await_reaped(time.monotonic() + _UNREAPED_WAIT_S)
 
-    def _stranger_launched(self) -> None:
+    def _adopted_launched(self) -> None:
         """The supervisor died while a runtime was starting the task, and the runtime has ended."""
         pid = pid_in(self._pid_file)
         if pid == 0:
@@ -205,10 +207,10 @@ class SupervisedTask:
             self._end({"exit_code": -1, "error": error})
             return
         self._take_container(pid)
-        self._watch_stranger()
+        self._watch_adopted()
 
     def _await_reaped(self, until_s: float) -> None:
-        """Its parent may have to reap it before we can ask how it ended."""
+        """The parent may have to reap the process before the kernel tells how it ended."""
         status = proc.recorded_exit_status(self.pid, self._pidfd)
         if status is not None:
             self.exited(status)
@@ -237,7 +239,7 @@ class SupervisedTask:
                 return
 
     def stop(self, number: int, grace_s: float) -> None:
-        """Ask with a signal, and kill everything when the grace is over."""
+        """Send the signal, and kill everything when the grace period is over."""
         if self.state == "exited":
             return
         self.signal(number)
@@ -249,7 +251,7 @@ class SupervisedTask:
             self._kill_members()
 
     def child_exited(self, status: int, strays: dict[int, int]) -> None:
-        """Our child has ended, and is not reaped yet: its process group still has its number."""
+        """Our child has ended and is not reaped yet: its process group still has its number."""
         self._unreaped = True
         while self._child is not None:
             self._read_status()
@@ -264,7 +266,7 @@ class SupervisedTask:
         self._end({"exit_code": _SIGNAL_BASE + number if number else code, "signal": number})
 
     def _end(self, result: dict[str, object]) -> None:
-        """Kill what is left, take the last output, write the result down, then tell."""
+        """Kill what is left, read the last output, store the result, then report it."""
         oom_killed = cgroup_files.oom_kills(self._group) > 0
         self._kill_members()
         self._close()
@@ -272,7 +274,7 @@ class SupervisedTask:
         try:
             self._save({**ended, **result})
         except OSError as error:  # the agent may have room to store it
-            log_line("error", f"cannot write down the end of {self.key}: {error}")
+            log_line("error", f"cannot store the end of {self.key}: {error}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -316,22 +318,22 @@ class SupervisedTask:
             self._pidfd = -1
 
     def _remove_group(self, retries: int) -> None:
-        """Members take a moment to die."""
+        """Try again for a while: members take a moment to die."""
         if not cgroup_files.remove(self._group) and retries > 0:
             self._loop.call_later(_GROUP_RETRY_S, lambda: self._remove_group(retries - 1))
 
     def _save(self, changes: dict[str, object]) -> None:
-        """In memory first: what cannot be written down is true all the same."""
+        """Change the record in memory first: what cannot be stored is true all the same."""
         self.record = {**self.record, **changes}
         self.state = str(self.record["state"])
         self._journal.append(self.record, durable=True)
 
     def _forget_record(self) -> None:
-        """On a full disk the record stays: a later supervisor tells the same end once more."""
+        """On a full disk the record stays: a later supervisor reports the same end once more."""
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
         except OSError as error:
-            log_line("error", f"cannot write down that {self.key} is forgotten: {error}")
+            log_line("error", f"cannot store that {self.key} is forgotten: {error}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""

@@ -42,7 +42,7 @@ def restarts_on_success(task: Task, job_type: str) -> bool:
 
 
 def startable(tasks: Iterable[Task], states: States) -> set[str]:
-    """Names of the tasks that may run now (those that already do included)."""
+    """Returns the names of the tasks that may run now, those that already run included."""
     tasks = list(tasks)
     allowed = {Phase.PRESTART}
     if all(_prestart_done(task, states) for task in _of(tasks, Phase.PRESTART)):

@@ -1,4 +1,4 @@
-"""Evaluated blocks to the API's tree, driven by the table in `blocks`."""
+"""Decodes blocks of a job file into the tree of the API, driven by the table of blocks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from jobspec.blocks.dynamic import Found, dynamic_type, expand
 from jobspec.blocks.free_form import decode_free
 from jobspec.blocks.scalars import CONVERTERS, string_map, strings
-from jobspec.blocks.shorthand import SUGAR
-from jobspec.blocks.table import AttributeField, BlockField, BlockTable
+from jobspec.blocks.shorthand import SHORT_FORMS
+from jobspec.blocks.table import BlockField, BlockTable
 from jobspec.errors import Diagnostics, HclError, did_you_mean
 from jobspec.evaluation.evaluate import Scope, SilentError, final
 from jobspec.evaluation.numbers import Null
@@ -21,7 +21,7 @@ _STEPS_A_BLOCK = 12
 
 
 class Origins:
-    """Which block each decoded dict came from, to lead a later complaint back to its place."""
+    """The block that each decoded dict came from, so that a later problem finds its place."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[dict[str, Any], Found, BlockTable]] = {}
@@ -35,7 +35,7 @@ class Origins:
 
 
 class Decoder:
-    """Collects problems and goes on; what could be decoded is returned all the same."""
+    """Collects problems and goes on; the parts that could be decoded are returned all the same."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
@@ -49,14 +49,14 @@ class Decoder:
         if table.label_key is not None:
             self._label(table, table.label_key, found, decoded)
         elif found.labels:
-            self._no_label(table.name, found)
+            self._extra_label(found, found.labels[0], "no labels are expected")
         self.body(table, found, decoded)
         return decoded
 
     def body(self, table: BlockTable, found: Found, decoded: dict[str, Any]) -> None:
         body, scope = found.body, found.scope
-        if table.name in SUGAR:
-            self._guard(lambda: SUGAR[table.name](body, scope, decoded))
+        if table.name in SHORT_FORMS:
+            self._guard(lambda: SHORT_FORMS[table.name](body, scope, decoded))
         else:
             for attribute in body.attributes.values():
                 self._attribute(table, attribute, scope, decoded)
@@ -83,21 +83,20 @@ class Decoder:
         try:
             value = final(expr, scope)
             if type(value) is Null:
-                self._check_null(field)
+                if not field.nullable or field.kind == "duration":
+                    raise ConvertError(f"{field.kind} required, but have null")
                 decoded[field.key] = None
             elif field.kind == "map":
                 decoded[field.key] = string_map(value)
             else:
                 decoded[field.key] = CONVERTERS[field.kind](value)
         except ConvertError as error:
-            start = start_of(expr, scope.text)
-            self.diagnostics.report(_unsuitable(field, error), start, expr.end)
+            what = "duration value" if field.kind == "duration" else "value type"
+            self.diagnostics.report(
+                f"Unsuitable {what}: {error}.", start_of(expr, scope.text), expr.end
+            )
         except HclError as error:
             self._add(error)
-
-    def _check_null(self, field: AttributeField) -> None:
-        if not field.nullable or field.kind == "duration":
-            raise ConvertError(f"{field.kind} required, but have null")
 
     def _unsupported_argument(self, table: BlockTable, attribute: Attribute) -> None:
         name = attribute.name
@@ -201,7 +200,7 @@ class Decoder:
         if field.table is not None:
             return self.block(field.table, found)
         if found.labels:
-            self._no_label(found.type, found)
+            self._extra_label(found, found.labels[0], "no labels are expected")
         if field.how == "free":
             return decode_free(found.body, found.scope, self._add)
         if field.how == "lists":
@@ -250,9 +249,6 @@ class Decoder:
         if key != "-":
             decoded[key] = labels[0].value
 
-    def _no_label(self, name: str, found: Found) -> None:
-        self._extra_label(found, found.labels[0], "no labels are expected")
-
     def _extra_label(self, found: Found, label: Label, why: str) -> None:
         self.diagnostics.report(
             f"Extraneous label for {found.type}: {why} for {found.type} blocks.",
@@ -271,8 +267,3 @@ class Decoder:
     def _add(self, error: HclError) -> None:
         if not isinstance(error, SilentError):
             self.diagnostics.add(error)
-
-
-def _unsuitable(field: AttributeField, error: ConvertError) -> str:
-    what = "Unsuitable duration value" if field.kind == "duration" else "Unsuitable value type"
-    return f"{what}: {error}."

@@ -1,7 +1,7 @@
-"""Expressions to values.
+"""Evaluates expressions to values.
 
-A literal was folded when it was read, so what is walked here is what really has to be computed.
-Every mistake is an HclError at the range of the part that is wrong.
+The parser has folded literals, so only what has to be computed is walked here. Every mistake is an
+HclError at the range of the part that is wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_STRING = 4 * 1024 * 1024
 
 
 def evaluate(node: tree.Expression, scope: Scope) -> Value:
-    """The value of an expression. Raises HclError, or BudgetError at the innermost part."""
+    """Returns the value of an expression. Raises HclError, or BudgetError at the innermost part."""
     try:
         scope.budget.charge(1)
         return _EVALUATE[type(node)](node, scope)
@@ -51,8 +51,8 @@ def evaluate(node: tree.Expression, scope: Scope) -> Value:
 
 
 def final(node: tree.Expression, scope: Scope) -> Value:
-    """The value of an expression that becomes a part of the job: the job's size is charged too,
-    because what costs nothing to refer to twice is written out twice."""
+    """Returns the value of an expression that becomes a part of the job. The size of the value is
+    charged too: a value that two parts refer to is written out twice."""
     try:
         value = node.value if type(node) is tree.LiteralValue else evaluate(node, scope)
         scope.budget.charge(1, scope.budget.walk(value))
@@ -61,14 +61,6 @@ def final(node: tree.Expression, scope: Scope) -> Value:
             error.start, error.end = node.start, node.end
         raise
     return value
-
-
-def _literal(node: tree.LiteralValue, scope: Scope) -> Value:
-    return node.value
-
-
-def _parens(node: tree.Parens, scope: Scope) -> Value:
-    return evaluate(node.inner, scope)
 
 
 def _template(node: tree.TemplateExpression, scope: Scope) -> Value:
@@ -121,10 +113,6 @@ def _traversal(node: tree.Traversal, scope: Scope) -> Value:
     return walk_steps(value, node.steps)
 
 
-def _relative(node: tree.Relative, scope: Scope) -> Value:
-    return walk_steps(evaluate(node.source, scope), node.steps)
-
-
 def _index(node: tree.Index, scope: Scope) -> Value:
     collection = evaluate(node.collection, scope)
     key = evaluate(node.key, scope)
@@ -148,14 +136,6 @@ def _splat(node: tree.Splat, scope: Scope) -> Value:
         if element is not None:
             return List(element, [convert(result, element) for result in results])
     return tuple(results)
-
-
-def _item(node: tree.Item, scope: Scope) -> Value:
-    return scope.find(node)
-
-
-def _call(node: tree.FunctionCall, scope: Scope) -> Value:
-    return scope.calls(node, scope)
 
 
 def _conditional(node: tree.Conditional, scope: Scope) -> Value:
@@ -256,10 +236,6 @@ def _unary(node: tree.UnaryOperation, scope: Scope) -> Value:
     if value is NULL:
         raise HclError("Operation failed: argument must not be null.", node.start, node.end)
     return not value if node.op == "!" else numbers.negate(value)
-
-
-def _tuple(node: tree.Tuple, scope: Scope) -> Value:
-    return tuple([evaluate(item, scope) for item in node.items])
 
 
 def _object(node: tree.Object, scope: Scope) -> Value:
@@ -364,7 +340,7 @@ def _for_key(node: tree.Expression, scope: Scope) -> str:
 
 
 def iterate(collection: Value, node: tree.Expression, use: str) -> Iterator[tuple[Value, Value]]:
-    """Keys and values in order: index, sorted key, or for a set the value itself."""
+    """Returns keys and values in order: index, sorted key, or for a set the value itself."""
     if type(collection) is Null:
         raise HclError(
             f"Iteration over null value: a null value cannot be {use}.", node.start, node.end
@@ -385,26 +361,22 @@ def iterate(collection: Value, node: tree.Expression, use: str) -> Iterator[tupl
     return iter(enumerate(items))
 
 
-def _wrap(node: tree.TemplateWrap, scope: Scope) -> Value:
-    return evaluate(node.inner, scope)
-
-
 _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
-    tree.LiteralValue: _literal,
+    tree.LiteralValue: lambda node, scope: node.value,
     tree.TemplateExpression: _template,
-    tree.TemplateWrap: _wrap,
+    tree.TemplateWrap: lambda node, scope: evaluate(node.inner, scope),
     tree.TemplateJoin: _template_join,
     tree.Traversal: _traversal,
-    tree.Relative: _relative,
+    tree.Relative: lambda node, scope: walk_steps(evaluate(node.source, scope), node.steps),
     tree.Index: _index,
     tree.Splat: _splat,
-    tree.Item: _item,
-    tree.FunctionCall: _call,
+    tree.Item: lambda node, scope: scope.find(node),
+    tree.FunctionCall: lambda node, scope: scope.calls(node, scope),
     tree.Conditional: _conditional,
     tree.BinaryOperation: _binary,
     tree.UnaryOperation: _unary,
-    tree.Parens: _parens,
-    tree.Tuple: _tuple,
+    tree.Parens: lambda node, scope: evaluate(node.inner, scope),
+    tree.Tuple: lambda node, scope: tuple([evaluate(item, scope) for item in node.items]),
     tree.Object: _object,
     tree.For: _for,
 }

@@ -1,4 +1,4 @@
-"""Input variables: declarations, where their values come from, types and validation rules.
+"""Input variables: declarations, the sources of their values, types and validation rules.
 
 Precedence, lowest first: default, environment (`NOMAD_VAR_x`, then `ORCHGIT_VAR_x`), var-files in
 order, `-var`.
@@ -25,7 +25,7 @@ _ATTRIBUTES = ("type", "default", "description")
 
 
 class InputVariable:
-    """One declaration and, once found, its value with where that came from."""
+    """One declaration and, once found, its value and the place that the value came from."""
 
     def __init__(self, name: str, start: int, end: int) -> None:
         self.name = name
@@ -299,7 +299,7 @@ class InputVariables:
     # -- result -----------------------------------------------------------------------------
 
     def resolve(self) -> dict[str, Value]:
-        """All values by name, checked by their rules; what is wrong is reported and poisoned."""
+        """Returns all values by name, checked by their rules; wrong ones are reported."""
         values: dict[str, Value] = {}
         for name, variable in self.declared.items():
             if variable.value is None:
@@ -424,7 +424,7 @@ class InputVariables:
 
 
 def _bound_inside(expr: Expression) -> set[str]:
-    """The names to which a for-expression within gives a meaning."""
+    """The names that a for-expression inside `expr` binds."""
     return {
         name
         for node in walk(expr)

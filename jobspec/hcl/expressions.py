@@ -17,6 +17,7 @@ from jobspec.hcl.tree import (
     Conditional,
     Expression,
     For,
+    ForIntro,
     FunctionCall,
     Index,
     Item,
@@ -392,7 +393,7 @@ class ExpressionParser(TemplateParser):
 
     def for_expression(self, start: int, closing: str) -> Expression:
         self.at += 1
-        key_name, value_name, collection = self.for_intro()
+        intro = self.for_intro()
         if self.kind() != ":":
             raise self.error_here('Invalid "for" expression: expected a colon and the value.')
         self.at += 1
@@ -417,12 +418,10 @@ class ExpressionParser(TemplateParser):
             raise self.error_here(f'Invalid "for" expression: expected "{closing}" at its end.')
         end = self.tokens[self.at][2]
         self.at += 1
-        return For(
-            key_name, value_name, collection, key, value, condition, group, start, end
-        )  # fmt: skip
+        return For(intro, key, value, condition, group, start, end)
 
-    def for_intro(self) -> tuple[str, str, Expression]:
-        """`k, v in collection`, in a for-expression or a template."""
+    def for_intro(self) -> ForIntro:
+        """Reads `k, v in collection`, in a for-expression or a template."""
         key_name, value_name = "", self.for_name()
         if self.kind() == ",":
             self.at += 1
@@ -430,7 +429,7 @@ class ExpressionParser(TemplateParser):
         if self.kind() != "id" or self.word() != "in":
             raise self.error_here('Invalid "for" expression: expected "in" after the names.')
         self.at += 1
-        return key_name, value_name, self.expression()
+        return ForIntro(key_name, value_name, self.expression())
 
     def for_name(self) -> str:
         if self.kind() != "id":

@@ -13,6 +13,7 @@ from jobspec.hcl.tree import (
     Conditional,
     Expression,
     For,
+    ForIntro,
     LiteralValue,
     TemplateExpression,
     TemplateJoin,
@@ -23,16 +24,21 @@ _BREAKS = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class _Directive:
-    """A `%{ ... }` on its own: if, else, endif, for, endfor."""
+    """A `%{ ... }` on its own: if (with `condition`), else, endif, for (with `intro`), endfor."""
 
-    __slots__ = ("end", "expr", "keyword", "names", "start")
+    __slots__ = ("condition", "end", "intro", "keyword", "start")
 
     def __init__(
-        self, keyword: str, names: tuple[str, str], expr: Expression | None, start: int, end: int
+        self,
+        keyword: str,
+        condition: Expression | None,
+        intro: ForIntro | None,
+        start: int,
+        end: int,
     ) -> None:
         self.keyword = keyword
-        self.names = names
-        self.expr = expr
+        self.condition = condition
+        self.intro = intro
         self.start = start
         self.end = end
 
@@ -58,7 +64,7 @@ class TemplateParser:
     def expression(self) -> Expression:
         raise NotImplementedError
 
-    def for_intro(self) -> tuple[str, str, Expression]:
+    def for_intro(self) -> ForIntro:
         raise NotImplementedError
 
     def string_value(self, start: int, end: int) -> str:
@@ -171,12 +177,11 @@ class TemplateParser:
         _, here, end = self.tokens[self.at]
         keyword = self.word()
         self.at += 1
-        names, expr = ("", ""), None
+        condition = intro = None
         if keyword == "if":
-            expr = self.expression()
+            condition = self.expression()
         elif keyword == "for":
-            key_name, value_name, expr = self.for_intro()
-            names = (key_name, value_name)
+            intro = self.for_intro()
         elif keyword not in ("else", "endif", "endfor"):
             raise HclError(
                 f'Invalid template control keyword: "{keyword}" is not one.',
@@ -184,7 +189,7 @@ class TemplateParser:
                 end,
                 hint="Use if, else, endif, for or endfor.",
             )
-        return _Directive(keyword, names, expr, start, end)
+        return _Directive(keyword, condition, intro, start, end)
 
 
 def _mark(node: Expression) -> Expression:
@@ -269,7 +274,7 @@ class _Nesting:
         return nodes
 
     def branch(self, opening: _Directive) -> Expression:
-        assert opening.expr is not None
+        assert opening.condition is not None
         yes = self.until(("else", "endif"))
         no: list[Expression] = []
         if self.closing(opening).keyword == "else":
@@ -279,7 +284,7 @@ class _Nesting:
         end = self.parts[self.at].end
         self.at += 1
         return Conditional(
-            opening.expr,
+            opening.condition,
             TemplateExpression(yes, opening.start, end),
             TemplateExpression(no, opening.start, end),
             opening.start,
@@ -287,14 +292,12 @@ class _Nesting:
         )
 
     def loop(self, opening: _Directive) -> Expression:
-        assert opening.expr is not None
+        assert opening.intro is not None
         content = self.until(("endfor",))
         end = self.closing(opening).end
         self.at += 1
         value = TemplateExpression(content, opening.start, end)
-        loop = For(
-            *opening.names, opening.expr, None, value, None, False, opening.start, end
-        )  # fmt: skip
+        loop = For(opening.intro, None, value, None, False, opening.start, end)
         return TemplateJoin(loop, opening.start, end)
 
     def closing(self, opening: _Directive) -> _Directive:

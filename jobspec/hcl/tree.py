@@ -6,7 +6,7 @@ Nodes are built by the thousand per file, so they are plain slotted classes with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Expression:
@@ -214,6 +214,14 @@ class Object(Expression):
         self.end = end
 
 
+class ForIntro(NamedTuple):
+    """`k, v in collection`; `key_name` is "" where there is only one name."""
+
+    key_name: str
+    value_name: str
+    collection: Expression
+
+
 class For(Expression):
     """`[for k, v in coll : value if cond]` or, with `key`, the object form."""
 
@@ -223,9 +231,7 @@ class For(Expression):
 
     def __init__(
         self,
-        key_name: str,
-        value_name: str,
-        collection: Expression,
+        intro: ForIntro,
         key: Expression | None,
         value: Expression,
         condition: Expression | None,
@@ -233,9 +239,7 @@ class For(Expression):
         start: int,
         end: int,
     ) -> None:
-        self.key_name = key_name
-        self.value_name = value_name
-        self.collection = collection
+        self.key_name, self.value_name, self.collection = intro
         self.key = key
         self.value = value
         self.condition = condition
