@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobspec.blocks.decode import Decoder
-from jobspec.blocks.dynamic import Found
+from jobspec.blocks.dynamic import ScopedBlock
 from jobspec.blocks.normalize import normalize_job
 from jobspec.blocks.positions import Positions
 from jobspec.blocks.table import JOB
@@ -206,7 +206,7 @@ class _File:
             )
         decoder = Decoder(self.diagnostics)
         label = self._job_label(job)
-        found = Found("job", [], job.body, scope, job)
+        found = ScopedBlock("job", [], job.body, scope, job)
         spec = decoder.block(JOB, found)
         normalize_job(spec, label, decoder)
         positions = Positions(self.source, spec, decoder.origins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jobspec.blocks.dynamic import Found, dynamic_type, expand
+from jobspec.blocks.dynamic import ScopedBlock, dynamic_type, expand
 from jobspec.blocks.free_form import decode_free
 from jobspec.blocks.scalars import CONVERTERS, string_map, strings
 from jobspec.blocks.shorthand import SHORT_FORMS
@@ -24,12 +24,12 @@ class Origins:
     """The block that each decoded dict came from, so that a later problem finds its place."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, tuple[dict[str, Any], Found, BlockTable]] = {}
+        self._by_id: dict[int, tuple[dict[str, Any], ScopedBlock, BlockTable]] = {}
 
-    def record(self, decoded: dict[str, Any], found: Found, table: BlockTable) -> None:
+    def record(self, decoded: dict[str, Any], found: ScopedBlock, table: BlockTable) -> None:
         self._by_id[id(decoded)] = (decoded, found, table)
 
-    def find(self, decoded: object) -> tuple[Found, BlockTable] | None:
+    def find(self, decoded: object) -> tuple[ScopedBlock, BlockTable] | None:
         entry = self._by_id.get(id(decoded))
         return None if entry is None else (entry[1], entry[2])
 
@@ -41,7 +41,7 @@ class Decoder:
         self.diagnostics = diagnostics
         self.origins = Origins()
 
-    def block(self, table: BlockTable, found: Found) -> dict[str, Any]:
+    def block(self, table: BlockTable, found: ScopedBlock) -> dict[str, Any]:
         if found.scope.outer is not None:  # made by `dynamic`; the others are written in the file
             found.scope.budget.charge(_STEPS_A_BLOCK)
         decoded = table.empty.copy()
@@ -53,7 +53,7 @@ class Decoder:
         self.body(table, found, decoded)
         return decoded
 
-    def body(self, table: BlockTable, found: Found, decoded: dict[str, Any]) -> None:
+    def body(self, table: BlockTable, found: ScopedBlock, decoded: dict[str, Any]) -> None:
         body, scope = found.body, found.scope
         if table.name in SHORT_FORMS:
             self._guard(lambda: SHORT_FORMS[table.name](body, scope, decoded))
@@ -126,7 +126,10 @@ class Decoder:
                 self._unsupported_block(table, block.type, block.start, block.type_end)
                 continue
             self._place(
-                field, Found(block.type, block.labels, block.body, scope, block), decoded, first
+                field,
+                ScopedBlock(block.type, block.labels, block.body, scope, block),
+                decoded,
+                first,
             )
 
     def _dynamic(
@@ -164,7 +167,7 @@ class Decoder:
         )
 
     def _place(
-        self, field: BlockField, found: Found, decoded: dict[str, Any], first: dict[str, int]
+        self, field: BlockField, found: ScopedBlock, decoded: dict[str, Any], first: dict[str, int]
     ) -> None:
         key, how = field.key, field.how
         if how == "many":
@@ -181,7 +184,7 @@ class Decoder:
         elif self._is_first(found, first):
             decoded[key] = self._single(field, found)
 
-    def _is_first(self, found: Found, first: dict[str, int]) -> bool:
+    def _is_first(self, found: ScopedBlock, first: dict[str, int]) -> bool:
         block, type_ = found.block, found.type
         before = first.get(type_)
         if before is None:
@@ -196,7 +199,7 @@ class Decoder:
         )
         return False
 
-    def _single(self, field: BlockField, found: Found) -> Any:
+    def _single(self, field: BlockField, found: ScopedBlock) -> Any:
         if field.table is not None:
             return self.block(field.table, found)
         if found.labels:
@@ -207,7 +210,7 @@ class Decoder:
             return self._map(found, strings)
         return self._map(found, CONVERTERS["string"])
 
-    def _map(self, found: Found, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    def _map(self, found: ScopedBlock, convert: Callable[[Any], Any]) -> dict[str, Any]:
         """A block whose attribute names are the keys, as `meta` and `env`."""
         result: dict[str, Any] = {}
         for attribute in found.body.attributes.values():
@@ -233,7 +236,9 @@ class Decoder:
 
     # -- labels -----------------------------------------------------------------------------
 
-    def _label(self, table: BlockTable, key: str, found: Found, decoded: dict[str, Any]) -> None:
+    def _label(
+        self, table: BlockTable, key: str, found: ScopedBlock, decoded: dict[str, Any]
+    ) -> None:
         labels = found.labels
         if not labels:
             self.diagnostics.report(
@@ -249,7 +254,7 @@ class Decoder:
         if key != "-":
             decoded[key] = labels[0].value
 
-    def _extra_label(self, found: Found, label: Label, why: str) -> None:
+    def _extra_label(self, found: ScopedBlock, label: Label, why: str) -> None:
         self.diagnostics.report(
             f"Extraneous label for {found.type}: {why} for {found.type} blocks.",
             label.start,

@@ -54,7 +54,7 @@ def final(node: tree.Expression, scope: Scope) -> Value:
     """Returns the value of an expression that becomes a part of the job. The size of the value is
     charged too: a value that two parts refer to is written out twice."""
     try:
-        value = node.value if type(node) is tree.LiteralValue else evaluate(node, scope)
+        value = node.value if type(node) is tree.LiteralExpression else evaluate(node, scope)
         scope.budget.charge(1, scope.budget.walk(value))
     except BudgetError as error:
         if error.start is None:
@@ -362,7 +362,7 @@ def iterate(collection: Value, node: tree.Expression, use: str) -> Iterator[tupl
 
 
 _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
-    tree.LiteralValue: lambda node, scope: node.value,
+    tree.LiteralExpression: lambda node, scope: node.value,
     tree.TemplateExpression: _template,
     tree.TemplateWrap: lambda node, scope: evaluate(node.inner, scope),
     tree.TemplateJoin: _template_join,
@@ -371,7 +371,7 @@ _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
     tree.Index: _index,
     tree.Splat: _splat,
     tree.Item: lambda node, scope: scope.find(node),
-    tree.FunctionCall: lambda node, scope: scope.calls(node, scope),
+    tree.CallExpression: lambda node, scope: scope.calls(node, scope),
     tree.Conditional: _conditional,
     tree.BinaryOperation: _binary,
     tree.UnaryOperation: _unary,

@@ -16,7 +16,7 @@ def read_type(node: tree.Expression, exact: bool = True) -> Type:
     """
     if isinstance(node, tree.Traversal) and not node.steps:
         return "dynamic" if node.root == "any" and not exact else _keyword(node)
-    if isinstance(node, tree.FunctionCall):
+    if isinstance(node, tree.CallExpression):
         return _constructor(node, exact)
     raise _invalid("a type keyword or a type constructor call is required", node)
 
@@ -45,7 +45,7 @@ def _keyword(node: tree.Traversal) -> Type:
     raise _invalid(f'the keyword "{name}" is not a valid type', node)
 
 
-def _constructor(node: tree.FunctionCall, exact: bool) -> Type:
+def _constructor(node: tree.CallExpression, exact: bool) -> Type:
     name = node.name
     if name == "optional":
         raise _invalid(
@@ -74,7 +74,7 @@ def _object(arg: tree.Expression, exact: bool) -> Type:
         raise _invalid("the object type constructor requires a map of attribute types", arg)
     attributes = {}
     for key, value in arg.items:
-        if not isinstance(key, tree.LiteralValue) or not isinstance(key.value, str):
+        if not isinstance(key, tree.LiteralExpression) or not isinstance(key.value, str):
             raise _invalid("object constructor map keys must be attribute names", key)
         attributes[key.value] = read_type(value, exact)
     return ("object", tuple(sorted(attributes.items())))

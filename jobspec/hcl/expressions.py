@@ -14,14 +14,14 @@ from jobspec.hcl.lexer import MAX_DEPTH, Token
 from jobspec.hcl.templates import TemplateParser
 from jobspec.hcl.tree import (
     BinaryOperation,
+    CallExpression,
     Conditional,
     Expression,
     For,
     ForIntro,
-    FunctionCall,
     Index,
     Item,
-    LiteralValue,
+    LiteralExpression,
     Object,
     Parens,
     Relative,
@@ -127,7 +127,7 @@ class ExpressionParser(TemplateParser):
         _, start, end = self.tokens[self.at]
         if kind == "str":
             self.at += 1
-            return LiteralValue(self.string_value(start, end), start, end)
+            return LiteralExpression(self.string_value(start, end), start, end)
         if kind == "id":
             return self.name(start, end)
         if kind == "num":
@@ -149,7 +149,7 @@ class ExpressionParser(TemplateParser):
 
     def number_literal(self, start: int, end: int) -> Expression:
         try:
-            return LiteralValue(literals.number(self.text[start:end]), start, end)
+            return LiteralExpression(literals.number(self.text[start:end]), start, end)
         except OverflowError:
             raise HclError("Invalid number literal: it is too large.", start, end) from None
 
@@ -180,9 +180,9 @@ class ExpressionParser(TemplateParser):
         if follower in ("(", "::"):
             return self.call(text, start, end)
         if text in _KEYWORDS:
-            return LiteralValue(_KEYWORDS[text], start, end)
+            return LiteralExpression(_KEYWORDS[text], start, end)
         if text == "null":
-            return LiteralValue(self.null, start, end)
+            return LiteralExpression(self.null, start, end)
         return Traversal(literals.normal(text), [], start, end)
 
     def call(self, name: str, start: int, end: int) -> Expression:
@@ -221,7 +221,7 @@ class ExpressionParser(TemplateParser):
         close_end = self.tokens[self.at][2]
         self.at += 1
         self.newlines = newlines
-        return FunctionCall(name, args, expand, end, start, close_end)
+        return CallExpression(name, args, expand, end, start, close_end)
 
     # -- what follows a term ----------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class ExpressionParser(TemplateParser):
         self.at += 1
         self.newlines = newlines
         if (
-            isinstance(key, LiteralValue)
+            isinstance(key, LiteralExpression)
             and type(key.value) is not bool
             and key.value is not self.null
         ):
@@ -388,7 +388,7 @@ class ExpressionParser(TemplateParser):
         word = self.word()
         key = self.expression()
         if word and key.end == end and key.start == start:
-            return LiteralValue(literals.normal(word), start, end)
+            return LiteralExpression(literals.normal(word), start, end)
         return key
 
     def for_expression(self, start: int, closing: str) -> Expression:

@@ -22,7 +22,7 @@ from jobspec.hcl.tree import (
     Body,
     Expression,
     Label,
-    LiteralValue,
+    LiteralExpression,
     Object,
     Parens,
     Tuple,
@@ -231,12 +231,12 @@ class _TreeBuilder:
                 (self._template(name), self.expression(member)) for name, member in value.content
             ]
             return Object(items, value.start, value.end)
-        return LiteralValue(value.content, value.start, value.end)
+        return LiteralExpression(value.content, value.start, value.end)
 
     def _template(self, value: _Value) -> Expression:
         text: str = value.content
         if "${" not in text and "%{" not in text:
-            return LiteralValue(literals.normal(text), value.start, value.end)
+            return LiteralExpression(literals.normal(text), value.start, value.end)
         start = self._laid_out(value)
         return parse_template(self.source.text, start, start + len(text))
 

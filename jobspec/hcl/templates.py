@@ -14,7 +14,7 @@ from jobspec.hcl.tree import (
     Expression,
     For,
     ForIntro,
-    LiteralValue,
+    LiteralExpression,
     TemplateExpression,
     TemplateJoin,
     TemplateWrap,
@@ -97,12 +97,17 @@ class TemplateParser:
     def assemble(self, parts: list[_Part], start: int, end: int) -> Expression:
         if len(parts) == 1 and isinstance(parts[0], Expression):
             only = parts[0]
-            if not isinstance(only, (LiteralValue, Conditional, TemplateJoin)) or only.start < 0:
+            if (
+                not isinstance(only, (LiteralExpression, Conditional, TemplateJoin))
+                or only.start < 0
+            ):
                 return TemplateWrap(_unmark(only), start, end)
         nodes = _Nesting(parts, end).all()
-        if all(isinstance(node, LiteralValue) and isinstance(node.value, str) for node in nodes):
-            joined = "".join(node.value for node in nodes if isinstance(node, LiteralValue))
-            return LiteralValue(joined, start, end)
+        if all(
+            isinstance(node, LiteralExpression) and isinstance(node.value, str) for node in nodes
+        ):
+            joined = "".join(node.value for node in nodes if isinstance(node, LiteralExpression))
+            return LiteralExpression(joined, start, end)
         return TemplateExpression(nodes, start, end)
 
     def bad_string_end(self, kind: str, start: int, end: int) -> HclError:
@@ -123,7 +128,9 @@ class TemplateParser:
                 self.at += 1
                 if raw:
                     value = literals.undouble(self.text[start:end])
-                    parts.append(LiteralValue(value.lstrip() if strip_next else value, start, end))
+                    parts.append(
+                        LiteralExpression(value.lstrip() if strip_next else value, start, end)
+                    )
                 else:
                     self.literal_parts(parts, start, end, heredoc, strip_next)
                 strip_next = False
@@ -142,14 +149,14 @@ class TemplateParser:
     ) -> None:
         if not heredoc:
             value = literals.unescape(self.text, start, end)
-            parts.append(LiteralValue(value.lstrip() if strip else value, start, end))
+            parts.append(LiteralExpression(value.lstrip() if strip else value, start, end))
             return
         for m in _BREAKS.finditer(self.text, start, end):
             value = literals.undouble(m[0])
             if strip:
                 value = value.lstrip()
                 strip = False
-            parts.append(LiteralValue(value, m.start(), m.end()))
+            parts.append(LiteralExpression(value, m.start(), m.end()))
 
     def sequence(self, kind: str, start: int, end: int) -> tuple[_Part, bool]:
         newlines, self.newlines = self.newlines, False
@@ -203,7 +210,7 @@ def _unmark(node: Expression) -> Expression:
 
 def _strip_last(parts: list[_Part]) -> None:
     last = parts[-1]
-    if isinstance(last, LiteralValue) and isinstance(last.value, str):
+    if isinstance(last, LiteralExpression) and isinstance(last.value, str):
         last.value = last.value.rstrip()
 
 
@@ -211,12 +218,12 @@ def _dedent(parts: list[_Part]) -> None:
     """Take from each line the indentation that the least indented one has."""
     least: int | None = None
     at_line_start = True
-    adjust: list[LiteralValue] = []
+    adjust: list[LiteralExpression] = []
     for part in parts:
-        is_literal = isinstance(part, LiteralValue)
+        is_literal = isinstance(part, LiteralExpression)
         if at_line_start:
             indent: int | None = 0
-            if isinstance(part, LiteralValue):
+            if isinstance(part, LiteralExpression):
                 body = part.value.lstrip()
                 if not body and part.value.endswith("\n"):
                     indent = None

@@ -15,7 +15,7 @@ class Expression:
     end: int
 
 
-class LiteralValue(Expression):
+class LiteralExpression(Expression):
     """A number, bool, null or string known when it was read."""
 
     __slots__ = ("value",)
@@ -136,7 +136,7 @@ class Item(Expression):
         self.end = end
 
 
-class FunctionCall(Expression):
+class CallExpression(Expression):
     __slots__ = ("args", "close", "expand", "name", "name_end")
 
     def __init__(
@@ -204,7 +204,7 @@ class Tuple(Expression):
 
 
 class Object(Expression):
-    """Keys that are bare names are `LiteralValue`s already."""
+    """Keys that are bare names are `LiteralExpression`s already."""
 
     __slots__ = ("items",)
 
@@ -251,7 +251,7 @@ class For(Expression):
 def start_of(node: Expression, text: str) -> int:
     """Where an operand is pointed at: inside the quotes of a string, behind those of an empty one,
     at an index's bracket."""
-    if isinstance(node, LiteralValue):
+    if isinstance(node, LiteralExpression):
         if text.startswith('""', node.start):
             return node.start + 2
         return node.start + 1 if text[node.start : node.start + 1] == '"' else node.start

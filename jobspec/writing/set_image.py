@@ -18,7 +18,7 @@ from jobspec.hcl.tree import (
     Block,
     Body,
     Expression,
-    LiteralValue,
+    LiteralExpression,
     Parens,
     TemplateExpression,
     Traversal,
@@ -105,7 +105,7 @@ def set_images(content: bytes, filename: str, settings: Sequence[Setting]) -> Ed
     body = read_body(source, diagnostics)
     diagnostics.raise_if_any()
     result = Edited(content)
-    found: dict[tuple[int, int], tuple[LiteralValue, str]] = {}
+    found: dict[tuple[int, int], tuple[LiteralExpression, str]] = {}
     for place, attribute in _places(body):
         for setting in settings:
             _consider(setting, place, attribute, source, result, found)
@@ -125,7 +125,7 @@ def _consider(
     attribute: Attribute,
     source: SourceText,
     result: Edited,
-    found: dict[tuple[int, int], tuple[LiteralValue, str]],
+    found: dict[tuple[int, int], tuple[LiteralExpression, str]],
 ) -> None:
     named = place[0] in _NAMED
     if setting.is_named != named:
@@ -136,11 +136,11 @@ def _consider(
     if not named and setting.target and not setting.fits(place):
         return
     node = attribute.expr.inner if isinstance(attribute.expr, Parens) else attribute.expr
-    is_text = isinstance(node, LiteralValue) and isinstance(node.value, str)
+    is_text = isinstance(node, LiteralExpression) and isinstance(node.value, str)
     if not named and not setting.target and not _of_repository(node, setting.value):
         return
     result.used.add(setting)
-    if not isinstance(node, LiteralValue) or not is_text:
+    if not isinstance(node, LiteralExpression) or not is_text:
         result.problems.append(problem_at(_computed(setting, shown, node), source))
         return
     found[node.start, node.end] = (node, setting.value)
@@ -152,10 +152,10 @@ def _consider(
 def _of_repository(node: Expression, image: str) -> bool:
     """Whether the image, or what is known of it before the first `${`, is of the repository."""
     wanted = repository_of(image)
-    if isinstance(node, LiteralValue):
+    if isinstance(node, LiteralExpression):
         return isinstance(node.value, str) and repository_of(node.value.strip()) == wanted
     first = node.parts[0] if isinstance(node, TemplateExpression) else None
-    if not isinstance(first, LiteralValue):
+    if not isinstance(first, LiteralExpression):
         return False
     return str(first.value).startswith((f"{wanted}:", f"{wanted}@"))
 
@@ -177,7 +177,7 @@ def _value_for(name: str, node: Expression, image: str) -> str:
     if (
         isinstance(node, TemplateExpression)
         and len(node.parts) == 2
-        and isinstance(node.parts[0], LiteralValue)
+        and isinstance(node.parts[0], LiteralExpression)
     ):
         known = str(node.parts[0].value)
         if image.startswith(known):
@@ -249,7 +249,7 @@ def _label(block: Block) -> str:
 # -- the literal's bytes --------------------------------------------------------------------------
 
 
-def _written(text: str, node: LiteralValue, value: str, is_json: bool) -> str:
+def _written(text: str, node: LiteralExpression, value: str, is_json: bool) -> str:
     if is_json:
         doubled = value.replace("${", "$${").replace("%{", "%%{")
         return json.dumps(doubled, ensure_ascii=False)
