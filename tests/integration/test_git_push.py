@@ -189,7 +189,7 @@ def test_clone_fetch_branches_and_tags(tmp_path: Path) -> None:
         }
         assert (await work.push(rig.url("demo"), ref=":refs/heads/idea")).returncode == 0
         refused = await work.push(rig.url("demo"), ref=":refs/heads/main")
-        assert "source demo follows it" in refused.output
+        assert "source demo follows this branch" in refused.output
         hidden = await work.push(rig.url("demo"), ref="HEAD:refs/orchgit/applied")
         assert "only refs/heads/" in hidden.output
         assert len(rig.rollouts()) == 1
@@ -442,7 +442,7 @@ def test_what_others_changed_is_shown_and_put_right(tmp_path: Path) -> None:
         work.commit(dict(files))
         await work.push(rig.url("demo"))
         tree = {name: text.encode() for name, text in files.items()}
-        assert not (await rig.gitops.preview_files("demo", tree)).has_changes
+        assert not (await rig.gitops.preview_files("demo", tree)).jobs
         job = rig.job("web")
         assert job is not None
         other = msgspec.structs.replace(job, priority=80)
@@ -570,7 +570,7 @@ def test_previews_of_files(tmp_path: Path, base: bool) -> None:
         assert by_id["a"].diff.type == "Edited"
         assert not preview.problems
         same = await rig.gitops.preview_files("demo", old, old if base else None)
-        assert not same.has_changes
+        assert not same.jobs
         assert same.unchanged == 2
         broken = await rig.gitops.preview_files("demo", {"a.hcl": b"job {"})
         assert broken.problems

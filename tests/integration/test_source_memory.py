@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applier import CommitApplier, SourceCache
-from orchgit.gitops.commits.plan import Trigger, rollout_of, upserts_of
+from orchgit.gitops.commits.applier import CommitApplier
+from orchgit.gitops.commits.log_entry import rollout_of, upserts_of
+from orchgit.gitops.commits.plan import Trigger
+from orchgit.gitops.commits.source_cache import SourceCache
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
@@ -174,10 +176,10 @@ def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> No
 
 async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
     applier, source = CommitApplier(rig.world), rig.source()
-    memory = SourceCache(Discoverer(JobspecParser()))
+    cache = SourceCache(Discoverer(JobspecParser()))
     repository = rig.gitops.mirrors.get("demo").open()
-    read = await applier.read(repository, commit, source, memory)
-    plan = await applier.plan(read, "demo", memory)
+    read = await applier.read(repository, commit, source, cache)
+    plan = await applier.plan(read, "demo", cache)
     rollout = rollout_of(plan, read.info.commit, Trigger("push"), "r-old", rig.world.now_ns())
     upserts = upserts_of(plan, rollout, {})
     evaluations = [evaluation_for_job(rig.world, one.job, "job-register") for one in upserts]

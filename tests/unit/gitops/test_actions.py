@@ -155,11 +155,11 @@ def test_too_large_a_share_needs_trailers() -> None:
     assert not named.problems
 
 
-def test_steady_jobs_count_towards_the_share() -> None:
+def test_unchanged_jobs_count_towards_the_share() -> None:
     gone = [make_job(id=f"g{number}") for number in range(3)]
-    steady = [("default", f"s{number}") for number in range(10)]
+    unchanged = [("default", f"s{number}") for number in range(10)]
     state = registered(*(known(job) for job in gone))
-    found = plan_actions("demo", {}, state, PrunePolicy(), (), steady)
+    found = plan_actions("demo", {}, state, PrunePolicy(), (), unchanged)
     assert not found.problems
     assert len(found.changes) == 3
 
@@ -194,7 +194,7 @@ def test_nothing_is_deleted_that_is_wanted_or_foreign(
 
 def former(job: Job, source: str) -> RegisteredJob:
     origin = JobOrigin(former_source=source)
-    return RegisteredJob(replace(job, origin=origin, job_modify_index=7), former=source)
+    return RegisteredJob(replace(job, origin=origin, job_modify_index=7), removed_owner=source)
 
 
 def test_job_of_a_removed_source_is_taken_over_only_with_adopt() -> None:

@@ -115,7 +115,10 @@ def test_the_pause_grows_and_is_bounded(failures: int, chance: float) -> None:
 )
 def test_git_cannot_have_a_branch_beside_one_below_it(ref: str, there: str) -> None:
     command = RefCommand(ZERO_ID, OBJECTS[0], ref)
-    assert check_room(command, {there: OBJECTS[1]}, 10) == f"{there} is there: git cannot have both"
+    assert (
+        check_room(command, {there: OBJECTS[1]}, 10)
+        == f"ref {there} exists, and git cannot have both"
+    )
     assert check_room(command, {"refs/heads/ab": OBJECTS[1]}, 10) == ""
 
 

@@ -1,0 +1,34 @@
+"""What every way into the cluster (push, source loop, revert, rerun, seed) needs of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchgit.gitops.commits.applier import CommitApplier
+from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.mirrors.maintenance import Maintenance
+from orchgit.gitops.mirrors.mirror import MirrorStore
+from orchgit.gitops.mirrors.quorum import ObjectQuorum
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
+from orchgit.services.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class CommitServices:
+    """The collaborators by which a commit gets from objects on disk into the log.
+
+    A commit passes them in this order: `git` receives its objects into one of the `mirrors`,
+    `quorum` stores them on a majority of the servers, `applier` reads, plans and commits with the
+    source's cache of `caches`, `synchronizer` moves the mirror's refs, and `maintenance` packs the
+    mirror now and then.
+    """
+
+    world: World
+    git: GitProcess
+    mirrors: MirrorStore
+    quorum: ObjectQuorum
+    applier: CommitApplier
+    caches: SourceCaches
+    synchronizer: MirrorSynchronizer
+    maintenance: Maintenance
