@@ -38,7 +38,7 @@ from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
@@ -67,7 +67,7 @@ class Gitops:
     """
 
     def __init__(
-        self, world: World, data_dir: Path, config: GitopsConfig, ports: GitopsPorts
+        self, context: UseCaseContext, data_dir: Path, config: GitopsConfig, ports: GitopsPorts
     ) -> None:
         limits, peers, client = config.limits, ports.peers, ports.peer_client
         self._ports = ports
@@ -79,24 +79,24 @@ class Gitops:
         self._maintenance = Maintenance(git)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            world, self.mirrors, git, self.exchange, ports.random, self.wake
+            context, self.mirrors, git, self.exchange, ports.random, self.wake
         )
-        self._quorum = ObjectQuorum(peers, client, world.clock, limits.hold_timeout_s)
+        self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
 
         # commits: read, planned, applied, followed
         self._disk_cache = DiskParseCache(data_dir / "parsed.sqlite", limits.max_parsed_bytes)
         self._services = CommitServices(
-            world=world,
+            context=context,
             git=git,
             mirrors=self.mirrors,
             quorum=self._quorum,
-            applier=CommitApplier(world),
+            applier=CommitApplier(context),
             caches=SourceCaches(ports.parser, self._disk_cache),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(world, config.tracker)
+        self.tracker = RolloutTracker(context, config.tracker)
         self._previewer = Previewer(self._services, ports.forecaster)
         self._reverter = Reverter(self._services)
         self._rerunner = Rerunner(self._services)
@@ -105,11 +105,11 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random)
         receiver = PushReceiver(self._services, ports.forecaster)
-        progress = PushProgress(world, self.tracker, ports.logs)
+        progress = PushProgress(context, self.tracker, ports.logs)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
 
         def sources() -> Sequence[Source]:
-            with world.snapshot() as snapshot:
+            with context.snapshot() as snapshot:
                 return snapshot.sources()
 
         webhooks = WebhookRoutes(

@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from orchgit.services.context import UseCaseContext
+
 from orchgit.clock import SystemClock
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
@@ -16,7 +18,6 @@ from orchgit.gitops.mirrors.peers import Peer
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
-from orchgit.services.world import World
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
 from tests.support.ports import free_ports
@@ -65,15 +66,15 @@ class Member:
         )
         await state.start()
         peers.state = state
-        world = World(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = CountingParser()
         ports = GitopsPorts(parser, NoForecasts(), peers)
-        gitops = Gitops(world, self.directory, self.config, ports)
+        gitops = Gitops(context, self.directory, self.config, ports)
         self._synchronizer = gitops.synchronizer
         await self.answer_peers()
         self._exits = AsyncExitStack()
         http = await self._exits.enter_async_context(served(gitops))
-        self.rig = GitopsRig(state, world, gitops, http, parser)
+        self.rig = GitopsRig(state, context, gitops, http, parser)
         gitops.open()
         self.rig.tasks = [asyncio.create_task(self._follow_leadership())]
         self.running = True

@@ -29,9 +29,9 @@ from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.rollouts import apply_rollout, record_rollout
-from orchgit.services.sources import move_refs
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.rollouts import apply_rollout, record_rollout
+from orchgit.services.gitops.sources import move_refs
 
 MAX_ATTEMPTS = 5
 
@@ -68,12 +68,12 @@ class CommitApplier:
     heartbeats.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: UseCaseContext) -> None:
+        self._context = context
 
     def source(self, name: str) -> Source:
         """Returns the source as it is stored now. Raises NotFoundError if it was removed."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             source = snapshot.source(name)
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
@@ -110,7 +110,7 @@ class CommitApplier:
         """
 
         def plan() -> CommitPlan:
-            with self._world.snapshot() as snapshot:
+            with self._context.snapshot() as snapshot:
                 source = snapshot.source(source_name)
                 if source is None:
                     raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
@@ -122,7 +122,7 @@ class CommitApplier:
                     last_applied=cache.last_applied_for(source),
                     previous_jobs=read.previous_jobs,
                     rerun=rerun,
-                    job_max_count=self._world.job_max_count,
+                    job_max_count=self._context.job_max_count,
                 )
 
         return await asyncio.to_thread(plan)
@@ -131,8 +131,8 @@ class CommitApplier:
         """Plans the change from one tree to another, as if exactly `old` were registered."""
 
         def plan() -> CommitPlan:
-            with self._world.snapshot() as snapshot:
-                return plan_between(source, old, new, snapshot, self._world.job_max_count)
+            with self._context.snapshot() as snapshot:
+                return plan_between(source, old, new, snapshot, self._context.job_max_count)
 
         return await asyncio.to_thread(plan)
 
@@ -152,11 +152,11 @@ class CommitApplier:
         """
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
-            now_ns = self._world.now_ns()
-            wanted = rollout_of(plan, read.info.commit, trigger, self._world.ids.new(), now_ns)
+            now_ns = self._context.now_ns()
+            wanted = rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
             try:
                 index, rollout = await apply_rollout(
-                    self._world,
+                    self._context,
                     wanted,
                     expected_commit=plan.source.status.applied_commit,
                     upserts=upserts_of(plan, wanted, texts),
@@ -168,7 +168,7 @@ class CommitApplier:
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
                 continue
-            with self._world.snapshot() as snapshot:
+            with self._context.snapshot() as snapshot:
                 indexes = snapshot.job_modify_indexes_by_source(plan.source.name)
             cache.applied_commit = read.info.commit.id
             cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
@@ -190,15 +190,15 @@ class CommitApplier:
 
     async def move_refs(self, source_name: str, moves: Sequence[RefMove]) -> None:
         """Moves refs of a built-in repository in one log entry, without applying a commit."""
-        await move_refs(self._world, source_name, moves)
+        await move_refs(self._context, source_name, moves)
 
     async def record_refused(
         self, source: Source, read: ReadCommit, problems: Sequence[str], trigger: Trigger
     ) -> Rollout:
         """Records a rollout that says why a commit was refused; nothing else changes."""
-        ids, now_ns = self._world.ids, self._world.now_ns()
+        ids, now_ns = self._context.ids, self._context.now_ns()
         rollout = refused_rollout(source, read.info.commit, trigger, problems, ids.new(), now_ns)
-        await record_rollout(self._world, rollout)
+        await record_rollout(self._context, rollout)
         return rollout
 
 

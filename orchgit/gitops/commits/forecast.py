@@ -14,7 +14,7 @@ from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.rollouts.placement_reasons import placement_reasons
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.rollout import JobAction
-from orchgit.services.dry_run import DryRun, JobPlan
+from orchgit.services.jobs.dry_run import DryRun, JobPlan
 
 _log = structlog.get_logger(component="gitops")
 

@@ -26,7 +26,7 @@ from orchgit.gitops.parsing.discovery import DesiredJob, Discovery, JobKey
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy, Source
-from orchgit.services.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
 _READ_ALL_FROM = 200

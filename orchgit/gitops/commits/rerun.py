@@ -12,7 +12,7 @@ from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.model.job import JobStatus
 from orchgit.model.ownership import owner_of, runs_once
 from orchgit.model.rollout import Rollout
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Rerunner:
                     )
             complete = [key for key in keys if self._is_registered_and_complete(source.name, key)]
             for namespace, job_id in complete:
-                await deregister_job(self.services.world, namespace, job_id, DeregisterOptions())
+                await deregister_job(self.services.context, namespace, job_id, DeregisterOptions())
             plan = await applier.plan(read, source.name, cache, frozenset(keys))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("api"), cache)
@@ -61,7 +61,7 @@ class Rerunner:
     def _is_registered_and_complete(self, source_name: str, key: JobKey) -> bool:
         """Raises ConflictError for a registered job that cannot run again."""
         namespace, job_id = key
-        with self.services.world.snapshot() as snapshot:
+        with self.services.context.snapshot() as snapshot:
             job = snapshot.job(namespace, job_id)
         if job is None or job.stop:
             return False

@@ -19,8 +19,8 @@ from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.rollouts import record_rollout
-from orchgit.services.sources import record_source_status
+from orchgit.services.gitops.rollouts import record_rollout
+from orchgit.services.gitops.sources import record_source_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Reverter:
             if bad.commit.id not in source.status.quarantined:
                 quarantined = [*source.status.quarantined, bad.commit.id]
                 status = replace(source.status, quarantined=quarantined)
-                await record_source_status(self.services.world, name, status)
+                await record_source_status(self.services.context, name, status)
             target, moves = bad.previous_commit, []
             if source.kind == SourceKind.BUILTIN:
                 branch = self._branch(source)
@@ -63,7 +63,7 @@ class Reverter:
             return rollout
 
     def _rollout(self, rollout_id: str) -> Rollout:
-        with self.services.world.snapshot() as snapshot:
+        with self.services.context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         if rollout is None or not rollout.source:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is no such rollout")
@@ -92,7 +92,7 @@ class Reverter:
     def _branch(self, source: Source) -> str:
         """Returns the commit of the followed branch, or ''. The branch of a source that was paused
         may be ahead of what is applied."""
-        with self.services.world.snapshot() as snapshot:
+        with self.services.context.snapshot() as snapshot:
             branch = snapshot.git_ref(source.name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
@@ -103,7 +103,7 @@ class Reverter:
             f'Revert "{bad.commit.subject}"\n\nThis takes back commit {bad.commit.id}: '
             f"the cluster runs {previous.commit.id[:12]} again.\n"
         )
-        now_ns = self.services.world.now_ns()
+        now_ns = self.services.context.now_ns()
         author = Commit(author="orchgit", email="orchgit@localhost", time_ns=now_ns)
         is_on_branch = branch and repository.is_descendant(branch, bad.commit.id)
         parent = branch if is_on_branch else bad.commit.id
@@ -111,12 +111,12 @@ class Reverter:
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """Marks the latest record of the bad rollout, which may have ended during the revert."""
-        with self.services.world.snapshot() as snapshot:
+        with self.services.context.snapshot() as snapshot:
             latest = snapshot.rollout(bad.id) or bad
         marked = replace(
             latest,
             status=RolloutStatus.REVERTED,
             status_description=f"reverted by rollout {rollout.id[:8]}",
-            finished_time_ns=latest.finished_time_ns or self.services.world.now_ns(),
+            finished_time_ns=latest.finished_time_ns or self.services.context.now_ns(),
         )
-        await record_rollout(self.services.world, marked)
+        await record_rollout(self.services.context, marked)

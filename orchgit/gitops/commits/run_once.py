@@ -19,7 +19,7 @@ from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job
 from orchgit.model.ownership import runs_once
 from orchgit.model.source import AppliedJob
-from orchgit.services.admission import completed
+from orchgit.services.jobs.admission import completed
 from orchgit.state.snapshot import StateReads
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")

@@ -26,7 +26,7 @@ class Seeder:
         Returns the rollout, or None if the repository has a branch already. Raises
         InvalidInputError for a source that is not built in, and for files with problems.
         """
-        world, applier = self.services.world, self.services.applier
+        context, applier = self.services.context, self.services.applier
         source = applier.source(name)
         if source.kind != SourceKind.BUILTIN:
             raise InvalidInputError(f"cannot seed source {name!r}: it is not built in")
@@ -35,7 +35,7 @@ class Seeder:
             if self.services.synchronizer.refs(name):
                 return None
             repository = mirror.open()
-            author = Commit(author="orchgit", email="orchgit@localhost", time_ns=world.now_ns())
+            author = Commit(author="orchgit", email="orchgit@localhost", time_ns=context.now_ns())
             commit_id = repository.write_commit(None, files, author, message)
             read = await applier.read(repository, commit_id, source, cache)
             plan = await applier.plan(read, name, cache)

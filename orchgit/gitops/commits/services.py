@@ -11,7 +11,7 @@ from orchgit.gitops.mirrors.maintenance import Maintenance
 from orchgit.gitops.mirrors.mirror import MirrorStore
 from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CommitServices:
     mirror now and then.
     """
 
-    world: World
+    context: UseCaseContext
     git: GitProcess
     mirrors: MirrorStore
     quorum: ObjectQuorum

@@ -30,7 +30,7 @@ from orchgit.gitops.mirrors.rules import (
     shown_refs,
     wanted_of,
 )
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 from orchgit.state.changes import target
 from orchgit.wire.messages import PackFrame
 
@@ -53,14 +53,14 @@ class MirrorSynchronizer:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         mirrors: MirrorStore,
         git: GitProcess,
         exchange: PackExchange,
         random: Random,
         caught_up: Callable[[str], None],
     ) -> None:
-        self._world = world
+        self._context = context
         self._mirrors = mirrors
         self._git = git
         self._exchange = exchange
@@ -88,12 +88,12 @@ class MirrorSynchronizer:
         """Until cancelled; then no follower is left."""
         try:
             while True:
-                with self._world.snapshot() as snapshot:
+                with self._context.snapshot() as snapshot:
                     index = snapshot.index
                     names = {source.name for source in snapshot.sources()}
                     names.update(snapshot.repositories())
                 self._match(names)
-                await self._world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+                await self._context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
             followers = list(self._followers.values())
             self._followers.clear()
@@ -116,7 +116,7 @@ class MirrorSynchronizer:
         what none has is said once, and asked for ever more rarely."""
         failures, said = 0, ""
         while True:
-            with self._world.snapshot() as snapshot:
+            with self._context.snapshot() as snapshot:
                 index = snapshot.index
             error = await self._round(name)
             lost = self._lost.get(name)
@@ -129,13 +129,13 @@ class MirrorSynchronizer:
             else:
                 chance = self._random.random()
                 pause_s = backoff_s(failures, chance) if error else _IDLE_WAIT_S
-                await self._world.state.store.watch.wait(_targets(name), index, pause_s)
+                await self._context.state.store.watch.wait(_targets(name), index, pause_s)
             failures = failures + 1 if error else 0
 
     async def _until_worth_asking(self, name: str, lost: _Lost, index: int, pause_s: float) -> None:
         """Returns before `pause_s` if something else is lacking now, there are other servers, or
         a push or a commit has come, which may have brought it to one of them."""
-        clock, watch = self._world.clock, self._world.state.store.watch
+        clock, watch = self._context.clock, self._context.state.store.watch
         began_s, wanted = clock.monotonic_s(), self.wanted(name)
         while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
             came = self._came.setdefault(name, asyncio.Event())
@@ -143,7 +143,7 @@ class MirrorSynchronizer:
             changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
             async with first_of(changed, came.wait()):
                 pass
-            with self._world.snapshot() as snapshot:
+            with self._context.snapshot() as snapshot:
                 index = snapshot.index
             if self.wanted(name) != wanted:
                 pause_s = min(pause_s, MAX_BACKOFF_S)
@@ -242,11 +242,11 @@ class MirrorSynchronizer:
 
     def refs(self, name: str) -> dict[str, str]:
         """Where the log says that the branches and tags are."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.git_refs(name)
 
     def wanted(self, name: str) -> Wanted:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return wanted_of(snapshot, name)
 
     # -- for other servers -----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from orchgit.gitops.rollouts.task_failures import (
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutJob
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 
 _OUTPUT_BYTES = 2_000
 
@@ -42,7 +42,7 @@ class NoLogs:
 class PushProgress:
     """Follows a rollout for the person who pushed its commit."""
 
-    world: World
+    context: UseCaseContext
     tracker: RolloutTracker
     logs: TaskLogs
 
@@ -60,7 +60,7 @@ class PushProgress:
 
     async def _explain(self, job: RolloutJob, say: Say) -> None:
         def allocations() -> Sequence[Allocation]:
-            with self.world.snapshot() as snapshot:
+            with self.context.snapshot() as snapshot:
                 return snapshot.allocations_by_job(job.namespace, job.job_id)
 
         for failure in task_failures(await asyncio.to_thread(allocations), job.job_version):

@@ -47,7 +47,8 @@ class PushResponse:
         await stream.write(report(result.unpack_error, result.refusals))
         if result.rollout is not None and DETACH in self.push.options:
             await stream.say(
-                f"The rollout continues in the background: orchgit rollout watch {result.rollout.id[:8]}"
+                "The rollout continues in the background: "
+                f"orchgit rollout watch {result.rollout.id[:8]}"
             )
         elif result.rollout is not None:
             following = self.progress.follow(result.rollout, stream.say)
@@ -57,7 +58,7 @@ class PushResponse:
     async def _receive(self, stream: _BandStream) -> PushResult:
         """Carries the push out, to its end even if the client leaves: it may be committed."""
         try:
-            if not self.receiver.services.world.state.is_leader:
+            if not self.receiver.services.context.state.is_leader:
                 raise UnavailableError("cannot push here: this server is not the leader")
             pusher = Pusher(self.pusher_name, stream.say)
             result = await self.receiver.receive(self.mirror, self.push, self.reader.rest(), pusher)

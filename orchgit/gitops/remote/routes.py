@@ -50,7 +50,7 @@ class GitRemote:
     def _mirror(self, request: Request) -> Mirror:
         """Raises NotFoundError unless the path names a built-in source."""
         name = request.path_params["name"]
-        with self.services.world.snapshot() as snapshot:
+        with self.services.context.snapshot() as snapshot:
             source = snapshot.source(name)
         return self.services.mirrors.served(name, source.kind if source is not None else None)
 

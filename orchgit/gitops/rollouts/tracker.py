@@ -18,8 +18,8 @@ from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.health import SETTLED, Deadline, JobView, judge_job, judge_rollout
 from orchgit.model.deployment import Deployment
 from orchgit.model.rollout import Rollout, RolloutJob
-from orchgit.services.rollouts import record_rollout
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="gitops")
@@ -42,8 +42,8 @@ class TrackerConfig:
 
 
 class RolloutTracker:
-    def __init__(self, world: World, config: TrackerConfig | None = None) -> None:
-        self._world = world
+    def __init__(self, context: UseCaseContext, config: TrackerConfig | None = None) -> None:
+        self._context = context
         self._config = config or TrackerConfig()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
@@ -62,23 +62,23 @@ class RolloutTracker:
 
     async def _judge_forever(self) -> None:
         while True:
-            started_s = self._world.clock.monotonic_s()
+            started_s = self._context.clock.monotonic_s()
             try:
                 index, active = await self._judge_all()
             except OrchgitError as error:
                 _log.warning("cannot judge rollouts", error=str(error))
-                await self._world.clock.sleep(1.0)
+                await self._context.clock.sleep(1.0)
                 continue
-            spent_s = self._world.clock.monotonic_s() - started_s
+            spent_s = self._context.clock.monotonic_s() - started_s
             await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
 
     async def _wait_for_change(self, index: int, active: bool, pause_s: float) -> None:
         """With nothing under way only a new rollout matters; else anything that may decide it."""
-        watch = self._world.state.store.watch
+        watch = self._context.state.store.watch
         if not active:
             await watch.wait(("rollouts",), index, self._config.idle_wait_s)
             return
-        await self._world.clock.sleep(pause_s)
+        await self._context.clock.sleep(pause_s)
         await watch.wait(_TABLES, index, self._config.busy_wait_s)
 
     async def _judge_all(self) -> tuple[int, bool]:
@@ -88,9 +88,9 @@ class RolloutTracker:
         return index, any(not after.is_terminal for _, after in judged)
 
     def _judged(self) -> tuple[int, list[tuple[Rollout, Rollout]]]:
-        now_ns = self._world.now_ns()
+        now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             active = snapshot.active_rollouts()
             judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
             return snapshot.index, judged
@@ -100,8 +100,8 @@ class RolloutTracker:
         if known is not None and known.jobs == after.jobs and known.status == after.status:
             return
         if self._is_due(before, after):
-            await record_rollout(self._world, after)
-            self._recorded_at_s[after.id] = self._world.clock.monotonic_s()
+            await record_rollout(self._context, after)
+            self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         async with self._news:
             while len(self._latest) >= _KEPT:
                 self._latest.pop(next(iter(self._latest)))
@@ -122,7 +122,7 @@ class RolloutTracker:
         if before.status != after.status:
             return True
         last_s = self._recorded_at_s.get(after.id, float("-inf"))
-        return self._world.clock.monotonic_s() - last_s >= self._config.record_interval_s
+        return self._context.clock.monotonic_s() - last_s >= self._config.record_interval_s
 
     async def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """The rollout's states as they are judged, up to and including the last. Raises

@@ -47,16 +47,16 @@ class SourceLoops:
 
     async def run(self) -> None:
         """Runs until cancelled; then every loop has ended."""
-        world = self._services.world
+        context = self._services.context
         try:
             while True:
-                with world.snapshot() as snapshot:
+                with context.snapshot() as snapshot:
                     index = snapshot.index
                     sources = {source.name: source for source in snapshot.sources()}
                 await self._match(sources)
                 async with self._matched:
                     self._matched.notify_all()
-                await world.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+                await context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
             for name in list(self._followed):
                 await self._stop(name)
@@ -104,7 +104,7 @@ class SourceLoops:
                 await watch_refs(Path(url.path), lambda: reconciler.wake("watch"))
             except (OrchgitError, OSError) as error:
                 _log.warning("cannot watch a source", source=source.name, error=str(error))
-            await self._services.world.clock.sleep(_WATCH_RETRY_S)
+            await self._services.context.clock.sleep(_WATCH_RETRY_S)
 
     async def _stop(self, name: str) -> None:
         followed = self._followed.pop(name)

@@ -26,7 +26,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.sources import move_refs, record_source_status
+from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
@@ -58,7 +58,7 @@ class SourceReconciler:
         self._services = services
         self._config = config
         self._random = random
-        self._wakeups = Wakeups(services.world.clock)
+        self._wakeups = Wakeups(services.context.clock)
         self._failures = 0
         self._finished_round = 0
         self._round_done = asyncio.Condition()
@@ -122,7 +122,7 @@ class SourceReconciler:
             source = self._services.applier.source(self.name)
             if source.paused:
                 return None
-            self.last_checked_ns = self._services.world.now_ns()
+            self.last_checked_ns = self._services.context.now_ns()
             if source.kind == SourceKind.BUILTIN:
                 commit_id = await self._builtin_commit(source)
             else:
@@ -174,7 +174,7 @@ class SourceReconciler:
     async def _branch(self, source: Source) -> str | None:
         """Returns where the log says that the branch is. Refs from before refs were in the log, and
         a branch that is followed before its first push, are entered there first."""
-        with self._services.world.snapshot() as snapshot:
+        with self._services.context.snapshot() as snapshot:
             known = snapshot.git_refs(source.name)
         followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
@@ -187,7 +187,7 @@ class SourceReconciler:
             moves[followed] = branch = applied
         _log.info("entering refs in the log", source=source.name, refs=len(moves))
         entered = [RefMove(ref, "", each) for ref, each in moves.items()]
-        await move_refs(self._services.world, source.name, entered)
+        await move_refs(self._services.context, source.name, entered)
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         return branch
 
@@ -239,9 +239,9 @@ class SourceReconciler:
             source.status,
             seen_commit=commit_id,
             last_error=(text + problems[0])[:_MAX_ERROR_TEXT],
-            last_checked_ns=self._services.world.now_ns(),
+            last_checked_ns=self._services.context.now_ns(),
         )
-        await record_source_status(self._services.world, self.name, status)
+        await record_source_status(self._services.context, self.name, status)
 
     async def _note_error(self, error: OrchgitError) -> None:
         """Logs the error each time, and records it in the source's status when it is a new one."""
@@ -254,11 +254,11 @@ class SourceReconciler:
     async def _record_error(self, text: str) -> None:
         """Records the last error in the source's status, if it is another. The caller holds the
         mirror's lock, as a revert does: a status is read and written back whole."""
-        world = self._services.world
+        context = self._services.context
         try:
             status = self._services.applier.source(self.name).status
             if status.last_error != text:
-                noted = replace(status, last_error=text, last_checked_ns=world.now_ns())
-                await record_source_status(world, self.name, noted)
+                noted = replace(status, last_error=text, last_checked_ns=context.now_ns())
+                await record_source_status(context, self.name, noted)
         except OrchgitError as error:
             _log.warning("cannot record an error", source=self.name, error=str(error))
