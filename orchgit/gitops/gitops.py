@@ -38,6 +38,7 @@ from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
@@ -98,8 +99,6 @@ class Gitops:
         )
         self.tracker = RolloutTracker(context, config.tracker)
         self._previewer = Previewer(self._services, ports.forecaster)
-        self._reverter = Reverter(self._services)
-        self._rerunner = Rerunner(self._services)
         self._seeder = Seeder(self._services)
 
         # the ways in: loops on the leader, pushes, webhooks
@@ -174,9 +173,14 @@ class Gitops:
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+    async def rerun(
+        self,
+        source: str,
+        jobs: Sequence[tuple[str, str]],
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
-        return await self._rerunner.rerun(source, jobs)
+        return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
 
     async def preview_files(
         self,
@@ -190,9 +194,11 @@ class Gitops:
             return await self._previewer.between(source, base_files, files)
         return await self._previewer.of_files(source, files)
 
-    async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
+    async def revert(
+        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+    ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
-        return await self._reverter.revert(rollout_id, pusher)
+        return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """Yields the rollout as it changes, up to and including its last status."""

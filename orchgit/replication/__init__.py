@@ -1,6 +1,5 @@
-"""The replicated log, and the state machine that it drives.
+"""The replicated state of a server: commands, their place in the log, and the store they change.
 
 Enter at `replicated.ReplicatedState`: propose a command, read from its store, follow what was
-applied, learn who leads. Raft's rules are in `raft_core`, which does no I/O; `raft_node` gives it
-the time, the journal and the transport.
+applied, learn who leads. The log is kept by `orchgit.raft_node`.
 """

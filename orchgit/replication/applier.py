@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchgit.replication.disk import DISK, Disk
-from orchgit.replication.disk_space import RETRY_S, STATE, DiskSpace
+from orchgit.raft_log.disk import DISK, Disk
+from orchgit.raft_log.disk_space import RETRY_S, STATE, DiskSpace
+from orchgit.raft_node.committed import Committed
+from orchgit.raft_node.proposal import Proposal
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
-from orchgit.replication.membership import Member
-from orchgit.replication.proposal import Proposal
-from orchgit.replication.snapshotting import keep_members
+from orchgit.replication.snapshots import store_members
 from orchgit.state.changes import Changes
 from orchgit.state.connection import is_full
 from orchgit.state.store import Store
@@ -24,19 +24,6 @@ from orchgit.state.transaction import MustStartOver, WriteTxn
 _MAX_ENTRIES = 1024
 _MAX_BYTES = 8 << 20
 _MAX_WAITING_BYTES = 32 << 20
-
-
-@dataclass(slots=True)
-class Committed:
-    """An entry that a majority holds. `payload` None: nothing to apply but the index, and who the
-    members are from here on if it says so."""
-
-    index: int
-    payload: bytes | None
-    proposals: Sequence[Proposal] = ()
-    members: tuple[Member, ...] | None = None
-    elects: bool = False
-    """The first entry of this server's own leadership."""
 
 
 @dataclass(slots=True)
@@ -195,7 +182,7 @@ def _apply_in(txn: WriteTxn, batch: Sequence[Committed]) -> Outcome:
             if entry.payload is not None:
                 result = apply_entry(txn, entry.index + txn.offset, entry.payload, effects)
             if entry.members is not None:
-                keep_members(txn, entry.index, entry.members)
+                store_members(txn, entry.index, entry.members)
             index = entry.index + txn.offset
             answers.extend((proposal, index, result) for proposal in entry.proposals)
         changes = txn.commit(batch[-1].index + txn.offset)

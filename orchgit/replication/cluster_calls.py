@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from orchgit.clock import boottime_s
 from orchgit.errors import OrchgitError, RefusedError, TimedOutError
+from orchgit.raft.configuration import Change, Member, PeerProgress
+from orchgit.raft_node.node import RaftNode
+from orchgit.raft_node.proposal import Proposal, not_leader, stopped
 from orchgit.replication.leadership import Leadership, LeaderSignal
-from orchgit.replication.membership import Change, Member, PeerProgress
-from orchgit.replication.proposal import Proposal, not_leader, stopped
-from orchgit.replication.raft_node import RaftNode
+from orchgit.replication.pending_proposals import Waiting
 from orchgit.replication.replication_config import ReplicationConfig
-from orchgit.replication.waiting import Waiting
 from orchgit.state.store import Store
 
 T = TypeVar("T")

@@ -15,10 +15,7 @@ import msgspec
 import structlog
 
 from orchgit.errors import InvalidInputError, OrchgitError
-from orchgit.replication.checked_file import CheckedFile
-from orchgit.replication.disk import DISK, Disk
-from orchgit.replication.journal import Journal
-from orchgit.replication.membership import (
+from orchgit.raft.configuration import (
     CONFIGURATION,
     Configuration,
     Configurations,
@@ -26,7 +23,10 @@ from orchgit.replication.membership import (
     Placed,
     decode_configuration,
 )
-from orchgit.replication.raft_tls import split_address
+from orchgit.raft_log.checked_file import CheckedFile
+from orchgit.raft_log.disk import DISK, Disk
+from orchgit.raft_log.journal import Journal
+from orchgit.raft_transport.tls import split_address
 
 _log = structlog.get_logger(component="raft")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from orchgit.replication.disk import DISK, Disk
-from orchgit.replication.snapshotting import check_snapshot, snapshot_index
+from orchgit.raft_log.disk import DISK, Disk
+from orchgit.replication.snapshots import snapshot_file, snapshot_index
 from orchgit.state.connection import is_full
 
 _log = structlog.get_logger(component="raft")
@@ -51,7 +51,7 @@ class StateFiles:
             _log.warning("rebuilding the state from its snapshot and the log", path=str(self.store))
             self._remove_store()
         if not self.store.exists() and self.snapshot.exists():
-            check_snapshot(self.snapshot, self._disk)
+            snapshot_file(self.snapshot, self._disk).check()
             fresh = self.store.with_suffix(".new")
             shutil.copyfile(self.snapshot, fresh)
             fresh.replace(self.store)

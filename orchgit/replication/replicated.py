@@ -15,26 +15,31 @@ from orchgit.errors import (
     RefusedError,
 )
 from orchgit.ids import IdSource
+from orchgit.raft.configuration import Member, Placed
+from orchgit.raft.ports import SnapshotRef
+from orchgit.raft_log.disk_space import DiskSpace
+from orchgit.raft_log.journal import Journal
+from orchgit.raft_log.snapshot_files import FileSnapshots
+from orchgit.raft_node.node import RaftNode
+from orchgit.raft_node.proposal import Applied, stopped_meanwhile
+from orchgit.raft_node.thread import RaftThread
+from orchgit.raft_transport.tcp import TcpTransport
+from orchgit.raft_transport.transport import LoneTransport, Transport
 from orchgit.replication.applier import Applier, Installed, Outcome
 from orchgit.replication.commands import SetClusterId
 from orchgit.replication.data_directory import room_to_start
-from orchgit.replication.disk_space import DiskSpace
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
-from orchgit.replication.journal import Journal
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
-from orchgit.replication.membership import Member, Placed
 from orchgit.replication.origin import Origin
-from orchgit.replication.proposal import Applied, stopped_meanwhile
-from orchgit.replication.raft_node import RaftNode
-from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.raft_snapshots import FileSnapshots
-from orchgit.replication.raft_thread import RaftThread
+from orchgit.replication.pending_proposals import Waiting
 from orchgit.replication.recovery import StateFiles
 from orchgit.replication.replication_config import ReplicationConfig
-from orchgit.replication.snapshotting import snapshot_members
-from orchgit.replication.tcp_transport import TcpTransport
-from orchgit.replication.transport import LoneTransport, Transport
-from orchgit.replication.waiting import Waiting
+from orchgit.replication.snapshots import (
+    snapshot_file,
+    snapshot_index,
+    snapshot_members,
+    write_snapshot,
+)
 from orchgit.replication.writing import Writing
 from orchgit.state.store import Store
 
@@ -96,7 +101,9 @@ class ReplicatedState(Writing):
         index, self._log_index = self.store.position()
         self._offset = index - self._log_index
         self._log_id = self._known_log_id()
-        self._snapshots = FileSnapshots(self._files.snapshot, self._journal, self._config.disk)
+        self._snapshots = FileSnapshots(
+            snapshot_file(self._files.snapshot, config.disk), self._journal
+        )
         self._check_log_meets_store()
         self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
         self._applier = Applier(
@@ -128,11 +135,10 @@ class ReplicatedState(Writing):
         self._raft = RaftThread(
             self._node,
             self._journal,
-            self.store,
-            self._files.snapshot,
+            lambda: write_snapshot(self.store, self._files.snapshot, config.disk),
+            snapshot_index(self._files.snapshot),
             config.snapshot_log_bytes,
             self._failed,
-            config.disk,
         )
 
     def _first_members(self, origin: Origin) -> Placed:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError, RefusedError
-from orchgit.replication.disk import DISK, Disk
-from orchgit.replication.journal import SEGMENT_BYTES
-from orchgit.replication.raft_election import Timing
-from orchgit.replication.raft_tls import is_any_host, is_loopback, split_address
+from orchgit.raft.election import Timing
+from orchgit.raft_log.disk import DISK, Disk
+from orchgit.raft_log.journal import SEGMENT_BYTES
+from orchgit.raft_transport.tls import is_any_host, is_loopback, split_address
 from orchgit.wire.tls import TlsFiles
 
 

@@ -17,6 +17,7 @@ from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.sources.access import check_access
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
+from orchgit.replication.proposal import RequestWrites
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -50,8 +51,10 @@ class GitopsForApi:
     def is_declared(self, source: str) -> bool:
         return any(each.name == source for each in self._config.sources)
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
-        return await self._gitops.rerun(source, jobs)
+    async def rerun(
+        self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.rerun(source, jobs, writes)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
@@ -59,8 +62,8 @@ class GitopsForApi:
     def last_checked_ns(self, source: str) -> int:
         return self._gitops.last_checked_ns(source)
 
-    async def revert(self, rollout_id: str) -> Rollout:
-        return await self._gitops.revert(rollout_id)
+    async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
+        return await self._gitops.revert(rollout_id, writes=writes)
 
     async def plan_files(
         self,

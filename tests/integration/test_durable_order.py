@@ -8,11 +8,12 @@ from typing import Any
 
 from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
+from orchgit.raft.messages import RequestVote, VoteReply
+from orchgit.raft.ports import Vote
+from orchgit.raft_log.disk import DISK, Disk
+from orchgit.raft_log.vote import VoteFile
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.replication.disk import DISK, Disk
-from orchgit.replication.raft_messages import RequestVote, VoteReply
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.vote import Vote, VoteFile
 from tests.support.factories import make_job
 from tests.support.raft_hub import Hub
 

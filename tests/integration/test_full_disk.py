@@ -16,15 +16,16 @@ import pytest
 from orchgit.clock import SystemClock
 from orchgit.errors import DiskFullError, UnavailableError
 from orchgit.ids import RandomIds
+from orchgit.raft.election import Role
+from orchgit.raft.messages import Append
+from orchgit.raft.ports import Vote
+from orchgit.raft_log.disk import DISK
+from orchgit.raft_log.disk_space import JOURNAL
+from orchgit.raft_log.vote import VoteFile
+from orchgit.raft_node.proposal import Applied, Proposal
 from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
-from orchgit.replication.disk import DISK
-from orchgit.replication.disk_space import JOURNAL
-from orchgit.replication.proposal import Applied, Proposal
-from orchgit.replication.raft_election import Role
-from orchgit.replication.raft_messages import Append
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.snapshotting import snapshot_index, write_snapshot
-from orchgit.replication.vote import Vote, VoteFile
+from orchgit.replication.snapshots import snapshot_index, write_snapshot
 from tests.support.factories import make_job
 from tests.support.fillable_disk import FillableDisk
 from tests.support.raft_hub import Hub

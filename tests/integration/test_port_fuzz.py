@@ -18,10 +18,10 @@ import msgspec
 import psutil
 import pytest
 
-from orchgit.replication import raft_messages
-from orchgit.replication.raft_messages import Append, Entry, TimeoutNow
-from orchgit.replication.tcp_inbound import MAX_INBOUND, PROTOCOL
-from orchgit.replication.tcp_link import Greeting
+from orchgit.raft import messages as raft_messages
+from orchgit.raft.messages import Append, Entry, TimeoutNow
+from orchgit.raft_transport.inbound import MAX_INBOUND, PROTOCOL
+from orchgit.raft_transport.link import Greeting
 from orchgit.wire import methods
 from tests.integration.test_raft_transport import frame, pair
 from tests.support.certificates import make_tls_files

@@ -18,15 +18,15 @@ import pytest
 from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.ids import RandomIds
-from orchgit.replication import raft_messages
-from orchgit.replication.poll_loop import PollLoop
-from orchgit.replication.raft_messages import Append, Entry, Message, TimeoutNow
-from orchgit.replication.raft_tls import client_context, names_host
+from orchgit.raft import messages as raft_messages
+from orchgit.raft.messages import Append, Entry, Message, TimeoutNow
+from orchgit.raft_transport.inbound import PROTOCOL
+from orchgit.raft_transport.link import Greeting
+from orchgit.raft_transport.poll_loop import PollLoop
+from orchgit.raft_transport.tcp import TcpTransport
+from orchgit.raft_transport.tls import client_context, names_host
+from orchgit.raft_transport.transport import Receive
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.tcp_inbound import PROTOCOL
-from orchgit.replication.tcp_link import Greeting
-from orchgit.replication.tcp_transport import TcpTransport
-from orchgit.replication.transport import Receive
 from orchgit.wire.tls import TlsFiles
 from tests.support.certificates import Authority, make_tls_files
 from tests.support.ports import free_addresses

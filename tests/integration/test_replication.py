@@ -31,7 +31,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.replication.snapshotting import snapshot_index, write_snapshot
+from orchgit.replication.snapshots import snapshot_index, write_snapshot
 from orchgit.state.store import Store
 from tests.support.factories import make_evaluation, make_job, make_node, make_placements
 from tests.support.state import running_state

@@ -15,8 +15,8 @@ import pytest
 from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError, NotLeaderError, RefusedError
 from orchgit.ids import RandomIds
+from orchgit.raft.configuration import Member
 from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
-from orchgit.replication.membership import Member
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_job
 from tests.support.ports import free_addresses

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from orchgit.services.gitops.rollouts import delete_rollouts
-from orchgit.services.gitops.sources import remove_source
 
 from orchgit.errors import InvalidInputError, NotAllowedError
 from orchgit.gitops.config import GitopsConfig
@@ -16,6 +14,8 @@ from orchgit.gitops.git.credentials import GitCredential, login_environment
 from orchgit.gitops.git.urls import parse_url
 from orchgit.gitops.sources.access import check_access, credential_of, opened_url
 from orchgit.model.source import Source
+from orchgit.services.gitops.rollouts import delete_rollouts
+from orchgit.services.gitops.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 

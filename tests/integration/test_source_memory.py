@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from orchgit.services.gitops.sources import give_back_job, put_source, release_job, remove_source
-from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
-from orchgit.services.jobs.register import register_job
 
 from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
@@ -24,6 +21,9 @@ from orchgit.model.job import Job
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.replication.commands import ApplyPlan, ApplyRollout
 from orchgit.services.evaluations import evaluation_for_job
+from orchgit.services.gitops.sources import give_back_job, put_source, release_job, remove_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from orchgit.replication.disk import Disk
+from orchgit.raft_log.disk import Disk
 
 
 class FillableDisk(Disk):

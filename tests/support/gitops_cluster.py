@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orchgit.services.context import UseCaseContext
-
 from orchgit.clock import SystemClock
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
@@ -18,6 +16,7 @@ from orchgit.gitops.mirrors.peers import Peer
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
+from orchgit.services.context import UseCaseContext
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
 from tests.support.ports import free_ports

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import uvicorn
 from msgspec.structs import replace
-from orchgit.services.context import UseCaseContext
 from starlette.applications import Starlette
 
 from orchgit.clock import SystemClock
@@ -32,6 +31,7 @@ from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations, UpsertSource
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.services.context import UseCaseContext
 from tests.support.state import running_state
 
 

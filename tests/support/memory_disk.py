@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchgit.replication.disk import Disk
+from orchgit.raft_log.disk import Disk
 
 BLOCK = 64
 """What is written whole or not at all; small, so that records lie in several."""

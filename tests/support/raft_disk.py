@@ -7,10 +7,8 @@ import random
 import msgspec
 
 from orchgit.errors import DiskFullError
-from orchgit.replication.membership import Configuration, Member, Placed
-from orchgit.replication.raft_progress import SnapshotRef
-from orchgit.replication.segment import Record
-from orchgit.replication.vote import Vote
+from orchgit.raft.configuration import Configuration, Member, Placed
+from orchgit.raft.ports import Record, SnapshotRef, Vote
 from tests.support.linearizable import INITIAL
 
 _CHUNK = 64

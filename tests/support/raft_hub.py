@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from orchgit.replication import raft_messages
-from orchgit.replication.applier import Committed
-from orchgit.replication.journal import Journal
-from orchgit.replication.membership import Configuration, Placed
-from orchgit.replication.poll_loop import PollLoop
-from orchgit.replication.raft_messages import Message
-from orchgit.replication.raft_node import RaftNode
-from orchgit.replication.raft_snapshots import FileSnapshots
-from orchgit.replication.transport import Receive
+from orchgit.raft import messages as raft_messages
+from orchgit.raft.configuration import Configuration, Placed
+from orchgit.raft.messages import Message
+from orchgit.raft_log.journal import Journal
+from orchgit.raft_log.snapshot_files import FileSnapshots
+from orchgit.raft_node.committed import Committed
+from orchgit.raft_node.node import RaftNode
+from orchgit.raft_transport.poll_loop import PollLoop
+from orchgit.raft_transport.transport import Receive
+from orchgit.replication.snapshots import snapshot_file
 
 
 class HubTransport:
@@ -60,7 +61,7 @@ class Server:
             name,
             Placed(0, Configuration.of(names), logged=False),
             self.journal,
-            FileSnapshots(directory / name / "snapshot.db", self.journal),
+            FileSnapshots(snapshot_file(directory / name / "snapshot.db"), self.journal),
             self.transport,
             *(0, self._take, lambda: True, self.led.append, lambda ref: None),
             now_s=lambda: hub.now_s,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import random
 
-from orchgit.replication.membership import Configuration
-from orchgit.replication.raft_core import RaftCore
-from orchgit.replication.raft_election import Role
-from orchgit.replication.raft_messages import (
+from orchgit.raft.configuration import Configuration
+from orchgit.raft.core import RaftCore
+from orchgit.raft.election import Role
+from orchgit.raft.messages import (
     Append,
     AppendReply,
     Entry,
@@ -16,7 +16,7 @@ from orchgit.replication.raft_messages import (
     SnapshotChunk,
     VoteReply,
 )
-from orchgit.replication.vote import Vote
+from orchgit.raft.ports import Vote
 from tests.support.raft_disk import MemoryLog
 
 

@@ -21,16 +21,16 @@ from collections.abc import Callable
 import msgspec
 
 from orchgit.errors import DiskFullError, InvariantError, RefusedError, UnavailableError
-from orchgit.replication import raft_messages
-from orchgit.replication.membership import (
+from orchgit.raft import messages as raft_messages
+from orchgit.raft.configuration import (
     CONFIGURATION,
     Change,
     Configuration,
     Placed,
     decode_configuration,
 )
-from orchgit.replication.raft_core import RaftCore
-from orchgit.replication.raft_election import NO_OP, Role, Timing
+from orchgit.raft.core import RaftCore
+from orchgit.raft.election import NO_OP, Role, Timing
 from tests.support.linearizable import Operation, explain
 from tests.support.raft_disk import MemoryLog, MemorySnapshots, State
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.source_cache import SourceCaches
@@ -11,6 +11,7 @@ from orchgit.gitops.mirrors.maintenance import Maintenance
 from orchgit.gitops.mirrors.mirror import MirrorStore
 from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
 
@@ -32,3 +33,8 @@ class CommitServices:
     caches: SourceCaches
     synchronizer: MirrorSynchronizer
     maintenance: Maintenance
+
+    def noting(self, writes: RequestWrites | None) -> CommitServices:
+        """Returns services that note in `writes` whether they wrote to the log."""
+        context = self.context.noting(writes)
+        return replace(self, context=context, applier=CommitApplier(context))

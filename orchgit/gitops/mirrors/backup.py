@@ -27,7 +27,7 @@ _READ_BYTES = 256 << 10
 
 
 class RepositoryBackup:
-    """`Repositories` of `orchgit.services.cluster_snapshots`."""
+    """`Repositories` of `orchgit.services.cluster.snapshots`."""
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from jobspec.budget import MAX_STEPS
 from jobspec.canonicalize import canonicalize
 from jobspec.errors import JobFileErrors
+from jobspec.evaluation.budget import MAX_STEPS
 from jobspec.parse import parse_job
 from orchgit.errors import InvariantError, JobFileError, OrchgitError
 from orchgit.gitops.parsing.job_parser import JobspecParser

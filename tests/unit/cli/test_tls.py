@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from orchgit.cli.main import cli
 from orchgit.errors import InvalidInputError
-from orchgit.replication.raft_tls import client_context, names_host, server_context
+from orchgit.raft_transport.tls import client_context, names_host, server_context
 from orchgit.wire.tls import TlsFiles
 
 

@@ -28,6 +28,7 @@ from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.resources import NetworkResource, Port, Resources
+from orchgit.raft_node.proposal import Applied
 from orchgit.replication.commands import (
     Command,
     JobUpsert,
@@ -36,7 +37,6 @@ from orchgit.replication.commands import (
     UpdateNodeStatus,
     UpsertEvaluations,
 )
-from orchgit.replication.proposal import Applied
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store

@@ -10,8 +10,8 @@ import pytest
 from orchgit.clock import FakeClock
 from orchgit.control.plans.outcome_writer import MAX_TOGETHER, OutcomeWriter
 from orchgit.errors import NotLeaderError
+from orchgit.raft_node.proposal import Applied
 from orchgit.replication.commands import UpsertEvaluations
-from orchgit.replication.proposal import Applied
 from tests.support.factories import make_evaluation
 
 

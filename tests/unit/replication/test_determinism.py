@@ -30,7 +30,8 @@ from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
-from orchgit.replication.applier import Committed, apply_batch
+from orchgit.raft_node.committed import Committed
+from orchgit.replication.applier import apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import (
     AbortRestore,

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from orchgit.errors import InvariantError
-from orchgit.replication.applier import Committed, apply_batch
+from orchgit.raft_node.committed import Committed
+from orchgit.raft_node.proposal import Proposal
+from orchgit.replication.applier import apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import Command, JobUpsert, Noop, RegisterJob, encode
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
-from orchgit.replication.proposal import Proposal
 from orchgit.state.transaction import MustStartOver
 from tests.support.factories import make_evaluation, make_job
 from tests.unit.replication.conftest import Cluster

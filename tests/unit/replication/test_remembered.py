@@ -18,7 +18,8 @@ from orchgit.model.node import Namespace
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
-from orchgit.replication.applier import Committed, apply_batch
+from orchgit.raft_node.committed import Committed
+from orchgit.replication.applier import apply_batch
 from orchgit.replication.commands import (
     AllocClientUpdate,
     ApplyPlan,

@@ -8,8 +8,8 @@ import pytest
 
 from orchgit.errors import UnavailableError
 from orchgit.model.server import ServerRecord
-from orchgit.replication.membership import Member, PeerProgress
-from orchgit.services.membership import check_is_gone
+from orchgit.raft.configuration import Member, PeerProgress
+from orchgit.services.cluster.membership import check_is_gone
 
 BLANK = ServerRecord(address="c:1", name="three")
 

@@ -1,0 +1,94 @@
+"""A leader whose disk stays full, and one that is told to hand over: the rules one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.errors import NotLeaderError
+from orchgit.raft.core import RaftCore
+from orchgit.raft.messages import Append, AppendReply, TimeoutNow
+from tests.unit.raft.test_core import elect, make, settle
+
+
+def _leader_without_room(*others: AppendReply) -> RaftCore:
+    """It leads b and c, which answered so, and finds at 2.2 that it cannot write."""
+    core = make()
+    elect(core, 2.0)
+    for name, reply in zip("bc", others, strict=True):
+        core.receive(name, reply, 2.1)
+    settle(core)
+    core.has_room = False
+    core.tick(2.2)
+    return core
+
+
+def _pass_time(core: RaftCore, until_s: float, *others: AppendReply) -> list[str]:
+    """Whom it tells to stand, while the others go on to answer so."""
+    told: list[str] = []
+    now_s = core._now_s
+    while now_s < until_s:
+        now_s += 0.1
+        for name, reply in zip("bc", others, strict=True):
+            core.receive(name, reply, now_s)
+        core.tick(now_s)
+        told += [name for name, message in settle(core) if isinstance(message, TimeoutNow)]
+    return told
+
+
+HAS_ROOM, HAS_NONE = AppendReply(1, True, 2, 0), AppendReply(1, True, 2, 0, has_room=False)
+IS_BEHIND = AppendReply(1, True, 1, 0)
+
+
+def test_a_leader_without_room_hands_over_to_one_that_can_write() -> None:
+    core = _leader_without_room(HAS_ROOM, HAS_ROOM)
+    assert _pass_time(core, 5.1, HAS_ROOM, HAS_ROOM) == []
+    assert set(_pass_time(core, 5.6, HAS_ROOM, HAS_ROOM)) < {"b", "c"}
+
+
+def test_room_for_a_moment_is_not_room() -> None:
+    core = _leader_without_room(HAS_ROOM, HAS_ROOM)
+    for now_s in (3.0, 4.0, 5.0):
+        core.has_room = True
+        assert _pass_time(core, now_s, HAS_ROOM, HAS_ROOM) == []
+        core.has_room = False
+    assert _pass_time(core, 5.6, HAS_ROOM, HAS_ROOM)
+
+
+def test_a_disk_that_has_room_again_keeps_the_lead() -> None:
+    core = _leader_without_room(HAS_ROOM, HAS_ROOM)
+    core.has_room = True
+    assert _pass_time(core, 6.0, HAS_ROOM, HAS_ROOM) == []
+    core.has_room = False
+    assert _pass_time(core, 8.0, HAS_ROOM, HAS_ROOM) == []
+
+
+@pytest.mark.parametrize(
+    "others", [(HAS_NONE, HAS_ROOM), (HAS_NONE, HAS_NONE), (IS_BEHIND, IS_BEHIND)]
+)
+def test_it_leads_on_where_nobody_could_commit_either(others: tuple[AppendReply, ...]) -> None:
+    """For the sake of reads that have to be current."""
+    core = _leader_without_room(*others)
+    assert _pass_time(core, 9.0, *others) == []
+    assert core.is_leader
+
+
+def test_an_operator_is_told_why_a_member_cannot_take_over() -> None:
+    core = _leader_without_room(HAS_ROOM, HAS_NONE)
+    assert core.transfer("b") is None
+    assert "its disk is full" in str(core.transfer("c"))
+    assert "not another member with a vote" in str(core.transfer("a"))
+    core.receive("c", HAS_ROOM, 3.0)
+    core.tick(3.15)
+    assert "has not answered for 1.0 s" in str(core.transfer("b"))
+    core.receive("c", Append(7, 1, 0, [], 1, 0), 3.2)
+    assert isinstance(core.transfer("c"), NotLeaderError)
+
+
+def test_a_follower_says_whether_it_could_write() -> None:
+    core = make()
+    core.receive("b", Append(1, 1, 0, [], 1, 0), 0.1)
+    core.has_room = False
+    core.receive("b", Append(1, 1, 0, [], 1, 0), 0.2)
+    core.receive("b", Append(1, 9, 1, [], 1, 0), 0.2)
+    said = [reply.has_room for _, reply in settle(core) if isinstance(reply, AppendReply)]
+    assert said == [True, False, False]

@@ -1,0 +1,65 @@
+"""One timer for every proposal that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from orchgit.raft_node.proposal import Applied, Proposal
+from orchgit.replication.pending_proposals import Waiting
+
+
+def run(scenario: Callable[[Waiting], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        waiting = Waiting()
+        await scenario(waiting)
+        waiting.close()
+
+    asyncio.run(whole())
+
+
+def test_each_ends_at_its_own_time_whatever_was_added_before() -> None:
+    async def scenario(waiting: Waiting) -> None:
+        ended: list[str] = []
+        proposals = {name: Proposal() for name in ("long", "late", "early", "at once")}
+        for name, proposal in proposals.items():
+            proposal.future.add_done_callback(lambda _, name=name: ended.append(name))
+        for name, timeout_s in (("long", 60), ("late", 0.02), ("early", 0.01), ("at once", 0)):
+            waiting.add(proposals[name], timeout_s)
+        with pytest.raises(TimeoutError):
+            await proposals["late"].future
+        assert ended == ["at once", "early", "late"]
+        assert list(waiting) == [proposals["long"]]
+        for name in ended:
+            assert isinstance(proposals[name].future.exception(), TimeoutError)
+
+    run(scenario)
+
+
+def test_what_was_answered_or_discarded_is_left_alone() -> None:
+    async def scenario(waiting: Waiting) -> None:
+        answered, discarded, last = Proposal(), Proposal(), Proposal()
+        for proposal in (answered, discarded, last):
+            waiting.add(proposal, 0)
+        answered.answer(7, "done")
+        waiting.discard(discarded)
+        with pytest.raises(TimeoutError):
+            await last.future
+        assert answered.future.result() == Applied(7, "done")
+        assert not discarded.future.done()
+        assert list(waiting) == []
+
+    run(scenario)
+
+
+def test_after_a_pause_it_looks_again() -> None:
+    async def scenario(waiting: Waiting) -> None:
+        for _ in range(2):
+            proposal = Proposal()
+            waiting.add(proposal, 0.001)
+            with pytest.raises(TimeoutError):
+                await proposal.future
+
+    run(scenario)
