@@ -24,7 +24,7 @@ from orchgit.errors import (
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
-from orchgit.gitops.mirrors.packs import lacking, make_pack, with_signs_of_life
+from orchgit.gitops.mirrors.packs import lacking, make_pack, with_keep_alives
 from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.wire.messages import PackFrame
 from orchgit.wire.serve import GrpcServer
@@ -51,7 +51,7 @@ class Home:
 
     def pack(self, source: str, wants: Sequence[str], haves: Sequence[str]) -> Frames:
         found = self.mirrors.existing(source)
-        return self.change(with_signs_of_life(make_pack(self.git, found, wants, haves)))
+        return self.change(with_keep_alives(make_pack(self.git, found, wants, haves)))
 
     async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
         raise AssertionError("nobody asks")

@@ -405,7 +405,7 @@ def test_many_refs_move_in_one_push(tmp_path: Path) -> None:
         answer = await work.run("push", rig.url("demo"), "main", "side", "prod/eu")
         assert answer.returncode == 0, answer.output
         refused = await work.run("push", rig.url("demo"), "main:prod", ":side", "main:new")
-        assert "! [remote rejected] main -> prod (refs/heads/prod/eu is there" in refused.output
+        assert "! [remote rejected] main -> prod (ref refs/heads/prod/eu exists" in refused.output
         assert "[new branch]      main -> new" in refused.output
         swapped = await work.run("push", rig.url("demo"), ":prod/eu", "main:prod")
         assert "[new branch]      main -> prod" in swapped.output, swapped.output
