@@ -23,7 +23,7 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 if TYPE_CHECKING:
-    from orchgit.scheduler.outcome import Outcome
+    from orchgit.scheduler.outcome import SchedulingOutcome
     from orchgit.services.jobs.dry_run_view import ImaginedView
     from orchgit.state.columns import ClusterColumns
     from orchgit.state.snapshot import Snapshot
@@ -124,7 +124,7 @@ class DryRun:
         plan.diff = annotated(diff_jobs(old, None if change.deletes else new), updates)
         return plan
 
-    def _schedule(self, view: ImaginedView, job: Job) -> Outcome:
+    def _schedule(self, view: ImaginedView, job: Job) -> SchedulingOutcome:
         from orchgit.scheduler.schedule import schedule
 
         evaluation = evaluation_for_job(self._context, job, EvalTrigger.JOB_REGISTER)

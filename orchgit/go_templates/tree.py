@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralValue:
     value: object
 
 
@@ -19,7 +19,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function and its arguments; a pipeline's earlier value comes last."""
 
     name: str
@@ -34,7 +34,7 @@ class FieldOf:
     path: tuple[str, ...]
 
 
-Expression = Literal | Field | Call | FieldOf
+Expression = LiteralValue | Field | FunctionCall | FieldOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Output:
 
 
 @dataclass(slots=True)
-class Block:
+class ControlBlock:
     """`if`, `with` or `range`."""
 
     kind: str
     pipeline: Assignment
     line: int
-    body: list[Node] = field(default_factory=list)
-    otherwise: list[Node] = field(default_factory=list)
+    body: list[TemplateNode] = field(default_factory=list)
+    otherwise: list[TemplateNode] = field(default_factory=list)
 
 
-Node = Text | Output | Block
+TemplateNode = Text | Output | ControlBlock

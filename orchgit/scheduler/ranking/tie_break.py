@@ -13,7 +13,7 @@ from orchgit.scheduler.ports import NodeColumns, Numbers
 _TIE_MASK = (1 << 62) - 1
 
 
-class Chance:
+class TieBreak:
     """Made when it is asked for: an evaluation that places nothing asks for none of it."""
 
     def __init__(self, columns: NodeColumns, seed: int) -> None:

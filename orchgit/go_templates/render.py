@@ -1,25 +1,26 @@
-"""Tree and sources to text."""
+"""Renders a parsed template."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.templates.functions import Function, TemplateSources, Work, functions, text_of, truth
-from agent.templates.parse import parse
-from agent.templates.tree import (
+from orchgit.errors import InvalidInputError
+from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.functions import GO_FUNCTIONS, Function, text_of, truth
+from orchgit.go_templates.parse import parse
+from orchgit.go_templates.tree import (
     Assignment,
-    Block,
-    Call,
+    ControlBlock,
     Expression,
     Field,
     FieldOf,
-    Literal,
-    Node,
+    FunctionCall,
+    LiteralValue,
     Output,
+    TemplateNode,
     Text,
 )
-from orchgit.errors import InvalidInputError
 
 MAX_OUTPUT_BYTES = 16 << 20
 MAX_STEPS = 3_000_000
@@ -27,18 +28,24 @@ MAX_STEPS = 3_000_000
 
 def render(
     text: str,
-    sources: TemplateSources,
-    left: str = "{{",
-    right: str = "}}",
+    data: object = None,
+    *,
+    functions: Mapping[str, Function] | None = None,
+    budget: StepBudget | None = None,
+    delimiters: tuple[str, str] = ("{{", "}}"),
     err_missing_key: bool = False,
-    max_steps: int = MAX_STEPS,
     max_bytes: int = MAX_OUTPUT_BYTES,
 ) -> str:
-    """The rendered text; InvalidInputError naming the line or the limit for what cannot be."""
+    """The template `text` rendered with `data` as its dot.
+
+    `functions` are known beside Go's own. With `err_missing_key` a map without the key is an error
+    instead of "<no value>". Raises InvalidInputError naming the line or the limit.
+    """
+    left, right = delimiters
     try:
-        work = Work(max_steps)
-        run = _Run(functions(sources, work), err_missing_key, work, max_bytes)
-        run.nodes(parse(text, left or "{{", right or "}}"), None)
+        known = {**GO_FUNCTIONS, **(functions or {})}
+        run = _Run(known, err_missing_key, budget or StepBudget(MAX_STEPS), max_bytes)
+        run.render(parse(text, left or "{{", right or "}}"), data)
         return "".join(run.out)
     except RecursionError:
         raise InvalidInputError("cannot render the template: it is nested too deeply") from None
@@ -48,18 +55,26 @@ class _Run:
     """One rendering. Variables live in a chain of scopes, one per block."""
 
     def __init__(
-        self, known: dict[str, Function], err_missing_key: bool, work: Work, max_bytes: int
+        self,
+        known: Mapping[str, Function],
+        err_missing_key: bool,
+        budget: StepBudget,
+        max_bytes: int,
     ) -> None:
         self._functions = known
         self._err_missing_key = err_missing_key
-        self._scopes: list[dict[str, Any]] = [{"$": None}]
-        self._work = work
+        self._scopes: list[dict[str, Any]] = [{}]
+        self._budget = budget
         self._max_bytes = self._bytes_left = max_bytes
         self.out: list[str] = []
 
-    def nodes(self, nodes: list[Node], dot: Any) -> None:
+    def render(self, nodes: list[TemplateNode], data: Any) -> None:
+        self._scopes[0]["$"] = data
+        self._nodes(nodes, data)
+
+    def _nodes(self, nodes: list[TemplateNode], dot: Any) -> None:
         for node in nodes:
-            self._work.spend()
+            self._budget.spend()
             match node:
                 case Text(text=text):
                     self._write(text)
@@ -67,7 +82,7 @@ class _Run:
                     value = self._pipeline(pipeline, dot, line)
                     if not pipeline.names:
                         self._write(text_of(value))
-                case Block():
+                case ControlBlock():
                     self._block(node, dot)
 
     def _write(self, text: str) -> None:
@@ -78,7 +93,7 @@ class _Run:
             )
         self.out.append(text)
 
-    def _block(self, block: Block, dot: Any) -> None:
+    def _block(self, block: ControlBlock, dot: Any) -> None:
         self._scopes.append({})
         try:
             if block.kind == "range":
@@ -86,26 +101,26 @@ class _Run:
                 return
             value = self._pipeline(block.pipeline, dot, block.line)
             if truth(value):
-                self.nodes(block.body, value if block.kind == "with" else dot)
+                self._nodes(block.body, value if block.kind == "with" else dot)
             else:
-                self.nodes(block.otherwise, dot)
+                self._nodes(block.otherwise, dot)
         finally:
             self._scopes.pop()
 
-    def _range(self, block: Block, dot: Any) -> None:
+    def _range(self, block: ControlBlock, dot: Any) -> None:
         values = self._evaluate(block.pipeline.value, dot, block.line)
         empty = True
         for key, value in _items(values, block.line):
             empty = False
-            self._work.spend()
+            self._budget.spend()
             names = block.pipeline.names
             if len(names) == 1:
                 self._scopes[-1][names[0]] = value
             elif names:
                 self._scopes[-1] |= {names[0]: key, names[1]: value}
-            self.nodes(block.body, value)
+            self._nodes(block.body, value)
         if empty:
-            self.nodes(block.otherwise, dot)
+            self._nodes(block.otherwise, dot)
 
     def _pipeline(self, pipeline: Assignment, dot: Any, line: int) -> Any:
         value = self._evaluate(pipeline.value, dot, line)
@@ -115,28 +130,28 @@ class _Run:
         return value
 
     def _evaluate(self, expression: Expression, dot: Any, line: int) -> Any:
-        self._work.spend()
+        self._budget.spend()
         match expression:
-            case Literal(value=value):
+            case LiteralValue(value=value):
                 return value
             case Field(variable=variable, path=path):
                 base = self._scope_of(variable, line)[variable] if variable else dot
                 return self._walk(base, path, line)
             case FieldOf(value=inner, path=path):
                 return self._walk(self._evaluate(inner, dot, line), path, line)
-            case Call():
+            case FunctionCall():
                 return self._call(expression, dot, line)
 
-    def _call(self, call: Call, dot: Any, line: int) -> Any:
+    def _call(self, call: FunctionCall, dot: Any, line: int) -> Any:
         function = self._functions.get(call.name)
         if function is None:
             raise _error(line, f'function "{call.name}" is not known')
         arguments = [self._evaluate(argument, dot, line) for argument in call.arguments]
         try:
             for argument in arguments:
-                self._work.spend_on(argument)
+                self._budget.spend_on(argument)
             result = function(*arguments)
-            self._work.spend_on(result)
+            self._budget.spend_on(result)
             return result
         except InvalidInputError as problem:
             raise _error(line, str(problem)) from None

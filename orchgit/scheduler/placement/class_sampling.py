@@ -11,7 +11,7 @@ from orchgit.scheduler.ranking.selector import Request, Selector
 _LEAST_SAMPLE, _NODE_LIMIT, _POOR_SKIPPED = 2, 100, 3
 
 
-class ClassLearning:
+class ClassSampling:
     """Once a class was looked at, an explanation says no more of it than that it is ineligible, as
     Nomad's do. A scheduler that samples looks at all nodes where it does not find enough of them
     to choose from; only then it is certain what it has looked at."""

@@ -11,7 +11,7 @@ from orchgit.scheduler.reconcile.changes import LOST
 from orchgit.scheduler.reconcile.classify import Tainted
 
 
-def give_up_unheard(plan: Plan, allocations: Iterable[Allocation], tainted: Tainted) -> None:
+def lose_unconfirmed_stops(plan: Plan, allocations: Iterable[Allocation], tainted: Tainted) -> None:
     """Call them lost: nothing else ever would, and a drain, a claim or a node's end waits for
     theirs."""
     gone = {node_id for node_id, node in tainted.items() if _is_gone(node)}

@@ -10,7 +10,7 @@ from orchgit.scheduler.placement.stack import Stacks
 from orchgit.scheduler.ranking.selector import Choice, Request, Selector
 
 
-class Evictions:
+class PreemptionChoice:
     """Finds none where preemption is off for jobs of this type."""
 
     def __init__(self, stacks: Stacks) -> None:
@@ -28,7 +28,10 @@ class Evictions:
             if eviction is None:
                 continue
             options[row] = eviction
-            score = (_score_with(selector, row, request, eviction), -self._stacks.chance.ties[row])
+            score = (
+                _score_with(selector, row, request, eviction),
+                -self._stacks.tie_break.ties[row],
+            )
             if best is None or (*score, row) > best:
                 best = (*score, row)
         return (None if best is None else options[best[2]].choice(best[2])), options
@@ -56,7 +59,7 @@ class Evictions:
             stacks.proposed,
             stacks.job.priority,
             self._priority_of,
-            stacks.chance.rng,
+            stacks.tie_break.rng,
             selector.fill,
         )
 

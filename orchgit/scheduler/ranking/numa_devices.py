@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from orchgit.model.node import Node
 from orchgit.scheduler.feasibility.devices import DeviceOffer, DevicePool
-from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.cores import numa_node_of_bus
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 
 
-class NearDevices:
+class NumaDevices:
     """Gives one node's devices to the tasks of one ask, first those whose place matters."""
 
-    def __init__(self, node: Node, pool: DevicePool, ask: Ask) -> None:
+    def __init__(self, node: Node, pool: DevicePool, ask: RequiredResources) -> None:
         self._ask = ask
         self._pool = pool
         self._offer = DeviceOffer()

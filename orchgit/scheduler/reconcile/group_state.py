@@ -11,7 +11,7 @@ from orchgit.model.evaluation import DesiredUpdates, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.steady import SteadyGroup
-from orchgit.scheduler.reconcile.changes import Allocs, Changes, Placement
+from orchgit.scheduler.reconcile.changes import Allocs, JobChanges, Placement
 from orchgit.scheduler.reconcile.classify import Classes, GroupOf, Tainted, classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.followups import Followups
@@ -21,7 +21,7 @@ UpdateKind = Callable[[Allocation, TaskGroup], str]
 
 
 @dataclass(slots=True)
-class World:
+class ReconcileContext:
     """What a reconciliation of one job knows."""
 
     evaluation: Evaluation
@@ -35,17 +35,17 @@ class World:
     is_batch: bool = False
 
 
-class GroupPart:
+class GroupState:
     """One group: what is known of it, and what has been decided so far."""
 
     def __init__(
         self,
-        world: World,
+        world: ReconcileContext,
         job: Job,
         group: TaskGroup,
         deployments: DeploymentPlan,
         followups: Followups,
-        changes: Changes,
+        changes: JobChanges,
         steady: SteadyGroup | None = None,
     ) -> None:
         self._world = world

@@ -1,17 +1,17 @@
-"""Allocations in trouble: disconnected, come back, failed, lost."""
+"""What a group does about allocations that failed, were lost, disconnected or reconnected."""
 
 from __future__ import annotations
 
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.scheduler.reconcile.changes import Allocs, Disconnect, union, without
 from orchgit.scheduler.reconcile.classify import Classes
-from orchgit.scheduler.reconcile.group_part import GroupPart
+from orchgit.scheduler.reconcile.group_state import GroupState
 from orchgit.scheduler.reconcile.reconnect import reconcile_reconnecting
 from orchgit.scheduler.reconcile.reschedule import split_by_reschedule
 from orchgit.scheduler.reconcile.stopping import client_stop_ns
 
 
-class Trouble(GroupPart):
+class FailureHandling(GroupState):
     """Decides what is replaced now, what later, and what waits for its node."""
 
     def _handle_reconnecting(self, classes: Classes, everything: Allocs) -> None:

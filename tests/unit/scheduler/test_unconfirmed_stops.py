@@ -7,7 +7,7 @@ import pytest
 from orchgit.model.allocation import ClientStatus, DesiredStatus
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, Plan
-from orchgit.scheduler.reconcile.unheard import give_up_unheard
+from orchgit.scheduler.reconcile.unconfirmed_stops import lose_unconfirmed_stops
 from tests.support.factories import make_allocation, make_node
 
 STOPPING = {"desired_status": DesiredStatus.STOP, "client_status": ClientStatus.RUNNING}
@@ -29,7 +29,7 @@ def test_only_where_nobody_will_ever_tell(
 ) -> None:
     held = make_allocation(node_id="n", desired_status=DesiredStatus.STOP, client_status=status)
     plan = Plan()
-    give_up_unheard(plan, [held], {"n": node})
+    lose_unconfirmed_stops(plan, [held], {"n": node})
     assert [(stop.alloc_id, stop.client_status) for stop in plan.stops] == (
         [(held.id, ClientStatus.LOST)] if given_up else []
     )
@@ -45,12 +45,12 @@ def test_only_where_nobody_will_ever_tell(
 )
 def test_what_has_ended_or_is_to_run_is_left_to_others(fields: dict[str, str]) -> None:
     plan = Plan()
-    give_up_unheard(plan, [make_allocation(node_id="n", **fields)], {"n": None})
+    lose_unconfirmed_stops(plan, [make_allocation(node_id="n", **fields)], {"n": None})
     assert plan.stops == []
 
 
 def test_what_the_plan_stops_already_is_not_stopped_twice() -> None:
     held = make_allocation(node_id="n", **STOPPING)
     plan = Plan(stops=[AllocStop(alloc_id=held.id)])
-    give_up_unheard(plan, [held], {"n": None})
+    lose_unconfirmed_stops(plan, [held], {"n": None})
     assert len(plan.stops) == 1

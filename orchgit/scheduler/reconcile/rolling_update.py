@@ -17,11 +17,11 @@ from orchgit.scheduler.reconcile.changes import (
     without,
 )
 from orchgit.scheduler.reconcile.deployments import has_deployments, is_group_complete
-from orchgit.scheduler.reconcile.group_part import GroupPart
+from orchgit.scheduler.reconcile.group_state import GroupState
 from orchgit.scheduler.reconcile.names import NameIndex
 
 
-class Rolling(GroupPart):
+class RollingUpdate(GroupState):
     """Decides under the group's update block, and under the deployment as it stands."""
 
     def _stop_old_canaries(self, allocs: Allocs) -> Allocs:

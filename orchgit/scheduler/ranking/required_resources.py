@@ -18,7 +18,7 @@ from orchgit.model.task import Task
 from orchgit.scheduler.ranking.cores import NONE
 
 
-class Ask:
+class RequiredResources:
     """`resources` is what every allocation of the group is given; ports, cores and devices are
     added node by node."""
 

@@ -1,23 +1,23 @@
-"""Text to tree. Errors name the line."""
+"""Parses a template into its tree; errors name the line."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from agent.templates.tree import (
+from orchgit.errors import InvalidInputError
+from orchgit.go_templates.tree import (
     Assignment,
-    Block,
-    Call,
+    ControlBlock,
     Expression,
     Field,
     FieldOf,
-    Literal,
-    Node,
+    FunctionCall,
+    LiteralValue,
     Output,
+    TemplateNode,
     Text,
 )
-from orchgit.errors import InvalidInputError
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -45,7 +45,7 @@ class _Token:
     path: tuple[str, ...] = ()
 
 
-def parse(text: str, left: str = "{{", right: str = "}}") -> list[Node]:
+def parse(text: str, left: str = "{{", right: str = "}}") -> list[TemplateNode]:
     """The template's tree; InvalidInputError with the line for what cannot be read."""
     return _Parser(text, left, right).parse()
 
@@ -53,10 +53,10 @@ def parse(text: str, left: str = "{{", right: str = "}}") -> list[Node]:
 class _Parser:
     def __init__(self, text: str, left: str, right: str) -> None:
         self._pieces = _split(text, left, right)
-        self._open: list[tuple[Block, list[Node]]] = []
-        self._target: list[Node] = []
+        self._open: list[tuple[ControlBlock, list[TemplateNode]]] = []
+        self._target: list[TemplateNode] = []
 
-    def parse(self) -> list[Node]:
+    def parse(self) -> list[TemplateNode]:
         root = self._target
         for is_action, text, line in self._pieces:
             if is_action:
@@ -73,7 +73,7 @@ class _Parser:
         if text.startswith("/*"):
             return
         if word in _BLOCKS:
-            self._begin(Block(word, _pipeline(rest, line), line))
+            self._begin(ControlBlock(word, _pipeline(rest, line), line))
         elif word == "else":
             self._otherwise(rest.strip(), line)
         elif word == "end":
@@ -83,7 +83,7 @@ class _Parser:
         else:
             raise _error(line, "an action is empty")
 
-    def _begin(self, block: Block) -> None:
+    def _begin(self, block: ControlBlock) -> None:
         self._target.append(block)
         self._open.append((block, self._target))
         self._target = block.body
@@ -98,7 +98,7 @@ class _Parser:
             if kind not in ("if", "with"):
                 raise _error(line, f'"else {kind}" is not known')
             # `else if` is an `if` inside the `else`, closed by the same `end`
-            inner = Block(kind, _pipeline(condition, line), line)
+            inner = ControlBlock(kind, _pipeline(condition, line), line)
             self._target.append(inner)
             self._open[-1] = (inner, self._open[-1][1])
             self._target = inner.body
@@ -202,9 +202,9 @@ class _Pipeline:
         while self._next_is("|"):
             self._at += 1
             step = self._command()
-            if not isinstance(step, Call):
+            if not isinstance(step, FunctionCall):
                 raise _error(self._line, "only a function can follow |")
-            value = Call(step.name, (*step.arguments, value))
+            value = FunctionCall(step.name, (*step.arguments, value))
         return value
 
     def _command(self) -> Expression:
@@ -217,18 +217,18 @@ class _Pipeline:
         arguments = []
         while (follower := self._peek()) is not None and follower.text not in ("|", ")"):
             arguments.append(self._operand())
-        return Call(token.text, tuple(arguments))
+        return FunctionCall(token.text, tuple(arguments))
 
     def _operand(self) -> Expression:
         token = self._peek()
         assert token is not None, "callers look first"
         self._at += 1
         if token.kind == "string":
-            return Literal(_unquoted(token.text[1:-1]))
+            return LiteralValue(_unquoted(token.text[1:-1]))
         if token.kind == "raw":
-            return Literal(token.text[1:-1])
+            return LiteralValue(token.text[1:-1])
         if token.kind == "number":
-            return Literal(float(token.text) if "." in token.text else int(token.text))
+            return LiteralValue(float(token.text) if "." in token.text else int(token.text))
         if token.kind == "variable":
             return Field(token.text, token.path)
         if token.kind in ("field", "dot"):
@@ -241,8 +241,8 @@ class _Pipeline:
 
     def _constant_or_call(self, token: _Token) -> Expression:
         if token.text in _CONSTANTS:
-            return Literal(_CONSTANTS[token.text])
-        return Call(token.text, ())
+            return LiteralValue(_CONSTANTS[token.text])
+        return FunctionCall(token.text, ())
 
     def _parenthesis(self) -> Expression:
         value = self._piped()
