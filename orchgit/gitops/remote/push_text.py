@@ -8,7 +8,7 @@ from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.parsing.discovery import JobKey
-from orchgit.gitops.rollouts.health import SETTLED, JobProgress
+from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
@@ -103,7 +103,7 @@ class RolloutText:
             key, state = (job.namespace, job.job_id), (job.status, job.description)
             if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
                 self._said[key] = state
-                mark = "." if job.status not in SETTLED else "!!"
+                mark = "." if job.status not in ENDED else "!!"
                 mark = "ok" if job.status == JobProgress.HEALTHY else mark
                 if job.status != JobProgress.APPLIED:
                     yield f"  {mark} {job.job_id}: {job.description or job.status}"

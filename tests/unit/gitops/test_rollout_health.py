@@ -137,7 +137,10 @@ def test_deletion() -> None:
     change = replace(CHANGE, action="delete")
     stopped = replace(make_job(id="web", version=2), stop=True)
     running = alloc("running", desired_status="stop")
-    assert judge(view(stopped, allocations=[running]), change).description == "1 still to stop"
+    assert (
+        judge(view(stopped, allocations=[running]), change).description
+        == "stopping 1 allocation..."
+    )
     assert judge(view(stopped, allocations=[alloc("complete")]), change).status == "healthy"
     lost = alloc("unknown", desired_status="stop")
     assert judge(view(stopped, allocations=[lost]), change).status == "healthy"
@@ -239,7 +242,7 @@ def test_work_that_nobody_schedules_or_stops_fails_at_the_deadline() -> None:
     running = JobView(None, (), None, [alloc("running")])
     assert judge(running, gone).status == "progressing"
     late = judge(running, gone, after_ns=PATIENCE_NS + 1)
-    assert (late.status, late.description) == ("failed", "1 still to stop")
+    assert (late.status, late.description) == ("failed", "stopping 1 allocation...")
 
 
 def test_failed_rollout_says_which_job_failed_and_why() -> None:
