@@ -25,7 +25,7 @@ from orchgit.replication.commands import (
 from orchgit.services.context import UseCaseContext
 from orchgit.services.deployments import pause_deployment
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.messages import AllocReport
+from orchgit.wire.messages import AllocReport, EvalTokenRequest
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
 from tests.support.factories import (
     make_evaluation,
@@ -257,9 +257,8 @@ def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: P
         config = ControlConfig(broker=BrokerLimits(delivery_limit=1))
         async with leader(tmp_path, config=config) as rig:
             evaluation = await rig.register(make_job())
-            (delivery,) = await rig.control.dequeue(("service",), 30.0)
-            assert delivery is not None
-            rig.control.nack(evaluation.id, delivery.token)
+            delivery = await rig.dequeue()
+            await rig.nack(evaluation.id, delivery.token)
             failed = await rig.evaluation_ends(evaluation.id)
             assert failed.status == EvalStatus.FAILED
             with rig.store.snapshot() as snapshot:
@@ -275,14 +274,12 @@ def test_needless_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
         async with leader(tmp_path) as rig:
             job = make_job()
             evaluations = [await rig.register(changed(job, f"/bin/{n}")) for n in range(4)]
-            (delivery,) = await rig.control.dequeue(("service",), 30.0)
-            assert delivery is not None
+            delivery = await rig.dequeue()
             assert delivery.evaluation.id == evaluations[0].id
-            rig.control.ack(delivery.evaluation.id, delivery.token)
+            await rig.control.ack(EvalTokenRequest(delivery.evaluation.id, delivery.token))
             for needless in evaluations[1:3]:
                 assert (await rig.evaluation_ends(needless.id)).status == EvalStatus.CANCELLED
-            (last,) = await rig.control.dequeue(("service",), 30.0)
-            assert last is not None
+            last = await rig.dequeue()
             assert last.evaluation.id == evaluations[3].id
             assert last.wait_index >= evaluations[3].modify_index
 

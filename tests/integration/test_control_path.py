@@ -22,6 +22,7 @@ from orchgit.wire.messages import (
     AgentHello,
     AgentNodeUpdate,
     AllocReport,
+    DequeueRequest,
     HeartbeatAck,
     Refused,
     Welcome,
@@ -114,7 +115,7 @@ def test_a_server_that_does_not_lead_says_so(tmp_path: Path) -> None:
         async with leader(tmp_path) as rig:
             idle = Control(rig.state, SystemClock(), RandomIds())
             with pytest.raises(NotLeaderError):
-                await idle.dequeue(("service",), 1.0)
+                await idle.dequeue(DequeueRequest(types=["service"], timeout_s=1.0))
             with pytest.raises(NotLeaderError):
                 idle.heartbeat("node")
             assert idle.broker_stats() == {}

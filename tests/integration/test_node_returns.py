@@ -33,6 +33,7 @@ from tests.integration.test_control_loops import placed
 from tests.support.agent_rig import AgentRig, mock_job
 from tests.support.factories import make_evaluation
 from tests.support.node_stream import open_node_stream
+from tests.support.polling import until
 
 COUNT = 2
 
@@ -83,9 +84,7 @@ class Side:
 
     async def until(self, condition: Callable[[set[str]], bool]) -> None:
         """Wait until it holds for what runs."""
-        async with asyncio.timeout(10):
-            while not condition(self.running()):
-                await asyncio.sleep(0.01)
+        await until(lambda: condition(self.running()), 10)
 
     async def until_running(self, wanted: set[str]) -> None:
         await self.until(lambda running: running == wanted)

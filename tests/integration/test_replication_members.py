@@ -19,8 +19,8 @@ from orchgit.raft.configuration import Member
 from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_job
+from tests.support.polling import until
 from tests.support.ports import free_addresses
-from tests.support.raft_processes import until
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -28,8 +28,8 @@ from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.keyring import Keyring
+from tests.support.polling import until
 from tests.support.ports import free_addresses
-from tests.support.raft_processes import until
 from tests.support.server_rig import ServerRig, server_rig
 from tests.support.state import check_invariants
 from tests.unit.replication.test_determinism import dump

@@ -10,7 +10,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from tests.integration.test_replication_members import jobs, register, servers, start, take_in
-from tests.support.raft_processes import until
+from tests.support.polling import until
 
 
 def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(

@@ -36,11 +36,12 @@ async def healthy_write_s(cluster: RealCluster) -> float:
 async def writable_again(cluster: RealCluster, since_s: float, scale_s: float) -> float:
     """Seconds from `since_s` until a write succeeded; at most two election time-outs, and what
     some writes take on this machine, for as much of it as there is."""
-    while True:
+
+    async def written() -> bool:
         asked = [_write(one) for one in cluster.servers.values() if one.is_running]
-        if any(await asyncio.gather(*asked)):
-            break
-        await asyncio.sleep(0.02)
+        return any(await asyncio.gather(*asked))
+
+    await until(written, 600.0, "no server takes a write")
     took_s = time.monotonic() - since_s
     limit_s = (2 * ELECTION_S + 20 * scale_s) * crowding()
     assert took_s <= limit_s, f"writable after {took_s:.2f} s, not within {limit_s:.2f} s"
