@@ -46,7 +46,7 @@ async def pushed(work: WorkTree, member: Member) -> None:
             assert "try again" in answer.output, answer.output
 
 
-def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> None:
+def test_pushed_commit_survives_the_loss_of_the_leader_and_its_disk(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         first = work.commit({"web.hcl": batch_job("web")}, "One")
@@ -80,7 +80,7 @@ def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> Non
     with_cluster(tmp_path, body)
 
 
-def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> None:
+def test_push_without_a_majority_is_refused_naming_the_missing_servers(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         one, two = await cluster.followers()
@@ -104,7 +104,7 @@ def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> 
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_a_server_that_was_away_shows_the_same_afterwards(tmp_path: Path) -> None:
+def test_server_that_was_away_catches_up(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         away = (await cluster.followers())[0]
@@ -200,7 +200,7 @@ def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
+def test_server_that_lost_its_mirrors_fetches_them(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         work.commit({"web.hcl": batch_job("web")})
@@ -241,7 +241,7 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
+def test_objects_that_every_server_lost_are_logged_once_and_asked_for_rarely(
     tmp_path: Path,
 ) -> None:
     """It comes back with a push of the history, to every server, long before it is asked for."""

@@ -47,7 +47,7 @@ class Ready(msgspec.Struct, array_like=True, tag="ready"):
     """The process is ready for files."""
 
 
-class ParsedJob(msgspec.Struct, array_like=True, tag="found", gc=False):
+class ParseSuccess(msgspec.Struct, array_like=True, tag="found", gc=False):
     """The job of a file, and the line of its `job` block."""
 
     job: Job
@@ -79,7 +79,7 @@ class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
 
 
 ServerMessage = ParseRequest | LookupResult
-WorkerMessage = Ready | ParsedJob | JobSpecJson | ParseFailure | FileLookup
+WorkerMessage = Ready | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
 
 
 def framed(message: msgspec.Struct) -> bytes:

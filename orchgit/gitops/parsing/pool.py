@@ -29,9 +29,9 @@ from orchgit.gitops.parsing.messages import (
     Form,
     JobSpecJson,
     LookupResult,
-    ParsedJob,
     ParseFailure,
     ParseRequest,
+    ParseSuccess,
     Ready,
     WorkerMessage,
 )
@@ -275,7 +275,7 @@ class _Run:
                 process.ready, self._failed_starts = True, 0
             case FileLookup():
                 process.send(_look_up(self._files[process.pending[0]].files, answer))
-            case ParsedJob(job, line, steps):
+            case ParseSuccess(job, line, steps):
                 self._set_result(process.pending.popleft(), ParsedFile(job, line, steps))
                 self._count_steps(steps)
             case JobSpecJson():

@@ -22,9 +22,9 @@ from orchgit.gitops.parsing.messages import (
     Form,
     JobSpecJson,
     LookupResult,
-    ParsedJob,
     ParseFailure,
     ParseRequest,
+    ParseSuccess,
     Ready,
     ServerMessage,
     WorkerMessage,
@@ -91,7 +91,7 @@ class ParseWorker:
             return ParseFailure(str(error), list(error.problems), steps)
         except OrchgitError as error:
             return ParseFailure(str(error), [])
-        return ParsedJob(parsed.job, parsed.line, parsed.steps)
+        return ParseSuccess(parsed.job, parsed.line, parsed.steps)
 
     # -- the commit's tree, as file functions see it ------------------------------------------
 
