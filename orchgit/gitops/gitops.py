@@ -109,7 +109,7 @@ class Gitops:
 
         def sources() -> Sequence[Source]:
             with context.snapshot() as snapshot:
-                return snapshot.sources()
+                return snapshot.sources.all()
 
         webhooks = WebhookRoutes(
             sources,

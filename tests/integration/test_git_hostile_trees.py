@@ -176,7 +176,9 @@ class BrokenPool(CountingParser):
         raise ZeroDivisionError("a bug")
 
 
-def test_internal_error_of_a_round_reaches_push_and_status_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_internal_error_of_a_round_reaches_push_and_status_and_the_loop_goes_on(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data", parser=BrokenPool()) as rig:
             await rig.add_source()

@@ -74,7 +74,7 @@ class CommitApplier:
     def source(self, name: str) -> Source:
         """Returns the source as it is stored now. Raises NotFoundError if it was removed."""
         with self._context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
@@ -111,7 +111,7 @@ class CommitApplier:
 
         def plan() -> CommitPlan:
             with self._context.snapshot() as snapshot:
-                source = snapshot.source(source_name)
+                source = snapshot.sources.get(source_name)
                 if source is None:
                     raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
                 return plan_commit(
@@ -169,7 +169,7 @@ class CommitApplier:
                 plan = await self._replan(read, plan, cache)
                 continue
             with self._context.snapshot() as snapshot:
-                indexes = snapshot.job_modify_indexes_by_source(plan.source.name)
+                indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
             cache.applied_commit = read.info.commit.id
             cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
             return rollout

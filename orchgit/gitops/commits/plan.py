@@ -99,7 +99,7 @@ def plan_commit(
     A job that runs once and that the source has recorded is not created again unless `rerun` names
     it. `previous_jobs`: see `ReadCommit`.
     """
-    indexes = snapshot.job_modify_indexes_by_source(source.name)
+    indexes = snapshot.jobs.modify_indexes_of_source(source.name)
     cached = last_applied or {}
     unchanged = {
         key
@@ -198,14 +198,14 @@ def _registered(
     not `wanted`, since only deletions ask for them."""
     known: dict[JobKey, Job] = {}
     if len(keys) >= _READ_ALL_FROM:
-        known = {(job.namespace, job.id): job for job in snapshot.current_jobs_by_source(source)}
-    sources = {each.name for each in snapshot.sources()}
+        known = {(job.namespace, job.id): job for job in snapshot.jobs.of_source(source)}
+    sources = {each.name for each in snapshot.sources.all()}
     found: dict[JobKey, RegisteredJob] = {}
     for namespace, job_id in keys:
         key = (namespace, job_id)
-        job = known.get(key) or snapshot.job(namespace, job_id)
+        job = known.get(key) or snapshot.jobs.get(namespace, job_id)
         if job is not None:
-            claims = key not in wanted and bool(snapshot.volume_claims(namespace, job_id))
+            claims = key not in wanted and bool(snapshot.volume_claims.all(namespace, job_id))
             found[key] = RegisteredJob(job, claims, _removed_owner(job, sources))
     return found
 

@@ -62,7 +62,7 @@ class Rerunner:
         """Raises ConflictError for a registered job that cannot run again."""
         namespace, job_id = key
         with self.services.context.snapshot() as snapshot:
-            job = snapshot.job(namespace, job_id)
+            job = snapshot.jobs.get(namespace, job_id)
         if job is None or job.stop:
             return False
         if owner_of(job) != source_name:

@@ -64,7 +64,7 @@ class Reverter:
 
     def _rollout(self, rollout_id: str) -> Rollout:
         with self.services.context.snapshot() as snapshot:
-            rollout = snapshot.rollout(rollout_id)
+            rollout = snapshot.rollouts.get(rollout_id)
         if rollout is None or not rollout.source:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is no such rollout")
         return rollout
@@ -93,7 +93,7 @@ class Reverter:
         """Returns the commit of the followed branch, or ''. The branch of a source that was paused
         may be ahead of what is applied."""
         with self.services.context.snapshot() as snapshot:
-            branch = snapshot.git_ref(source.name, full_ref(source.ref))
+            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
     def _write_revert_commit(self, repository: Repository, branch: str, bad: Rollout) -> str:
@@ -112,7 +112,7 @@ class Reverter:
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """Marks the latest record of the bad rollout, which may have ended during the revert."""
         with self.services.context.snapshot() as snapshot:
-            latest = snapshot.rollout(bad.id) or bad
+            latest = snapshot.rollouts.get(bad.id) or bad
         marked = replace(
             latest,
             status=RolloutStatus.REVERTED,

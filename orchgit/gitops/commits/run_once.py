@@ -41,7 +41,7 @@ def run_once_records(
     sources, so that a source that takes a file over does not repeat its work. `previous_jobs`
     stand for what an earlier version of the program did not record."""
     found = {key: _record(job, "") for key, job in previous_jobs.items() if runs_once(job.job)}
-    for row in (*snapshot.applied_jobs(""), *snapshot.applied_jobs(source)):
+    for row in (*snapshot.applied_jobs.of_source(""), *snapshot.applied_jobs.of_source(source)):
         found[row.namespace, row.job_id] = row
     return found
 

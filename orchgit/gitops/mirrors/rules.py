@@ -55,13 +55,13 @@ def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """Returns what the mirror of a source must have: its refs, and the commits that a revert, a
     comparison or a push may ask for. These are the applied one, those of stored rollouts, and those
     that were reverted."""
-    source = snapshot.source(name)
-    refs: dict[str, str] | None = snapshot.git_refs(name)
+    source = snapshot.sources.get(name)
+    refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if source is None:
-        return Wanted(refs, "", frozenset(snapshot.applied_commits(name)))
+        return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name)))
     # Commits that were fetched for an earlier source of this name do not belong to this one.
     since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
-    commits = snapshot.applied_commits(name, since_index)
+    commits = snapshot.rollouts.applied_commits(name, since_index)
     commits |= {source.status.applied_commit, *source.status.quarantined}
     commits.discard("")
     if source.kind != SourceKind.BUILTIN:

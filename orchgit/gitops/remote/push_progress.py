@@ -61,7 +61,7 @@ class PushProgress:
     async def _explain(self, job: RolloutJob, say: Say) -> None:
         def allocations() -> Sequence[Allocation]:
             with self.context.snapshot() as snapshot:
-                return snapshot.allocations_by_job(job.namespace, job.job_id)
+                return snapshot.allocations.of_job(job.namespace, job.job_id)
 
         for failure in task_failures(await asyncio.to_thread(allocations), job.job_version):
             output = await self._output(failure) if failure.has_output else b""

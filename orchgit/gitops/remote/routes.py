@@ -51,7 +51,7 @@ class GitRemote:
         """Raises NotFoundError unless the path names a built-in source."""
         name = request.path_params["name"]
         with self.services.context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         return self.services.mirrors.served(name, source.kind if source is not None else None)
 
     async def info_refs(self, request: Request) -> Response:

@@ -88,7 +88,7 @@ class RolloutTracker:
         now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
         with self._context.snapshot() as snapshot:
-            active = snapshot.active_rollouts()
+            active = snapshot.rollouts.active()
             judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
             return snapshot.index, judged
 
@@ -139,7 +139,7 @@ class RolloutTracker:
 
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
-    source = snapshot.source(rollout.source)
+    source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
     status, description = judge_rollout(jobs)
@@ -154,14 +154,14 @@ def _judged_job(
         return job
     of_version = [
         deployment
-        for deployment in snapshot.deployments_by_job(job.namespace, job.job_id)
+        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
         if deployment.job_version == job.job_version
     ]
     view = JobView(
-        job=snapshot.job(job.namespace, job.job_id),
-        evaluations=snapshot.evaluations_by_job(job.namespace, job.job_id),
+        job=snapshot.jobs.get(job.namespace, job.job_id),
+        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=max(of_version, key=lambda each: each.create_index, default=None),
-        allocations=snapshot.allocations_by_job(job.namespace, job.job_id),
+        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
     )
     verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
     return replace(

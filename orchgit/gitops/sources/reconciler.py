@@ -175,7 +175,7 @@ class SourceReconciler:
         """Returns where the log says that the branch is. Refs from before refs were in the log, and
         a branch that is followed before its first push, are entered there first."""
         with self._services.context.snapshot() as snapshot:
-            known = snapshot.git_refs(source.name)
+            known = snapshot.git_refs.of_source(source.name)
         followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
         if followed in known or not applied or not repository.has_commit(applied):
