@@ -12,8 +12,6 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 
-MAX_JSON_BYTES = 100 * 1024 * 1024
-
 
 @dataclass(frozen=True)
 class FileVariables:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import DesiredUpdates
-from orchgit.model.steady import SteadyGroup
+from orchgit.model.job_allocations import SteadyGroup
 from orchgit.scheduler.reconcile.changes import (
     LOST,
     NOT_NEEDED,
