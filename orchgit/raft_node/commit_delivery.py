@@ -56,7 +56,7 @@ class Committing:
         older = self._waiting.pop(index, None)
         if older is not None:
             older[1].fail(unknown_outcome())
-        self._waiting[index] = self._core.term, proposal
+        self._waiting[index] = self._core.state.term, proposal
 
     def not_written(self, index: int, error: OrchgitError) -> bool:
         """The entry was given up before anybody heard of it; did somebody wait for it here?"""
@@ -83,9 +83,8 @@ class Committing:
     def hand_over(self, now_s: float) -> None:
         """To the applier thread, as far as it has room, and as it is due."""
         self.due_s = None
-        self._hand_over_snapshot()
         # What a state has, its own log has: also after a crash.
-        committed = min(self._core.commit_index, self._journal.synced_index)
+        committed = min(self._core.state.log.commit_index, self._journal.synced_index)
         if self._handed_index < committed and not self._is_due(now_s):
             self.due_s = self._paced_until_s
             return
@@ -101,13 +100,12 @@ class Committing:
         waited_for = self._core.is_leader or self._forwarding.is_waited_for
         return waited_for or now_s >= self._paced_until_s
 
-    def _hand_over_snapshot(self) -> None:
-        if self._core.installed is not None:
-            ref, self._core.installed = self._core.installed, None
-            self._handed_index = ref.index
-            for index in [one for one in self._waiting if one <= ref.index]:
-                self._waiting.pop(index)[1].fail(unknown_outcome())
-            self._on_installed(ref)
+    def install(self, ref: SnapshotRef) -> None:
+        """A snapshot took the place of the log up to there."""
+        self._handed_index = ref.index
+        for index in [one for one in self._waiting if one <= ref.index]:
+            self._waiting.pop(index)[1].fail(unknown_outcome())
+        self._on_installed(ref)
 
     def _committed(self, record: Record) -> Committed:
         index, payload = record.index, record.payload
@@ -120,8 +118,7 @@ class Committing:
         if kind == CONFIGURATION:
             return Committed(index, None, waiting, decode_configuration(payload).members)
         if kind == NO_OP:
-            core = self._core
-            elects = index == core.no_op_index and core.is_leader and record.term == core.term
+            elects = self._core.is_first_of_leadership(index, record.term)
             return Committed(index, None, waiting, elects=elects)
         command, forwarded = self._forwarding.opened(payload) or (payload[len(REGULAR) :], None)
         return Committed(index, command, waiting if forwarded is None else (*waiting, forwarded))

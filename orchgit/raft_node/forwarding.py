@@ -41,14 +41,14 @@ class Forwarding:
     @property
     def is_possible(self) -> bool:
         """Another member is known to lead."""
-        return self._core.leader not in (None, self._core.name)
+        return self._core.state.leader not in (None, self._core.state.name)
 
     def send(self, command: bytes, proposal: Proposal) -> None:
         """To the leader; the proposal is answered when the entry is committed here."""
-        leader, term = self._core.leader, self._core.term
+        leader, term = self._core.state.leader, self._core.state.term
         assert leader is not None
         self._requests += 1
-        origin = msgspec.msgpack.encode((self._core.name, self._requests))
+        origin = msgspec.msgpack.encode((self._core.state.name, self._requests))
         payload = _FORWARDED + len(origin).to_bytes(2, "big") + origin + command
         if self._transport.send(leader, Forwarded(term, self._requests, payload)):
             self._sent[self._requests] = (leader, term), proposal
@@ -75,7 +75,7 @@ class Forwarding:
     # -- the leader ------------------------------------------------------------------------------
 
     def take(self, sender: str, message: Forwarded) -> None:
-        is_member = sender in self._core.configuration.addresses
+        is_member = sender in self._core.state.log.configuration.addresses
         well_formed = _is_forwarded(message.payload)
         refusal = self._space.refusal if self._core.is_leader else None
         taken = is_member and well_formed and refusal is None
@@ -89,7 +89,7 @@ class Forwarding:
             self._refuse(name, request, reason)
 
     def _refuse(self, sender: str, request: int, reason: str) -> None:
-        self._transport.send(sender, ForwardRefused(self._core.term, request, reason=reason))
+        self._transport.send(sender, ForwardRefused(self._core.state.term, request, reason=reason))
 
     # -- what is committed -----------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Forwarding:
         if payload[:1] != _FORWARDED:
             return None
         (name, request), start = _origin(payload)
-        mine = self._sent.pop(request, None) if name == self._core.name else None
+        mine = self._sent.pop(request, None) if name == self._core.state.name else None
         return payload[start:], mine[1] if mine is not None else None
 
 

@@ -15,11 +15,11 @@ import structlog
 
 from orchgit.clock import boottime_s
 from orchgit.errors import DiskFullError, OrchgitError
-from orchgit.raft.configuration import Change, Placed
-from orchgit.raft.core import RaftCore
-from orchgit.raft.election import Role, Timing
+from orchgit.raft.configuration import ConfigurationEntry, MemberChange
+from orchgit.raft.core import RaftConfig, RaftCore, Ready
 from orchgit.raft.messages import Forwarded, ForwardRefused, Message
 from orchgit.raft.ports import Record, SnapshotRef, Snapshots
+from orchgit.raft.state import Role, Timing
 from orchgit.raft_log.disk_space import JOURNAL, RETRY_S, DiskSpace
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_node.commit_delivery import REGULAR, Committing
@@ -47,7 +47,7 @@ class RaftNode(Reporting):
     def __init__(
         self,
         name: str,
-        first: Placed,
+        first: ConfigurationEntry,
         journal: Journal,
         snapshots: Snapshots,
         transport: Transport,
@@ -70,18 +70,16 @@ class RaftNode(Reporting):
         self._on_role = on_role
         self._now_s = now_s
         self._timing = timing or Timing()
-        self.core = RaftCore(
-            *(name, first, journal, snapshots, random.Random()),  # noqa: S311 (it draws waits)
-            *(self._timing, applied_index, now_s()),
+        core_config = RaftConfig(
+            name, first, applied_index, self._timing, log_id, waits_for_admission
         )
+        rng = random.Random()  # noqa: S311 (it draws election time-outs)
+        self.core = RaftCore(core_config, journal, snapshots, rng, now_s())
         self._forwarding = Forwarding(self.core, transport, self._space)
         self._committing = Committing(
             *(self.core, journal, self._forwarding, applied_index),
             *(hand_over, has_room, on_installed),
         )
-        self.core.log_id = log_id
-        if waits_for_admission:
-            self.core.wait_for_admission()
         self._last_log_index = journal.last_index
         self.confirmed_s = self.core.confirmed_s
         """As of when a majority has confirmed that this member leads, in the time of `now_s`."""
@@ -119,7 +117,7 @@ class RaftNode(Reporting):
         None when it was begun."""
         self.loop.call(lambda: answer(self.core.transfer(target)))
 
-    def change_members(self, change: Change, proposal: Proposal) -> None:
+    def change_members(self, change: MemberChange, proposal: Proposal) -> None:
         """Answered when the change is committed and known to the state here."""
         self.loop.call(lambda: self._change_members(change, proposal))
 
@@ -136,7 +134,7 @@ class RaftNode(Reporting):
         are not heard from here on."""
 
         def named() -> None:
-            self.core.log_id = log_id
+            self.core.state.log_id = log_id
 
         self.loop.call(named)
 
@@ -144,7 +142,7 @@ class RaftNode(Reporting):
         """From the transport."""
         taken = self._inbox.put(sender, message)
         if not taken and isinstance(message, Forwarded):
-            refusal = ForwardRefused(self.core.term, message.request, too_much=True)
+            refusal = ForwardRefused(self.core.state.term, message.request, too_much=True)
             self._transport.send(sender, refusal)
         self.wake()
 
@@ -164,15 +162,15 @@ class RaftNode(Reporting):
             self._take_submitted()
             self._tick()
             self._sync()
-            self.core.durable()
+            self.core.synced()
             # Before messages leave by which another member may come to lead.
             self.confirmed_s = self.core.confirmed_s
             self._tell_role()
             self._tell_peers()
-            if self.core.strangers:
-                self._strangers.met(self.core.strangers, self.core.log_id)
+            if self.core.membership.foreign_peers:
+                self._strangers.met(self.core.membership.foreign_peers, self.core.state.log_id)
             self._committing.give_up_doubtful(self._now_s(), self._led_term)
-            self._release()
+            self._release(self.core.ready())
             self._committing.hand_over(self._now_s())
             self._last_log_index = self._journal.last_index
             asked = self._submissions.ask_for_turn(self.core.awaits_commit, self._now_s())
@@ -185,7 +183,8 @@ class RaftNode(Reporting):
         hurry: its applier would only be in the way of this thread."""
         if self.core.awaits_commit:
             self.core.count()
-            self._committing.hand_over(self._now_s())
+            if self.core.state.installed is None:
+                self._committing.hand_over(self._now_s())
 
     def _tick_transport(self) -> None:
         now_s = self._now_s()
@@ -195,14 +194,14 @@ class RaftNode(Reporting):
 
     def _look_for_room(self) -> None:
         """From time to time while the log waits for it: then writing goes on."""
-        self.core.has_room = self._space.suffices_all
-        if self.core.has_room:
+        self.core.state.has_room = self._space.suffices_all
+        if self.core.state.has_room:
             return
         if self._space.is_lacked_by(JOURNAL) and self._now_s() >= self._look_for_room_s:
             self._look_for_room_s = self._now_s() + RETRY_S
             if self._journal.has_room():
                 self._space.suffices(JOURNAL)
-                self.core.has_room = self._space.suffices_all
+                self.core.state.has_room = self._space.suffices_all
 
     def _tick(self) -> None:
         try:
@@ -213,7 +212,7 @@ class RaftNode(Reporting):
     def _receive(self, sender: str, message: Message) -> None:
         """What cannot be done for want of room, as keeping a vote, is not answered."""
         try:
-            self.core.receive(sender, message, self._now_s())
+            self.core.step(sender, message, self._now_s())
         except DiskFullError as error:
             self._space.lacks(JOURNAL, error)
 
@@ -257,9 +256,9 @@ class RaftNode(Reporting):
         elif submission.forward and self._forwarding.is_possible:
             self._forwarding.send(submission.command, submission.proposal)
         else:
-            submission.proposal.fail(not_leader(self.core.leader))
+            submission.proposal.fail(not_leader(self.core.state.leader))
 
-    def _change_members(self, change: Change, proposal: Proposal) -> None:
+    def _change_members(self, change: MemberChange, proposal: Proposal) -> None:
         if self.core.is_leader and (refusal := self._space.refusal) is not None:
             proposal.fail(refusal)
             return
@@ -271,42 +270,40 @@ class RaftNode(Reporting):
         if index is not None:
             self._committing.wait(index, proposal)
         else:
-            proposal.fail(not_leader(self.core.leader))
+            proposal.fail(not_leader(self.core.state.leader))
 
     def _admit(self, term: int, index: int, answer: Callable[[OrchgitError | None], None]) -> None:
         try:
-            self.core.admit(term, index)
+            self.core.membership.admit(term, index)
         except DiskFullError as error:
             self._space.lacks(JOURNAL, error)
             answer(error)
         else:
             answer(None)
 
-    def _release(self) -> None:
-        if self.core.outbox:
-            outbox, self.core.outbox = self.core.outbox, []
-            for receiver, message in outbox:
-                self._transport.send(receiver, message)
+    def _release(self, ready: Ready) -> None:
+        for receiver, message in ready.messages:
+            self._transport.send(receiver, message)
         self._transport.flush()
-        if self.core.reads_done:
-            reads, self.core.reads_done = self.core.reads_done, []
-            for done, index in reads:
-                done(index)  # type: ignore[operator]
+        for done, index in ready.reads:
+            done(index)  # type: ignore[operator]
+        if ready.installed is not None:
+            self._committing.install(ready.installed)
 
     def _tell_role(self) -> None:
-        led, self._led_term = self._led_term, self.core.term if self.core.is_leader else None
+        led, self._led_term = self._led_term, self.core.state.term if self.core.is_leader else None
         self._led = self._led_term is not None
         if led is not None and led != self._led_term:
-            _log.info("lost the leadership", term=led, leader=self.core.leader or "unknown")
+            _log.info("lost the leadership", term=led, leader=self.core.state.leader or "unknown")
             self._on_role(False)
             self._committing.deposed(self._now_s() + self._timing.election_s[1])
         if self._led and led != self._led_term:
             _log.info("won the election", term=self._led_term)
             self._on_role(True)
-        if self.core.role is Role.CANDIDATE and self._stood_term != self.core.term:
-            self._stood_term = self.core.term
-            _log.info("standing for election", term=self.core.term)
-        leader = self.core.leader, self.core.term
+        if self.core.state.role is Role.CANDIDATE and self._stood_term != self.core.state.term:
+            self._stood_term = self.core.state.term
+            _log.info("standing for election", term=self.core.state.term)
+        leader = self.core.state.leader, self.core.state.term
         if leader != self._leader:
             if leader[0] is None and self._leader[0] not in (None, self._name):
                 _log.warning("lost the leader", leader=self._leader[0], term=self._leader[1])
@@ -316,8 +313,8 @@ class RaftNode(Reporting):
 
     def _tell_peers(self) -> None:
         """The transport keeps connections to the members of the newest configuration."""
-        if self.core.others != self._peers:
-            self._peers = self.core.others
+        if self.core.membership.others != self._peers:
+            self._peers = self.core.membership.others
             self._transport.set_peers(self._peers)
 
     # -- waiting ---------------------------------------------------------------------------------
@@ -328,8 +325,8 @@ class RaftNode(Reporting):
             timeout_s = min(timeout_s, RETRY_S)
         if self._transport.has_connections:
             timeout_s = min(timeout_s, _CONNECTED_WAIT_S)
-        if self.core.tell_s is not None:
-            timeout_s = min(timeout_s, max(0.0, self.core.tell_s - self._now_s()))
+        if self.core.notify_s is not None:
+            timeout_s = min(timeout_s, max(0.0, self.core.notify_s - self._now_s()))
         if self._committing.due_s is not None:
             timeout_s = min(timeout_s, max(0.0, self._committing.due_s - self._now_s()))
         timeout_s = self._submissions.within(timeout_s, self._now_s())
@@ -341,7 +338,7 @@ class RaftNode(Reporting):
     def _may_nap(self) -> bool:
         """Once for each end of the log, or a follower that says nothing would keep it awake."""
         last_index = self._journal.last_index
-        if last_index == self._napped_index or not self.core.lacks_only_needless_answers:
+        if last_index == self._napped_index or not self.core.awaits_only_redundant_replies:
             return False
         self._napped_index = last_index
         return True

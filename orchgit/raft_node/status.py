@@ -32,17 +32,17 @@ class Reporting:
 
     @property
     def term(self) -> int:
-        return self.core.term
+        return self.core.state.term
 
     @property
     def is_alone(self) -> bool:
         """There is nobody whose silence has to be noticed."""
-        return not self.core.others
+        return not self.core.membership.others
 
     @property
     def members(self) -> tuple[Member, ...]:
         """The newest that are known here; none: it belongs to no cluster."""
-        return self.core.configuration.members
+        return self.core.state.log.configuration.members
 
     @property
     def is_removed(self) -> bool:
@@ -50,15 +50,15 @@ class Reporting:
 
     @property
     def is_deaf(self) -> bool:
-        return self.core.is_deaf
+        return self.core.membership.waits_for_admission
 
     @property
     def is_catching_up(self) -> bool:
-        return self.core.is_catching_up
+        return self.core.membership.is_catching_up
 
     @property
     def commit_index(self) -> int:
-        return self.core.commit_index
+        return self.core.state.log.commit_index
 
     @property
     def last_log_index(self) -> int:
@@ -69,7 +69,7 @@ class Reporting:
         """Since this member heard of a leader; 0 while it leads."""
         if self._led:
             return 0.0
-        heard_s = self.core.heard_leader_s
+        heard_s = self.core.election.heard_leader_s
         return None if heard_s is None else max(0.0, self._now_s() - heard_s)
 
     def peer_progress(self) -> tuple[PeerProgress, ...]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from orchgit.clock import boottime_s
 from orchgit.errors import OrchgitError, RefusedError, TimedOutError
-from orchgit.raft.configuration import Change, Member, PeerProgress
+from orchgit.raft.configuration import Member, MemberChange, PeerProgress
 from orchgit.raft_node.node import RaftNode
 from orchgit.raft_node.proposal import Proposal, not_leader, stopped
 from orchgit.replication.leadership import Leadership, LeaderSignal
@@ -107,18 +107,18 @@ class ClusterCalls:
                 f"cannot add {address}: this server has no raft address that others can reach; "
                 "give it one and, unless all are on this machine, certificates (`tls`)"
             )
-        await self._change(Change(address, voter=False))
+        await self._change(MemberChange(address, voter=False))
 
     async def promote_member(self, address: str) -> None:
         """Give a member a vote; RefusedError while it is behind."""
-        await self._change(Change(address, voter=True))
+        await self._change(MemberChange(address, voter=True))
 
     async def remove_member(self, address: str) -> None:
         """Take a server out. The leader itself goes on until that is committed, then another takes
         over at once. Nothing changes if it is no member."""
-        await self._change(Change(address, voter=None))
+        await self._change(MemberChange(address, voter=None))
 
-    async def _change(self, change: Change, timeout_s: float = 10.0) -> None:
+    async def _change(self, change: MemberChange, timeout_s: float = 10.0) -> None:
         """On the leader only. Returns when it is committed; RefusedError while another is made."""
         if not self._started:
             raise stopped()

@@ -15,7 +15,7 @@ from orchgit.errors import (
     RefusedError,
 )
 from orchgit.ids import IdSource
-from orchgit.raft.configuration import Member, Placed
+from orchgit.raft.configuration import ConfigurationEntry, Member
 from orchgit.raft.ports import SnapshotRef
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_log.journal import Journal
@@ -141,7 +141,7 @@ class ReplicatedState(Writing):
             self._failed,
         )
 
-    def _first_members(self, origin: Origin) -> Placed:
+    def _first_members(self, origin: Origin) -> ConfigurationEntry:
         config = self._config
         given = (config.address, *config.peers) if config.bootstrap else ()
         return origin.members(snapshot_members(self._files.store), given)

@@ -16,9 +16,9 @@ import pytest
 from orchgit.clock import SystemClock
 from orchgit.errors import DiskFullError, UnavailableError
 from orchgit.ids import RandomIds
-from orchgit.raft.election import Role
 from orchgit.raft.messages import Append
 from orchgit.raft.ports import Vote
+from orchgit.raft.state import Role
 from orchgit.raft_log.disk import DISK
 from orchgit.raft_log.disk_space import JOURNAL
 from orchgit.raft_log.vote import VoteFile
@@ -262,8 +262,9 @@ def test_a_follower_without_room_hinders_nobody_and_catches_up(hub: Hub) -> None
             hub.settle()
         assert hub.servers["two"].applied == [b"0", b"1", b"2", b"3", b"4"]
         assert hub.servers["three"].applied == []
-        leader = hub.leader().node.core
-        assert leader.progress["three"].match == hub.servers["three"].journal.synced_index
+        progress = {one.address: one for one in hub.leader().node.peer_progress()}
+        synced_index = hub.servers["three"].journal.synced_index
+        assert progress["three"].match_index == synced_index
         disk.is_full = False
         hub.now_s += 1.0
         hub.settle()
@@ -336,9 +337,9 @@ def test_a_leader_without_room_hands_over_and_follows(hub: Hub) -> None:
         assert hub.servers["one"].node.leader_address == "two"
         hub.cut_off.add("two")
         hub.pass_time(1.0)
-        hub.servers["one"].node.core._election_s = hub.now_s
+        hub.servers["one"].node.core.election.deadline_s = hub.now_s
         hub.settle()
-        assert hub.servers["one"].node.core.role is Role.FOLLOWER, "it could not lead"
+        assert hub.servers["one"].node.core.state.role is Role.FOLLOWER, "it could not lead"
         hub.servers["three"].stand_for_election()
         hub.settle()
         assert hub.leader().name == "three"
@@ -385,7 +386,7 @@ def test_what_was_not_written_is_neither_sent_nor_counted(hub: Hub) -> None:
         hub.settle()
         assert sent
         assert not any(message.entries for message in sent)
-        assert leader.journal.last_index == leader.node.core.commit_index == before
+        assert leader.journal.last_index == leader.node.core.state.log.commit_index == before
         assert leader.node._space.is_lacked_by(JOURNAL)
 
     run(scenario())

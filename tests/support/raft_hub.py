@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from orchgit.raft import messages as raft_messages
-from orchgit.raft.configuration import Configuration, Placed
+from orchgit.raft.configuration import Configuration, ConfigurationEntry
 from orchgit.raft.messages import Message
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.snapshot_files import FileSnapshots
@@ -59,7 +59,7 @@ class Server:
         self.transport = HubTransport(hub, name)
         self.node = RaftNode(
             name,
-            Placed(0, Configuration.of(names), logged=False),
+            ConfigurationEntry(0, Configuration.of(names), logged=False),
             self.journal,
             FileSnapshots(snapshot_file(directory / name / "snapshot.db"), self.journal),
             self.transport,
@@ -74,7 +74,7 @@ class Server:
     def stand_for_election(self) -> None:
         """As if nobody had heard of a leader for long enough, and this one noticed first."""
         self._hub.pass_time(0.5)
-        self.node.core._election_s = self._hub.now_s
+        self.node.core.election.deadline_s = self._hub.now_s
 
     def close(self) -> None:
         self.node.close()
@@ -94,7 +94,7 @@ class Hub:
         """Nobody stands for election by itself meanwhile."""
         self.now_s += seconds
         for server in self.servers.values():
-            server.node.core._election_s += seconds
+            server.node.core.election.deadline_s += seconds
 
     def carry(self, sender: str, receiver: str, message: Message) -> None:
         self._waiting.append((sender, receiver, raft_messages.encode(message)))
