@@ -12,26 +12,26 @@ from functools import partial
 
 import structlog
 
-from agent import task_env
-from agent.allocations import Allocations
-from agent.belonging import Belonging
+from agent.allocations.context import NodeServices
+from agent.allocations.disconnected import OfflineStopper
+from agent.allocations.garbage import GarbageCollector
+from agent.allocations.node_allocations import Allocations
 from agent.config import AgentConfig
-from agent.context import NodeServices
+from agent.connection.cluster_membership import Belonging
+from agent.connection.node_stream import ServerLink
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
-from agent.garbage import GarbageCollector
-from agent.host_volumes import HostVolumes
-from agent.link import ServerLink
-from agent.local_state import LocalState
+from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
-from agent.node_build import build_node
-from agent.offline import OfflineStopper
-from agent.services import ServiceTable
+from agent.node.host_volumes import HostVolumes
+from agent.node.registration import build_node
+from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
-from agent.template_renderer import TemplateRenderer
+from agent.tasks import environment as task_env
+from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
-from agent.task_env import DEFAULT_ALLOWED
+from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits

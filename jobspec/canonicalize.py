@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobspec.api_shape import complete, copied, shape_of
-from jobspec.defaults import default_weights, fill
-from jobspec.service_defaults import canonicalize_service
-from jobspec.task_defaults import canonicalize_task
-from jobspec.typed import typed_job
+from jobspec.blocks.api_shape import complete, copied, shape_of
+from jobspec.canonical.defaults import default_weights, fill
+from jobspec.canonical.service_defaults import canonicalize_service
+from jobspec.canonical.task_defaults import canonicalize_task
+from jobspec.canonical.typed import typed_job
 from orchgit.model.job import Job
 
 SECOND_NS = 1_000_000_000

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobspec.graphemes import grapheme_count
+from jobspec.hcl.graphemes import grapheme_count
 from orchgit.errors import JobFileError
 
 _NEWLINE = re.compile(r"\n")

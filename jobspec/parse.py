@@ -11,21 +11,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobspec.blocks import JOB
-from jobspec.budget import Budget, BudgetError
-from jobspec.decode import Decoder
+from jobspec.blocks.decode import Decoder
+from jobspec.blocks.dynamic import Found
+from jobspec.blocks.normalize import normalize_job
+from jobspec.blocks.positions import Positions
+from jobspec.blocks.table import JOB
 from jobspec.errors import Diagnostics, HclError, JobFileErrors, Problem, SourceText
-from jobspec.evaluate import Scope
-from jobspec.expand import Found
+from jobspec.evaluation.budget import Budget, BudgetError
+from jobspec.evaluation.evaluate import Scope
+from jobspec.evaluation.locals import collect_locals, resolve_locals
+from jobspec.evaluation.values import Value
+from jobspec.evaluation.variables import Variables
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
 from jobspec.hcl.parser import parse_body
 from jobspec.hcl.tree import Block, Body
-from jobspec.locals import collect_locals, resolve_locals
-from jobspec.normalize import normalize_job
-from jobspec.positions import Positions
-from jobspec.values import Value
-from jobspec.variables import Variables
 
 if TYPE_CHECKING:
     from jobspec.files import FileAccess
@@ -104,8 +104,8 @@ def _whole_file(filename: str, why: str) -> JobFileErrors:
 def read_body(source: SourceText, diagnostics: Diagnostics) -> Body:
     """HCL, or its JSON form where the text starts with a brace."""
     if source.text.lstrip("\ufeff \t\r\n").startswith("{"):
+        from jobspec.blocks.names import FILE_SHAPE
         from jobspec.hcl import json_form  # few job files are JSON
-        from jobspec.shapes import FILE_SHAPE
 
         return json_form.parse_body(source, FILE_SHAPE, diagnostics)
     return parse_body(source, diagnostics)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobspec.positions import Positions
+from jobspec.blocks.positions import Positions
 from jobspec.rules.cluster import ClusterFacts, check_after, check_before
 from jobspec.rules.findings import Findings, Path, listed
 from jobspec.rules.jobs import check_job

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from orchgit.errors import DriverError
+from orchgit.durations import parse_length_ns
+from orchgit.errors import DriverError, InvalidInputError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -26,6 +27,14 @@ def decode_config(driver: str, task: str, config: dict[str, object], shape: type
         raise DriverError(
             f"cannot use the {driver} config of task {task}: {_plain(str(problem))}"
         ) from None
+
+
+def duration_s(text: str) -> float:
+    """A duration of a driver's config in seconds; "" is none. DriverError for anything else."""
+    try:
+        return parse_length_ns(text or "0") / 1e9
+    except InvalidInputError as error:
+        raise DriverError(str(error)) from None
 
 
 def _with_hint(key: str, known: set[str]) -> str:

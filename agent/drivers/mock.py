@@ -20,8 +20,7 @@ from agent.drivers.base import (
     TaskHandle,
     TaskStats,
 )
-from agent.drivers.config import decode_config
-from agent.drivers.durations import duration_s
+from agent.drivers.config import decode_config, duration_s
 from agent.drivers.locks import StartLocks
 from agent.drivers.signals import signal_number
 from orchgit.clock import Clock

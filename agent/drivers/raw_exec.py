@@ -6,6 +6,7 @@ agent's config enables it (`enabled = true`): whoever may register jobs then own
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.allocations.paths import open_directory
 from agent.drivers import cgroups
 from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.config import decode_config
@@ -20,10 +22,11 @@ from agent.drivers.sessions import Command, StreamSession, open_session, run_com
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import resolve_user
-from agent.paths import open_directory
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
+
+_ENVIRONMENT_TRIES, _ENVIRONMENT_RETRY_S = 200, 0.005
 
 
 class RawExecConfig(msgspec.Struct, frozen=True):
@@ -91,7 +94,7 @@ class RawExecDriver(SupervisedDriver):
         """The context is read from the running task: its environment is stored nowhere else."""
         report = await self._running(handle)
         try:
-            env, ids = _environment(report.pid), _identity(report.pid)
+            env, ids = await _environment(report.pid), _identity(report.pid)
         except OSError:
             raise DriverError(f"cannot use task {handle.key}: it has just ended") from None
         group = self._layout.tracking(group_name(handle.key))
@@ -148,8 +151,19 @@ def _find_command(command: str, task: TaskConfig) -> str:
     return os.path.abspath(found)
 
 
-def _environment(pid: int) -> dict[str, str]:
-    pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+async def _environment(pid: int) -> dict[str, str]:
+    """The environment that `pid` was started with.
+
+    Linux closes the descriptors of a process that executes a program shortly before it sets the
+    new environment (proc(5): the file is empty until then), so that a start can be reported first.
+    """
+    file = Path(f"/proc/{pid}/environ")
+    for _ in range(_ENVIRONMENT_TRIES):
+        data = file.read_bytes()
+        if data:
+            break
+        await asyncio.sleep(_ENVIRONMENT_RETRY_S)
+    pairs = data.split(b"\0")
     return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
 
 

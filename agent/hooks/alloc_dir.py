@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+from agent.allocations.paths import AllocPaths
 from agent.hooks.base import SetupError
-from agent.paths import AllocPaths
 
 _SHARED = {"data": 0o777, "logs": 0o777, "tmp": 0o1777}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent import task_state
 from agent.hooks.base import TaskSetup
-from agent.task_state import Happened
+from agent.tasks import task_state
+from agent.tasks.task_state import Happened
 
 _STEP = "artifacts"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent import task_env
+from agent.allocations.paths import TaskPaths
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
-from agent.paths import TaskPaths
-from agent.task_env import EnvInput, TaskEnv
-from agent.task_state import Happened
-from agent.template_renderer import TemplateRenderer
+from agent.tasks import environment as task_env
+from agent.tasks.environment import EnvInput, TaskEnv
+from agent.tasks.task_state import Happened
+from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from agent.allocations.paths import PRIVATE, TaskPaths, open_directory
 from agent.artifacts.child import ChildInput
 from agent.artifacts.install import Owner, install_file, install_tree
 from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
@@ -26,8 +27,7 @@ from agent.artifacts.source import read_source
 from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
 from agent.hooks.files import destination_parts
-from agent.paths import PRIVATE, TaskPaths, open_directory
-from agent.task_state import Happened
+from agent.tasks.task_state import Happened
 from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import DriverError
 from orchgit.model.interpolation import Interpolator

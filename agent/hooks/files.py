@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from agent.allocations.paths import PRIVATE, SHARED, TaskPaths, open_directory
 from agent.hooks.base import SetupError
-from agent.paths import PRIVATE, SHARED, TaskPaths, open_directory
 
 
 def relative_parts(relative: str) -> list[str]:

@@ -6,8 +6,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from agent.allocations.paths import AllocPaths
 from agent.hooks.base import SetupError
-from agent.paths import AllocPaths
 from orchgit.model.group import TaskGroup
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from agent.allocations.paths import PRIVATE, open_inside
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
-from agent.paths import PRIVATE, open_inside
-from agent.template_renderer import Rendered, RenderRequest
+from agent.templates.renderer import Rendered, RenderRequest
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.model.task import Template

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from agent.alloc_runner import AllocRunner
+from agent.allocations.alloc_runner import AllocRunner
 from agent.drivers.base import TaskHandle, TaskStats
 from agent.serve.replies import body_of, check_no_page, json_reply
-from agent.services import RunningCheck
+from agent.services.registrations import RunningCheck
 from orchgit.errors import DriverError
 from orchgit.model.base import NS_PER_S
 

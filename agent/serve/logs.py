@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from agent.paths import LOGS, SHARED, AllocPaths, open_inside
+from agent.allocations.paths import LOGS, SHARED, AllocPaths, open_inside
 from agent.serve.frames import CHUNK_BYTES, POLL_S, Frames, Pulse
 from agent.serve.replies import flag, number
-from agent.task_state import DEAD, PENDING
+from agent.tasks.task_state import DEAD, PENDING
 from orchgit.clock import Clock
 from orchgit.errors import InvalidInputError, NotFoundError
 

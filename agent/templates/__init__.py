@@ -1,5 +1,5 @@
-"""Templates of job files: the part of Go's text/template that jobs use, and its functions.
+"""The templates of tasks: their functions, and the processes that render them.
 
-`render.render(text, ...)` is the entry. What needs a service that this node does not talk to
-(Consul's keys, Vault's secrets) is an error that says so, never an empty string.
+The language is Go's (`orchgit/go_templates`). A function that needs a service which this node does
+not talk to (Consul's keys, Vault's secrets) is an error that says so, never an empty string.
 """

@@ -1,34 +1,26 @@
-"""The functions that templates may call. All are pure but those given by `TemplateSources`."""
+"""The functions of a task's templates beside Go's own; only those of `TemplateSources` do I/O."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_templates.budget import MAX_TEXT, StepBudget
+from orchgit.go_templates.functions import Function, text_of
 from orchgit.regex import compile_pattern
 
-Function = Callable[..., Any]
 NS_PER_S = 1_000_000_000
-MAX_TEXT = 16 << 20
-"""Characters of one value."""
-_MOST_WIDTH = 10_000
-_MOST_DIGITS = 1_000
-_INT64 = 1 << 63
-_CHARACTERS_A_STEP = 64
-_ITEMS_A_STEP = 8
 
 _NOT_HERE = (
     "key", "keyOrDefault", "keyExists", "ls", "safeLs", "tree", "safeTree", "secret", "secrets",
     "service", "services", "node", "nodes", "datacenters", "connect", "caRoots", "caLeaf",
     "pkiCert", "nomadVar", "nomadVarList", "nomadVarExists", "nomadService", "nomadServices",
 )  # fmt: skip
-_VERB = re.compile(r"%([-+ 0]{0,8})(\d{0,12})(?:\.(\d{1,12}))?([sdvqxXtfgeT%])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +33,8 @@ class TemplateSources:
     now_ns: int
 
 
-class Work:
-    """The steps that one rendering may take: about 1 us each."""
-
-    def __init__(self, max_steps: int) -> None:
-        self._left = self._max = max_steps
-
-    def spend(self, steps: int = 1, characters: int = 0) -> None:
-        """Raises InvalidInputError when there are none left, or a value gets too long."""
-        self._left -= steps
-        if self._left < 0:
-            raise InvalidInputError(
-                f"it takes more than {self._max} steps, the limit of templates; make its loops "
-                "shorter"
-            )
-        if characters > MAX_TEXT:
-            raise InvalidInputError(f"a value has over {MAX_TEXT} characters, the limit")
-
-    def spend_on(self, value: object) -> None:
-        """For reading or making a value once."""
-        if isinstance(value, str):
-            self.spend(1 + len(value) // _CHARACTERS_A_STEP, len(value))
-        elif isinstance(value, list | dict):
-            self.spend(1 + len(value) // _ITEMS_A_STEP)
-        elif type(value) is int and not -_INT64 <= value < _INT64:
-            raise InvalidInputError("a whole number is out of the range of 64 bits")
-
-
-def functions(sources: TemplateSources, work: Work) -> dict[str, Function]:
-    """Every function by name."""
+def task_functions(sources: TemplateSources, budget: StepBudget) -> dict[str, Function]:
+    """Every function by name, for `render`."""
     env = sources.env
     return {
         **_PURE,
@@ -79,7 +44,7 @@ def functions(sources: TemplateSources, work: Work) -> dict[str, Function]:
         "envOrDefault": lambda name, default: env.get(name, default),
         "file": sources.read_file,
         "regexReplaceAll": lambda pattern, new, text: compile_pattern(pattern).replace(
-            text, new, work.spend
+            text, new, budget.spend
         ),
         "timestamp": lambda layout="": _timestamp(sources.now_ns, layout),
     }
@@ -107,61 +72,6 @@ def _timestamp(now_ns: int, layout: str) -> str:
     if layout:
         raise InvalidInputError(f'timestamp layout "{layout}" is not supported, only "unix"')
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def text_of(value: object) -> str:
-    """A value as Go prints it."""
-    if value is None:
-        return "<no value>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list):
-        return f"[{' '.join(map(text_of, value))}]"
-    if isinstance(value, Mapping):
-        return f"map[{' '.join(f'{key}:{text_of(value[key])}' for key in sorted(value))}]"
-    return str(value)
-
-
-def truth(value: object) -> bool:
-    """Go's: empty, zero, false and nothing are false."""
-    return bool(value)
-
-
-def _printf(pattern: str, *arguments: object) -> str:
-    rest = list(reversed(arguments))
-
-    def one(match: re.Match[str]) -> str:
-        flags, width, precision, verb = match.groups()
-        if verb == "%":
-            return "%"
-        if not rest:
-            return f"%!{verb}(MISSING)"
-        value = rest.pop()
-        if int(width or 0) > _MOST_WIDTH or int(precision or 0) > _MOST_DIGITS:
-            raise InvalidInputError(
-                f"printf: a width is at most {_MOST_WIDTH}, and a precision {_MOST_DIGITS}"
-            )
-        flags += width + (f".{precision}" if precision else "")
-        if verb == "q":
-            return json.dumps(text_of(value))
-        if verb in "svtT":
-            return f"%{flags}s" % text_of(value)
-        return f"%{flags}{verb}" % value
-
-    return _VERB.sub(one, pattern)
-
-
-def _index(value: Any, *keys: Any) -> Any:
-    for key in keys:
-        try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
-            if isinstance(value, Mapping):
-                return None
-            raise InvalidInputError(f"index {key!r} is not there") from None
-    return value
 
 
 def _parse_json(text: str) -> Any:
@@ -213,12 +123,6 @@ def _check_length(characters: int) -> None:
         raise InvalidInputError(f"the result has over {MAX_TEXT} characters, the limit")
 
 
-def _quoted_for_urls(text: str) -> str:
-    import urllib.parse  # seldom used; not on the start path of the process that renders
-
-    return urllib.parse.quote_plus(text)
-
-
 def _divide(by: Any, value: Any) -> Any:
     if not by:
         raise InvalidInputError("divide: by zero")
@@ -235,14 +139,6 @@ def _loop(*bounds: int) -> list[int]:
     if any(abs(bound) > 1_000_000 for bound in bounds):
         raise InvalidInputError("loop: over 1000000 rounds")
     return list(range(*bounds))
-
-
-def _all_of(*values: object) -> object:
-    return next((value for value in values if not truth(value)), values[-1])
-
-
-def _any_of(*values: object) -> object:
-    return next((value for value in values if truth(value)), values[-1])
 
 
 def _digest(kind: str) -> Function:
@@ -262,21 +158,6 @@ def _decoded(text: str) -> str:
 
 
 _PURE: dict[str, Function] = {
-    "and": _all_of,
-    "or": _any_of,
-    "not": lambda value: not truth(value),
-    "eq": lambda first, *others: any(first == other for other in others),
-    "ne": lambda first, second: first != second,
-    "lt": lambda first, second: first < second,
-    "le": lambda first, second: first <= second,
-    "gt": lambda first, second: first > second,
-    "ge": lambda first, second: first >= second,
-    "len": len,
-    "index": _index,
-    "print": lambda *values: "".join(map(text_of, values)),
-    "println": lambda *values: " ".join(map(text_of, values)) + "\n",
-    "printf": _printf,
-    "urlquery": _quoted_for_urls,
     "add": lambda by, value: value + by,
     "subtract": lambda by, value: value - by,
     "multiply": _multiply,

@@ -14,10 +14,11 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-from agent.templates.functions import TemplateSources
-from agent.templates.render import render
+from agent.templates.functions import TemplateSources, task_functions
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError
+from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.render import render
 
 HEADER = struct.Struct(">cI")
 """The kind of a frame and its length. From the agent: RENDER, CONTENT or REFUSED; to it the others:
@@ -47,14 +48,15 @@ class TemplateWorker:
 
     def _answer(self, request: dict[str, Any]) -> None:
         try:
+            budget = StepBudget(request["max_steps"])
+            sources = TemplateSources(request["env"], self._read, request["now_ns"])
             text = render(
                 request["text"],
-                TemplateSources(request["env"], self._read, request["now_ns"]),
-                request["left"],
-                request["right"],
-                request["err_missing_key"],
-                request["max_steps"],
-                request["max_bytes"],
+                functions=task_functions(sources, budget),
+                budget=budget,
+                delimiters=(request["left"], request["right"]),
+                err_missing_key=request["err_missing_key"],
+                max_bytes=request["max_bytes"],
             )
             if request["envvars"]:
                 self._send(VARIABLES, json.dumps(parse_variables(text)).encode())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobspec.budget import Budget
 from jobspec.errors import HclError, did_you_mean
-from jobspec.evaluate import Scope, SilentError, evaluate
+from jobspec.evaluation.budget import Budget
+from jobspec.evaluation.evaluate import Scope, SilentError, evaluate
+from jobspec.evaluation.numbers import NEGATIVE_ZERO
+from jobspec.evaluation.type_syntax import read_type
+from jobspec.evaluation.values import ConvertError, Value, convert, elements, is_null
 from jobspec.functions import NAMES, find_function
 from jobspec.functions.signature import (
     MAX_CHARACTERS,
@@ -18,9 +21,6 @@ from jobspec.functions.signature import (
 )
 from jobspec.hcl import tree
 from jobspec.hcl.tree import start_of
-from jobspec.numbers import NEGATIVE_ZERO
-from jobspec.type_syntax import read_type
-from jobspec.values import ConvertError, Value, convert, elements, is_null
 
 _LOOKS = frozenset(("element", "index", "length", "lookup"))
 """They take one part of a collection, however large it is."""

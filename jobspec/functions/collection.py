@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from jobspec.functions.signature import (
-    ArgumentError,
-    Function,
-    FunctionError,
-    Param,
-    any_value,
-    list_of,
-    num,
-    text,
-)
-from jobspec.indexing import index_value
-from jobspec.numbers import Number
-from jobspec.values import (
+from jobspec.evaluation.indexing import index_value
+from jobspec.evaluation.numbers import Number
+from jobspec.evaluation.values import (
     ConvertError,
     List,
     Map,
@@ -27,6 +17,16 @@ from jobspec.values import (
     mapping,
     type_of,
     unify,
+)
+from jobspec.functions.signature import (
+    ArgumentError,
+    Function,
+    FunctionError,
+    Param,
+    any_value,
+    list_of,
+    num,
+    text,
 )
 
 

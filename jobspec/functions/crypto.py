@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobspec.evaluation.numbers import Number
 from jobspec.functions.signature import (
     ArgumentError,
     CallContext,
@@ -10,7 +11,6 @@ from jobspec.functions.signature import (
     Param,
     text,
 )
-from jobspec.numbers import Number
 
 MAX_BCRYPT_COST = 12
 """0.2 s; each more doubles it."""

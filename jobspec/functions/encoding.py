@@ -6,9 +6,9 @@ import base64
 import binascii
 import re
 
+from jobspec.evaluation.values import List, Value
 from jobspec.functions import json_text
 from jobspec.functions.signature import CallContext, Function, FunctionError, any_value, text
-from jobspec.values import List, Value
 
 _STEPS_A_YAML_CHARACTER = 3
 """PyYAML reads character by character."""

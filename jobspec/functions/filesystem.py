@@ -8,8 +8,8 @@ import posixpath
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from jobspec.evaluation.values import SetOf, Value
 from jobspec.functions.signature import CallContext, Function, FunctionError, text
-from jobspec.values import SetOf, Value
 
 if TYPE_CHECKING:
     from jobspec.files import FileAccess

@@ -6,19 +6,8 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from jobspec.functions import json_text
-from jobspec.functions.signature import (
-    ArgumentError,
-    CallContext,
-    Function,
-    FunctionError,
-    any_value,
-    check_length,
-    text,
-)
-from jobspec.graphemes import graphemes
-from jobspec.numbers import Number, shortest_digits
-from jobspec.values import (
+from jobspec.evaluation.numbers import Number, shortest_digits
+from jobspec.evaluation.values import (
     ConvertError,
     List,
     Value,
@@ -29,6 +18,17 @@ from jobspec.values import (
     to_string,
     type_of,
 )
+from jobspec.functions import json_text
+from jobspec.functions.signature import (
+    ArgumentError,
+    CallContext,
+    Function,
+    FunctionError,
+    any_value,
+    check_length,
+    text,
+)
+from jobspec.hcl.graphemes import graphemes
 
 _MOST_DIGITS = 2_000
 _VERB = re.compile(r"%([ +#0-]*)(\d*)(?:\.(\d*))?(?:\[(\d+)\])?(.)?", re.DOTALL)

@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from jobspec import numbers
+from jobspec.evaluation import numbers
+from jobspec.evaluation.numbers import NULL, Number
+from jobspec.evaluation.values import Value, elements, is_null, mapping
 from jobspec.functions.signature import FunctionError
-from jobspec.numbers import NULL, Number
-from jobspec.values import Value, elements, is_null, mapping
 
 _ESCAPED = re.compile(r'["\\<>&\x00-\x1f\u2028\u2029]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}

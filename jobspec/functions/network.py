@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jobspec.evaluation.numbers import Number
+from jobspec.evaluation.values import List, Value
 from jobspec.functions.signature import ArgumentError, Function, FunctionError, num, text
-from jobspec.numbers import Number
-from jobspec.values import List, Value
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

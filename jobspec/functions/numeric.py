@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from jobspec.evaluation.numbers import Number, normalize, to_float
+from jobspec.evaluation.values import Value
 from jobspec.functions.signature import ArgumentError, Function, FunctionError, any_value, num
-from jobspec.numbers import Number, normalize, to_float
-from jobspec.values import Value
 
 _MOST_DIGITS = 500
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

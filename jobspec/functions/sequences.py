@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from jobspec.functions.signature import (
-    MAX_ITEMS,
-    ArgumentError,
-    CallContext,
-    Function,
-    FunctionError,
-    Param,
-    any_value,
-    list_of,
-    num,
-)
-from jobspec.numbers import Number, add
-from jobspec.values import (
+from jobspec.evaluation.numbers import Number, add
+from jobspec.evaluation.values import (
     List,
     SetOf,
     Value,
@@ -27,6 +16,17 @@ from jobspec.values import (
     sort_key,
     type_of,
     unify,
+)
+from jobspec.functions.signature import (
+    MAX_ITEMS,
+    ArgumentError,
+    CallContext,
+    Function,
+    FunctionError,
+    Param,
+    any_value,
+    list_of,
+    num,
 )
 
 _MAX_RANGE = 1024

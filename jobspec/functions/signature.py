@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jobspec.budget import Budget
-from jobspec.values import Type, Value
+from jobspec.evaluation.budget import Budget
+from jobspec.evaluation.values import Type, Value
 
 if TYPE_CHECKING:
     from jobspec.files import FileAccess

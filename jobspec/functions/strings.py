@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jobspec.evaluation.numbers import Number
+from jobspec.evaluation.values import List
 from jobspec.functions.signature import (
     ArgumentError,
     Function,
@@ -11,9 +13,7 @@ from jobspec.functions.signature import (
     num,
     text,
 )
-from jobspec.graphemes import grapheme_count, graphemes
-from jobspec.numbers import Number
-from jobspec.values import List
+from jobspec.hcl.graphemes import grapheme_count, graphemes
 
 
 def _chomp(value: str) -> str:

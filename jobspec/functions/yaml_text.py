@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from jobspec import numbers
-from jobspec.budget import Budget
+from jobspec.evaluation import numbers
+from jobspec.evaluation.budget import Budget
+from jobspec.evaluation.numbers import NULL
+from jobspec.evaluation.values import Value, elements, is_null, mapping
 from jobspec.functions.json_text import quote
 from jobspec.functions.signature import FunctionError
-from jobspec.numbers import NULL
-from jobspec.values import Value, elements, is_null, mapping
 
 _BOOLS = {
     word: value

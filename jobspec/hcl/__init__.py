@@ -1,4 +1,4 @@
-"""The HCL2 language: lexer, parser and tree of our own; python-hcl2 behind `second_reader`.
+"""The HCL2 language: lexer, parser, tree and writer.
 
 `parser.parse_body` gives the tree of a file, `parser.parse_expression` that of one expression.
 Nothing here knows what a job is.

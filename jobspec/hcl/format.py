@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from jobspec.errors import Diagnostics, HclError, SourceText
-from jobspec.graphemes import grapheme_count
+from jobspec.hcl.graphemes import grapheme_count
 from jobspec.hcl.lexer import tokenize
 from jobspec.hcl.parser import parse_body
 

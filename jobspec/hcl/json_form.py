@@ -13,10 +13,10 @@ from json.decoder import JSONDecoder
 from typing import Any, Protocol
 
 from jobspec.errors import Diagnostics, HclError, SourceText
+from jobspec.evaluation.numbers import NULL
 from jobspec.hcl import literals
 from jobspec.hcl.parser import parse_expression, parse_template
 from jobspec.hcl.tree import Attribute, Block, Body, Label, Literal, Node, Object, Parens, Tuple
-from jobspec.numbers import NULL
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")

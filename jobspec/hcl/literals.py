@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from jobspec.errors import HclError
-from jobspec.numbers import Number, parse
+from jobspec.evaluation.numbers import Number, parse
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|([$%])\2\{", re.DOTALL)
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}

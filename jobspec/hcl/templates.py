@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from jobspec.errors import HclError
-from jobspec.graphemes import graphemes
+from jobspec.evaluation.numbers import NULL
 from jobspec.hcl import literals
+from jobspec.hcl.graphemes import graphemes
 from jobspec.hcl.lexer import Token
 from jobspec.hcl.tree import (
     Conditional,
@@ -17,7 +18,6 @@ from jobspec.hcl.tree import (
     TemplateJoin,
     TemplateWrap,
 )
-from jobspec.numbers import NULL
 
 _BREAKS = re.compile(r"[^\n]*\n|[^\n]+")
 

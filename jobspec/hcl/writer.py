@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jobspec.budget import BudgetError
 from jobspec.errors import HclError
-from jobspec.evaluate import Scope, evaluate
+from jobspec.evaluation.budget import BudgetError
+from jobspec.evaluation.evaluate import Scope, evaluate
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
 from jobspec.hcl.literals import normal

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobspec.durations import to_text
 from jobspec.rules.findings import Findings, quoted
+from orchgit.durations import to_text
 from orchgit.model.group import ReschedulePolicy
 
 _SECOND_NS = 1_000_000_000

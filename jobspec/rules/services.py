@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from jobspec.durations import to_text
+from jobspec.evaluation.runtime_text import without_references
 from jobspec.rules.connect import check_connect
 from jobspec.rules.findings import Findings, quoted
-from jobspec.runtime_text import without_references
+from orchgit.durations import to_text
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
 

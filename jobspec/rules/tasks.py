@@ -6,12 +6,12 @@ import posixpath
 import re
 from typing import Any
 
-from jobspec.durations import to_text
+from jobspec.evaluation.runtime_text import without_references
 from jobspec.rules.findings import Findings, listed, quoted
 from jobspec.rules.identities import check_identities
 from jobspec.rules.targets import check_targets
 from jobspec.rules.task_services import check_task_services
-from jobspec.runtime_text import without_references
+from orchgit.durations import to_text
 from orchgit.model.group import TaskGroup
 from orchgit.model.resources import Resources
 from orchgit.model.task import LogConfig, Task, TaskArtifact, Template

@@ -90,11 +90,11 @@ class App:
         await self.serve(scope, receive, send)
 
 
-def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
+def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
     """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks."""
     requests = RequestMetrics()
     endpoints = [each for table in (*_TABLES, metrics.endpoints(requests)) for each in table]
-    client = ClientRoutes(context)
+    client = ClientRoutes(api)
     rest = Starlette(
         routes=[
             Route(_CLIENT, client),
@@ -104,7 +104,7 @@ def create_app(context: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> A
             Route("/v1/{rest:path}", _unknown_path, methods=_ANY),
         ]
     )
-    return App(Dispatch(endpoints, context, requests, rest), client.close, client.knows_node)
+    return App(Dispatch(endpoints, api, requests, rest), client.close, client.knows_node)
 
 
 _CLIENT = "/v1/client/{rest:path}"

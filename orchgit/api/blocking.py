@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.clock import SECOND_NS
+from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
@@ -27,14 +27,14 @@ JITTER_SHARE = 16
 Read = Callable[[Snapshot], tuple[T, int]]
 
 
-async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tuple[T, int]:
+async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> tuple[T, int]:
     """`read` gives a value and its index; it is called again after each change of `tables`.
 
     Returns the first value whose index exceeds the request's `index`, or the last one when the
     wait ends.
     """
     min_index, wait_s = wait_parameters(call)
-    store, clock = call.world.state.store, call.world.clock
+    store, clock = call.context.state.store, call.context.clock
     deadline_s = clock.monotonic_s() + wait_s
     while True:
         with store.snapshot() as snapshot:
@@ -46,7 +46,7 @@ async def blocking_read(call: Call, tables: Sequence[str], read: Read[T]) -> tup
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
 
 
-def wait_parameters(call: Call) -> tuple[int, float]:
+def wait_parameters(call: ApiCall) -> tuple[int, float]:
     """(index to exceed, seconds to wait); index 0 means: answer at once."""
     if "index" not in call.query and "wait" not in call.query:
         return 0, 0.0
@@ -65,7 +65,7 @@ def wait_parameters(call: Call) -> tuple[int, float]:
 
 
 async def answer_list(
-    call: Call,
+    call: ApiCall,
     tables: Sequence[str],
     read: Callable[[Snapshot], Any],
     *,
@@ -86,13 +86,13 @@ async def answer_list(
     return await asyncio.to_thread(answer) if in_thread else answer()
 
 
-async def _moved_snapshot(call: Call, tables: Sequence[str]) -> Snapshot:
+async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
     """A snapshot in which `tables` are beyond the request's index, or the one at the wait's end.
 
     The list itself is not read before that.
     """
     min_index, wait_s = wait_parameters(call)
-    store, clock = call.world.state.store, call.world.clock
+    store, clock = call.context.state.store, call.context.clock
     deadline_s = clock.monotonic_s() + wait_s
     while True:
         snapshot = store.snapshot()
@@ -105,7 +105,7 @@ async def _moved_snapshot(call: Call, tables: Sequence[str]) -> Snapshot:
 
 
 async def answer_object(
-    call: Call,
+    call: ApiCall,
     tables: Sequence[str],
     read: Callable[[Snapshot], Any],
     missing: str,

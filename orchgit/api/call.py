@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -10,11 +11,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
+from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
+from orchgit.api.placing import is_safe
 from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.replication.proposal import RequestWrites
+from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
-from orchgit.services.world import World
+from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -22,20 +27,29 @@ _GZIP_FROM_BYTES = 1024
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
-class Call:
+class ApiCall:
     """Routes get one of these; `path["name"]` are the parts of the path."""
 
-    def __init__(self, request: Request, context: ApiContext) -> None:
+    def __init__(self, request: Request, api: ApiContext) -> None:
         self.request = request
-        self.context = context
+        self.api = api
         self.query: dict[str, str] = (
             dict(request.query_params) if request.scope["query_string"] else {}
         )
         self.path: dict[str, str] = request.path_params
 
+        self.writes: RequestWrites | None = request.scope.get(WRITES)
+        """What this request has written to the log so far; None where nobody asks for it."""
+
+    @cached_property
+    def services(self) -> Services:
+        """The use cases; what they write is noted in `writes`."""
+        services = self.api.services
+        return services if is_safe(self.request.method) else services.noting(self.writes)
+
     @property
-    def world(self) -> World:
-        return self.context.services.world
+    def context(self) -> UseCaseContext:
+        return self.services.context
 
     @property
     def namespace(self) -> str:
@@ -119,7 +133,7 @@ class Call:
         return self._response(data, status, sent, "application/json")
 
     def contact_headers(self) -> dict[str, str]:
-        server = self.context.server
+        server = self.api.server
         known = "true" if server.leader_address() else "false"
         contact = str(server.last_contact_ms())
         return {"X-Nomad-KnownLeader": known, "X-Nomad-LastContact": contact}

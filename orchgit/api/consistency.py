@@ -17,10 +17,12 @@ from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.first_of import first_of
-from orchgit.replication.proposal import WRITES, Writes
+from orchgit.replication.proposal import RequestWrites
 
 ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
+WRITES = "orchgit.request_writes"
+"""Where a request's scope has its `RequestWrites`, if another server may be asked instead."""
 _RETRY_S = 0.025
 _MAX_KEPT_BYTES = 1 << 20
 """A body up to this size can be sent to the next leader again."""
@@ -30,7 +32,7 @@ Forward = Callable[[Scope, Receive, Send, float], Awaitable[None]]
 request was done; another OrchgitError if that is not known, or cannot be."""
 
 
-class Leading(Protocol):
+class LeadershipPort(Protocol):
     """What this server knows of its leadership."""
 
     @property
@@ -50,23 +52,23 @@ class Leading(Protocol):
         ...
 
 
-class KnowsNodes(Protocol):
-    """What only the agents' part can say of a request."""
-
-    def has_node(self, scope: Scope) -> bool:
-        """Whether this server knows the node of a `/v1/client` request."""
-        ...
-
-
 class Consistency:
-    """An ASGI app in front of another."""
+    """An ASGI app in front of another.
+
+    `knows_node` says whether this server knows the node of a `/v1/client` request.
+    """
 
     def __init__(
-        self, app: ASGIApp, leading: Leading, places: KnowsNodes, forward: Forward, clock: Clock
+        self,
+        app: ASGIApp,
+        leading: LeadershipPort,
+        knows_node: Callable[[Scope], bool],
+        forward: Forward,
+        clock: Clock,
     ) -> None:
         self._app = app
         self._leading = leading
-        self._places = places
+        self._knows_node = knows_node
         self._forward = forward
         self._clock = clock
 
@@ -97,7 +99,7 @@ class Consistency:
             return Place.HERE
         place = place_of(scope["method"], scope["path"], scope["query_string"])
         if place is Place.NODE:
-            return Place.HERE if self._places.has_node(scope) else Place.LEADER
+            return Place.HERE if self._knows_node(scope) else Place.LEADER
         return place
 
     async def _by_leader(self, scope: Scope, receive: Receive, send: Send, place: Place) -> None:
@@ -121,7 +123,7 @@ class Consistency:
         is_read = is_safe(scope["method"])
         if place is Place.CURRENT or (is_read and not self._leading.leads_for_certain):
             await self._leading.read_index()
-        WRITES.set(Writes())
+        scope[WRITES] = RequestWrites()
         if is_read and b"index=" in scope["query_string"]:
             await self._while_leading(scope, receive, send)
         else:
@@ -175,4 +177,4 @@ class _Body:
         return self._bytes <= _MAX_KEPT_BYTES
 
 
-__all__ = ["ELECTION_WAIT_S", "Consistency", "Forward", "KnowsNodes", "Leading"]
+__all__ = ["ELECTION_WAIT_S", "WRITES", "Consistency", "Forward", "LeadershipPort"]

@@ -12,7 +12,7 @@ from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
-from orchgit.services.dry_run import DryRun
+from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.services import Services
 from orchgit.wire.tls import TlsFiles
 
@@ -75,7 +75,7 @@ class ServerFacts(Protocol):
         ...
 
 
-class ClusterPort(Protocol):
+class MembershipPort(Protocol):
     """What an operator asks of the servers as a cluster, on any of them."""
 
     async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
@@ -131,7 +131,7 @@ class ApiContext:
     server: ServerFacts
     dry_run: DryRun
     events: EventBuffer
-    cluster: ClusterPort
+    cluster: MembershipPort
     job_texts: JobTextsPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None

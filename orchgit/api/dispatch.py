@@ -26,11 +26,11 @@ class Dispatch:
     def __init__(
         self,
         endpoints: Sequence[Endpoint],
-        context: ApiContext,
+        api: ApiContext,
         metrics: RequestMetrics,
         rest: ASGIApp,
     ) -> None:
-        self._context = context
+        self._api = api
         self._metrics = metrics
         self._rest = rest
         self._by_prefix: dict[str, list[tuple[re.Pattern[str], Endpoint]]] = defaultdict(list)
@@ -46,7 +46,7 @@ class Dispatch:
             await self._rest(scope, receive, send)
             return
         each, scope["path_params"] = found
-        response = await answer(each, Request(scope, receive), self._context, self._metrics)
+        response = await answer(each, Request(scope, receive), self._api, self._metrics)
         await response(scope, receive, send)
 
     def find(self, path: str) -> _Found | None:

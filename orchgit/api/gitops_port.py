@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from orchgit.model.source import Source
-from orchgit.services.cluster_snapshots import Repositories
+from orchgit.replication.proposal import RequestWrites
+from orchgit.services.cluster.snapshots import Repositories
 
 
 class GitopsPort(Protocol):
@@ -19,7 +20,9 @@ class GitopsPort(Protocol):
         """Whether the configuration of this server has a source of that name."""
         ...
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Any:
+    async def rerun(
+        self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
+    ) -> Any:
         """Create these jobs (namespace, id) of the applied commit again; the rollout that does."""
         ...
 
@@ -36,7 +39,7 @@ class GitopsPort(Protocol):
         """The repositories that this cluster is the home of, to be saved and restored."""
         ...
 
-    async def revert(self, rollout_id: str) -> Any:
+    async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Any:
         """Start a rollout that takes another back; returns it."""
         ...
 

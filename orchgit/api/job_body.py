@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from jobspec.api_shape import complete, shape_of
+from jobspec.blocks.api_shape import complete, shape_of
+from jobspec.canonical.typed import typed_job
 from jobspec.canonicalize import canonicalize
-from jobspec.same_job import without_additions
-from jobspec.typed import typed_job
+from jobspec.writing.same_job import without_additions
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 
@@ -27,7 +27,7 @@ class JobBody:
     is_large: bool
 
 
-async def read_job_body(call: Call) -> JobBody:
+async def read_job_body(call: ApiCall) -> JobBody:
     """Raises InvalidInputError."""
     data = await call.body()
     is_large = len(data) > _MAX_ON_LOOP_BYTES
@@ -36,12 +36,12 @@ async def read_job_body(call: Call) -> JobBody:
     )
 
 
-def _read(call: Call, data: bytes, is_large: bool) -> JobBody:
+def _read(call: ApiCall, data: bytes, is_large: bool) -> JobBody:
     tree = nomad_json.decode_tree(data)
     return JobBody(tree, _job_of(tree, call), is_large)
 
 
-def _job_of(body: dict[str, Any], call: Call) -> Job:
+def _job_of(body: dict[str, Any], call: ApiCall) -> Job:
     """The job of a register, plan or validate request, completed with its defaults.
 
     The namespace and region of the query beat those of the job. Where a job came from is not a

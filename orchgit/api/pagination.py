@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.filters import Predicate, parse_filter
 from orchgit.errors import InvalidInputError
 from orchgit.whole_number import whole_number
@@ -24,7 +24,7 @@ class PageRequest:
     reverse: bool
 
     @classmethod
-    def of(cls, call: Call) -> PageRequest:
+    def of(cls, call: ApiCall) -> PageRequest:
         text = call.query.get("filter")
         return cls(
             matches=parse_filter(text) if text else None,

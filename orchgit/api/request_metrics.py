@@ -9,7 +9,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
 @dataclass(slots=True)
-class Timing:
+class RequestTiming:
     count: int = 0
     total_s: float = 0.0
     max_s: float = 0.0
@@ -21,12 +21,12 @@ class RequestMetrics:
     """Owned by one app, on its event loop; no locks."""
 
     def __init__(self) -> None:
-        self.timings: dict[tuple[str, str], Timing] = {}
+        self.timings: dict[tuple[str, str], RequestTiming] = {}
 
     def observe(self, method: str, path: str, seconds: float) -> None:
         timing = self.timings.get((method, path))
         if timing is None:
-            timing = self.timings[(method, path)] = Timing()
+            timing = self.timings[(method, path)] = RequestTiming()
         timing.count += 1
         timing.total_s += seconds
         timing.max_s = max(timing.max_s, seconds)

@@ -11,7 +11,7 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
 from orchgit.api.request_metrics import RequestMetrics
@@ -21,9 +21,8 @@ from orchgit.errors import (
     OrchgitError,
     RefusedError,
 )
-from orchgit.replication.proposal import nothing_written
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ApiCall], Awaitable[Response]]
 
 _log = structlog.get_logger(component="api")
 
@@ -49,16 +48,16 @@ def endpoint(
 
 
 async def answer(
-    each: Endpoint, request: Request, context: ApiContext, metrics: RequestMetrics
+    each: Endpoint, request: Request, api: ApiContext, metrics: RequestMetrics
 ) -> Response:
     """What the endpoint says, errors included; counted and timed."""
     started_s = time.perf_counter()
-    response = await _answer(each, Call(request, context))
+    response = await _answer(each, ApiCall(request, api))
     metrics.observe(request.method, each.path, time.perf_counter() - started_s)
     return response
 
 
-async def _answer(each: Endpoint, call: Call) -> Response:
+async def _answer(each: Endpoint, call: ApiCall) -> Response:
     method = call.request.method
     if method == "OPTIONS":
         return _preflight(each)
@@ -71,14 +70,14 @@ async def _answer(each: Endpoint, call: Call) -> Response:
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
     except NotLeaderError as error:
-        if nothing_written():
+        if call.writes is not None and not call.writes.any:
             raise  # the leader can do it: see `consistency`
         return _error_response(error, call)
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes an answer
         return _error_response(error, call)
 
 
-def _error_response(error: Exception, call: Call) -> Response:
+def _error_response(error: Exception, call: ApiCall) -> Response:
     if isinstance(error, RecursionError):
         error = InvalidInputError("cannot use the request: it is nested too deeply")
     status = status_of(error)
@@ -90,14 +89,14 @@ def _error_response(error: Exception, call: Call) -> Response:
     headers = {}
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = error.allowed
-    if isinstance(error, NotLeaderError) and (leader := call.context.server.leader_address()):
+    if isinstance(error, NotLeaderError) and (leader := call.api.server.leader_address()):
         headers["X-Orchgit-Leader"] = leader
     return text_response(str(error), status, headers)
 
 
-def _check_region(call: Call) -> None:
+def _check_region(call: ApiCall) -> None:
     region = call.query.get("region")
-    if region and region != call.context.server.region:
+    if region and region != call.api.server.region:
         raise RefusedError("No path to region")
 
 

@@ -24,7 +24,7 @@ _BACKDATED = timedelta(minutes=5)
 """Clocks of other machines may be a little behind."""
 
 
-class Role(StrEnum):
+class CertificateRole(StrEnum):
     SERVER = "server"
     CLIENT = "client"
     CLI = "cli"
@@ -57,7 +57,7 @@ class AuthorityRequest:
 
 @dataclass(frozen=True, slots=True)
 class CertificateRequest:
-    role: Role
+    role: CertificateRole
     region: str
     domain: str
     days: int
@@ -169,15 +169,15 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _purposes(role: Role) -> list[x509.ObjectIdentifier]:
+def _purposes(role: CertificateRole) -> list[x509.ObjectIdentifier]:
     """Servers call each other; a client answers for its node's logs. The command line only asks."""
     asks, answers = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
-    return [asks] if role is Role.CLI else [asks, answers]
+    return [asks] if role is CertificateRole.CLI else [asks, answers]
 
 
 def _names(request: CertificateRequest) -> list[x509.GeneralName]:
-    local = () if request.role is Role.CLI else ("localhost",)
-    own = () if request.role is Role.CLI else ("127.0.0.1",)
+    local = () if request.role is CertificateRole.CLI else ("localhost",)
+    own = () if request.role is CertificateRole.CLI else ("127.0.0.1",)
     dns = dict.fromkeys((role_name(request), *local, *request.dns_names))
     addresses = dict.fromkeys((*own, *request.ip_addresses))
     try:

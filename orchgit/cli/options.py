@@ -107,11 +107,11 @@ def _is_true(name: str) -> bool:
 
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `-json` and `-t TEMPLATE` (Jinja2 over the answer, as `data`)."""
+    """Adds `-json` and `-t TEMPLATE` (a Go template whose dot is the answer)."""
 
     as_json = option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
     template = option(
-        "t", dest="template", help="Format the answer with a Jinja2 template; it is `data`."
+        "t", dest="template", help="Format the answer with a Go template, such as '{{.ID}}'."
     )
     return as_json(template(command))
 

@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any
 
 from orchgit.cli.client.http_client import ApiError
-from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.options import option
+from orchgit.durations import parse_length_ns
 
 _SWITCHES = (
     ("prune", "no-prune", "Stop jobs whose files are gone (as it is at first), or never do."),
@@ -102,7 +102,7 @@ def _switched(name: str, arguments: dict[str, Any]) -> bool | None:
 def _duration_ns(text: str | None) -> int | None:
     if text is None:
         return None
-    return 0 if text == "0" else parse_duration_ns(text)
+    return parse_length_ns(text)
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from jobspec.durations import DurationError, parse_ns
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.plans.node_rejections import RejectionLimits
 from orchgit.control.watchers.garbage import GarbageLimits
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
+from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig, SchedulerConfig
 
@@ -115,10 +115,7 @@ def scheduler_config(section: ControlSection) -> SchedulerConfig | None:
 
 
 def _seconds(name: str, text: str) -> float:
-    try:
-        return _above_zero(name, parse_ns(text) / 1e9)
-    except DurationError as error:
-        raise InvalidInputError(f"cannot use server.{name}: {error}") from error
+    return _above_zero(name, parse_setting_ns(f"server.{name}", text) / 1e9)
 
 
 def _above_zero(name: str, value: float) -> float:

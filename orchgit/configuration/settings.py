@@ -11,7 +11,6 @@ import msgspec
 
 from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
-from jobspec.durations import DurationError, parse_ns
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.schema import (
     ArtifactSection,
@@ -23,9 +22,10 @@ from orchgit.configuration.schema import (
     SourceSection,
 )
 from orchgit.configuration.tls import tls_settings
+from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.sources.fetch import GitCredential
+from orchgit.gitops.git.credentials import GitCredential
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
@@ -95,7 +95,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
 
 
 def _seconds(section: LimitsSection, name: str) -> float:
-    return _duration_ns(f"limits.{name}", getattr(section, name)) / 1e9
+    return parse_setting_ns(f"limits.{name}", getattr(section, name)) / 1e9
 
 
 def _join(server: ServerSection) -> JoinConfig:
@@ -111,7 +111,7 @@ def _join(server: ServerSection) -> JoinConfig:
             "cannot use the server section: it has server_join, so retry_join, start_join, "
             "retry_interval and retry_max belong into that"
         )
-    interval_ns = _duration_ns("server_join.retry_interval", section.retry_interval)
+    interval_ns = parse_setting_ns("server_join.retry_interval", section.retry_interval)
     return JoinConfig(
         bootstrap_expect=server.bootstrap_expect,
         retry_join=tuple(section.retry_join),
@@ -167,10 +167,10 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "garbage": GarbageConfig(
             max_allocs=client.gc_max_allocs,
             disk_usage_percent=client.gc_disk_usage_threshold,
-            interval_s=_duration_ns("client.gc_interval", client.gc_interval) / 1e9,
+            interval_s=parse_setting_ns("client.gc_interval", client.gc_interval) / 1e9,
         ),
         "max_kill_timeout_s": (
-            _duration_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
+            parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         **_given_allow_list(client),
         "artifact": _artifact(client.artifact),
@@ -190,7 +190,7 @@ def _artifact(section: ArtifactSection) -> FetchLimits:
     names = [one.strip() for one in section.set_environment_variables.split(",")]
     return FetchLimits(
         read_timeout_s=(
-            _duration_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
+            parse_setting_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
         ),
         max_download_bytes=_bytes("client.artifact.http_max_size", section.http_max_size),
         max_unpacked_bytes=_bytes(
@@ -220,23 +220,16 @@ def _source(name: str, section: SourceSection) -> Source:
         ref=section.ref,
         variables=section.variables,
         var_files=section.var_files,
-        poll_interval_ns=_duration_ns(f"source.{name}.poll_interval", section.poll_interval),
+        poll_interval_ns=parse_setting_ns(f"source.{name}.poll_interval", section.poll_interval),
         prune=PrunePolicy(enabled=section.prune),
         credential=section.credential,
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
-        rollout_deadline_ns=_duration_ns(
+        rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
         ),
     )
     if section.paths is not None:
         source.paths = section.paths
     return source
-
-
-def _duration_ns(name: str, text: str) -> int:
-    try:
-        return parse_ns(text)
-    except DurationError as error:
-        raise InvalidInputError(f"cannot use {name}: {error}") from error

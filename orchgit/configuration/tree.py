@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from jobspec.blocks.scalars import plain
 from jobspec.errors import Diagnostics, HclError, SourceText
-from jobspec.evaluate import Scope, evaluate
+from jobspec.evaluation.evaluate import Scope, evaluate
 from jobspec.functions.call import refuse_calls
 from jobspec.hcl.parser import parse_body
 from jobspec.hcl.tree import Body
-from jobspec.scalars import plain
 from orchgit.configuration.schema import LABELLED
 from orchgit.errors import InvalidInputError
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.git.credentials import GitCredential
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.parsing.process import ParseLimits
-from orchgit.gitops.rollouts.rollouts import TrackerConfig
-from orchgit.gitops.sources.fetch import GitCredential
+from orchgit.gitops.rollouts.tracker import TrackerConfig
 from orchgit.model.source import Source
 
 

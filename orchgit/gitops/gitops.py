@@ -7,43 +7,47 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import structlog
 from starlette.routing import Route
 
 from orchgit.errors import InvalidInputError, NotFoundError
-from orchgit.gitops.commits.applying import Applier, SourceMemory
-from orchgit.gitops.commits.plan import Occasion
-from orchgit.gitops.commits.previews import Preview, Previewer
-from orchgit.gitops.commits.rerunning import Rerunner
-from orchgit.gitops.commits.reverting import Reverter
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache
+from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.plan import Trigger
+from orchgit.gitops.commits.preview import Preview, Previewer
+from orchgit.gitops.commits.rerun import Rerunner
+from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.git.maintenance import Maintenance
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
 from orchgit.gitops.mirrors.backup import RepositoryBackup
-from orchgit.gitops.mirrors.holders import Holders
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirrors
+from orchgit.gitops.mirrors.maintenance import Maintenance
+from orchgit.gitops.mirrors.mirror import MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
-from orchgit.gitops.mirrors.peers import NoPeers, PeerCalls, Peers
+from orchgit.gitops.mirrors.peers import NoPeers, PeerClient, Peers
+from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.rules import full_ref
-from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
+from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
-from orchgit.gitops.remote.push import Forecaster, NoLogs, PushReceiver, TaskLogs
-from orchgit.gitops.remote.remote import GitRemote
-from orchgit.gitops.rollouts.rollouts import RolloutTracker
+from orchgit.gitops.remote.push import NoLogs, PushReceiver, TaskLogs
+from orchgit.gitops.remote.routes import GitRemote
+from orchgit.gitops.rollouts.tracker import RolloutTracker
+from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.reconciler import ReconcilerPorts
-from orchgit.gitops.sources.sources import SourceLoops
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.replication.proposal import RequestWrites
+from orchgit.services.context import UseCaseContext
+
+_log = structlog.get_logger(component="gitops")
 
 
 class Gitops:
     """`open` and `close` with the server; `start` on gaining leadership, `stop` on losing it;
-    `routes` and `keeper` always.
+    `routes` and `synchronizer` always.
 
     The mirrors lie in `<data_dir>/git`: one that is lost is fetched from the other servers.
     `<data_dir>/parsed.sqlite` only saves work, and may be deleted at any time.
@@ -51,94 +55,99 @@ class Gitops:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         data_dir: Path,
         parser: JobParser,
         forecaster: Forecaster,
         config: GitopsConfig | None = None,
         chance: random.Random | None = None,
         peers: Peers | None = None,
-        calls: PeerCalls | None = None,
+        calls: PeerClient | None = None,
         logs: TaskLogs | None = None,
     ) -> None:
         self.config = config or GitopsConfig()
-        self._world = world
+        self._context = context
         self._parser = parser
-        self._memories: dict[str, SourceMemory] = {}
-        self._parsed = ParseStore(data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes)
+        self._memories: dict[str, SourceCache] = {}
+        self._parsed = DiskParseCache(
+            data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._keeping: asyncio.Task[None] | None = None
         limits = self.config.limits
         self._git = GitProcess(data_dir / "git", limits)
         self._git.prepare()
-        self.mirrors = Mirrors(data_dir / "git", limits)
-        applier = Applier(world)
-        self.tracker = RolloutTracker(world, self.config.tracker)
+        self.mirrors = MirrorStore(data_dir / "git", limits)
+        applier = CommitApplier(context)
+        self.tracker = RolloutTracker(context, self.config.tracker)
         self._applier = applier
         self._maintenance = Maintenance(self._git)
         chance = chance or random.Random()  # noqa: S311 - jitter, no secret
-        peers, self._calls = peers or NoPeers(), calls or PeerCalls()
+        peers, self._calls = peers or NoPeers(), calls or PeerClient()
         self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
-        self.keeper = MirrorKeeper(
-            world,
+        self.synchronizer = MirrorSynchronizer(
+            context,
             self.mirrors,
             self._git,
             self.exchange,
             chance,
             lambda source: self.wake(source, "poll"),
         )
-        self._holders = Holders(peers, self._calls, world.clock, limits.hold_timeout_s)
-        self.backup = RepositoryBackup(self.mirrors, self._git, self.keeper, self._holders)
+        self._quorum = ObjectQuorum(peers, self._calls, context.clock, limits.hold_timeout_s)
+        self.backup = RepositoryBackup(self.mirrors, self._git, self.synchronizer, self._quorum)
         self._receiver = PushReceiver(
-            world,
+            context,
             self._git,
             applier,
             self.tracker,
             forecaster,
             self._memory,
             self._maintenance,
-            self.keeper,
-            self._holders,
+            self.synchronizer,
+            self._quorum,
             logs or NoLogs(),
         )
         self._previewer = Previewer(applier, forecaster, limits)
-        self._rerunner = Rerunner(world, applier)
-        self._reverter = Reverter(world, applier, self.keeper, self._holders)
         ports = ReconcilerPorts(
-            world,
+            context,
             self._git,
             applier,
             self.config,
             chance,
             self._memory,
             self._maintenance,
-            self.keeper,
-            self._holders,
+            self.synchronizer,
+            self._quorum,
         )
         self._loops = SourceLoops(self.mirrors, ports, self._forget)
         self._remote = GitRemote(
-            world, self.mirrors, self._git, self._receiver, self.keeper, self._parser.warm_up
+            context,
+            self.mirrors,
+            self._git,
+            self._receiver,
+            self.synchronizer,
+            self._parser.warm_up,
         )
         self._webhooks = WebhookRoutes(
             self._sources,
             self.config.webhook_secrets,
             self.wake,
             limits.webhook_max_bytes,
-            lambda: self.keeper.own_name,
+            lambda: self.synchronizer.own_name,
         )
 
-    def _memory(self, source: str) -> SourceMemory:
+    def _memory(self, source: str) -> SourceCache:
         known = self._memories.get(source)
         if known is None:
             discoverer = Discoverer(self._parser, ParseCache(self._parsed))
-            known = self._memories[source] = SourceMemory(discoverer)
+            known = self._memories[source] = SourceCache(discoverer)
         return known
 
     def _forget(self, source: str) -> None:
         self._memories.pop(source, None)
 
     def _sources(self) -> Sequence[Source]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.sources()
 
     @property
@@ -148,7 +157,7 @@ class Gitops:
 
     def open(self) -> None:
         """Begin to keep the mirrors as the state says, whether or not this server leads."""
-        self._keeping = asyncio.create_task(self.keeper.run(), name="mirrors")
+        self._keeping = asyncio.create_task(self.synchronizer.run(), name="mirrors")
         self._keeping.add_done_callback(_log_end)
 
     async def close(self) -> None:
@@ -157,7 +166,7 @@ class Gitops:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
-        await self._holders.close()
+        await self._quorum.close()
         await self._maintenance.close()
         await self._calls.close()
 
@@ -193,11 +202,18 @@ class Gitops:
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
+    async def rerun(
+        self,
+        source: str,
+        jobs: Sequence[tuple[str, str]],
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
         """Create jobs of the applied commit again; see `Rerunner.rerun`."""
         self._applier.source(source)
-        await self.keeper.current(source)
-        return await self._rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
+        await self.synchronizer.wait_until_current(source)
+        context = self._context.noting(writes)
+        rerunner = Rerunner(context, CommitApplier(context))
+        return await rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
 
     async def preview_files(
         self,
@@ -212,16 +228,18 @@ class Gitops:
             return await self._previewer.between(source, base_files, files, memory)
         return await self._previewer.of_files(source, files, memory)
 
-    async def revert(self, rollout_id: str, pusher: str = "") -> Rollout:
+    async def revert(
+        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+    ) -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             rollout = snapshot.rollout(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
-        return await self._reverter.revert(
-            rollout_id, self.mirrors.get(name), self._memory(name), pusher
-        )
+        context = self._context.noting(writes)
+        reverter = Reverter(context, CommitApplier(context), self.synchronizer, self._quorum)
+        return await reverter.revert(rollout_id, self.mirrors.get(name), self._memory(name), pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """The rollout's states as they are judged, up to and including the last."""
@@ -239,23 +257,23 @@ class Gitops:
         async with mirror.lock:
             repository = mirror.open()
             ref = full_ref(settings.ref)
-            if self.keeper.refs(source):
+            if self.synchronizer.refs(source):
                 return None
             author = Commit(
-                author="orchgit", email="orchgit@localhost", time_ns=self._world.now_ns()
+                author="orchgit", email="orchgit@localhost", time_ns=self._context.now_ns()
             )
             commit_id = repository.write_commit(None, files, author, message)
             read = await self._applier.read(repository, commit_id, settings, memory)
             plan = await self._applier.plan(read, source, memory)
             if plan.problems:
                 raise InvalidInputError(f"cannot seed {source!r}:\n" + "\n".join(plan.problems))
-            await self._holders.hold(source, [commit_id])
+            await self._quorum.hold(source, [commit_id])
             move = RefMove(ref, "", commit_id)
-            rollout = await self._applier.apply(read, plan, Occasion("push"), memory, [move])
-            await self.keeper.settle_locked(mirror)
+            rollout = await self._applier.apply(read, plan, Trigger("push"), memory, [move])
+            await self.synchronizer.sync_refs_locked(mirror)
             return rollout
 
 
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        LOG.error("gitops loop ended", task=task.get_name(), error=repr(task.exception()))
+        _log.error("gitops loop ended", task=task.get_name(), error=repr(task.exception()))

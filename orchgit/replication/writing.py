@@ -16,7 +16,7 @@ from orchgit.raft_node.proposal import Applied, Proposal, not_leader, stopped
 from orchgit.replication import commands
 from orchgit.replication.cluster_calls import ClusterCalls
 from orchgit.replication.commands import Command, Noop
-from orchgit.replication.proposal import note_write
+from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
 
 MAX_COMMAND_BYTES = 64 << 20
@@ -31,35 +31,38 @@ class Writing(ClusterCalls):
     _failure: BaseException | None
 
     async def propose(
-        self, command: Command, timeout_s: float = 30.0, forward: bool = False
+        self,
+        command: Command,
+        timeout_s: float = 30.0,
+        forward: bool = False,
+        writes: RequestWrites | None = None,
     ) -> Applied:
         """Append a command to the log; returns when this server has applied it.
 
         Raises what its handler refused it with (ConflictError, NotFoundError, ...), NotLeaderError
         if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
         A command without a time gets the clock's. `forward`: a follower has the leader append it;
-        not for what was decided on the belief that this server leads.
+        not for what was decided on the belief that this server leads. `writes` is set unless the
+        command is certain not to be in the log.
         """
         proposal = self._submit(command, forward)
         self._waiting.add(proposal, timeout_s)
+        in_log = True
         try:
-            applied = await proposal.future
+            return await proposal.future
         except NotLeaderError:
+            in_log = False
             raise
         except TimeoutError:
-            note_write()
             lack = self._space.refusal
             raise TimedOutError(
                 f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
                 f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"
             ) from None
-        except BaseException:
-            note_write()
-            raise
         finally:
             self._waiting.discard(proposal)
-        note_write()
-        return applied
+            if writes is not None and in_log:
+                writes.any = True
 
     def _submit(self, command: Command, forward: bool) -> Proposal:
         if self._failure is not None:

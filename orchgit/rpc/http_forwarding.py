@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from orchgit.errors import NotLeaderError, OrchgitError, UnavailableError, UnreachableError
 from orchgit.first_of import first_of
 from orchgit.model.server import ServerRecord
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
 from orchgit.wire.methods import HTTP

@@ -13,7 +13,7 @@ MAX_POLL_S = 300.0
 
 
 class LeaderNews(Protocol):
-    """What this server knows of its cluster (`orchgit.services.server_directory`)."""
+    """What this server knows of its cluster (`orchgit.services.cluster.server_directory`)."""
 
     @property
     def cluster(self) -> ClusterName: ...

@@ -13,7 +13,7 @@ from orchgit.wire.serve import GrpcServer
 
 
 class MirrorPort(Protocol):
-    """A server's mirrors (`orchgit.gitops.mirrors.keeper.MirrorKeeper`)."""
+    """A server's mirrors (`orchgit.gitops.mirrors.synchronizer.MirrorSynchronizer`)."""
 
     def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]

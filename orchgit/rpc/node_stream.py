@@ -70,7 +70,7 @@ class HeartbeatPort(Protocol):
 
 
 class ClusterPort(Protocol):
-    """What agents are told of the servers (`orchgit.services.server_directory`)."""
+    """What agents are told of the servers (`orchgit.services.cluster.server_directory`)."""
 
     @property
     def address(self) -> str:

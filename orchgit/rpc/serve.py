@@ -24,7 +24,7 @@ class LeaderPort(LeaderQueues, HeartbeatPort, Protocol):
 
 
 class ClusterNews(LeaderNews, ClusterPort, Protocol):
-    """What is told of the servers (`orchgit.services.server_directory`)."""
+    """What is told of the servers (`orchgit.services.cluster.server_directory`)."""
 
 
 class RpcServer:

@@ -15,12 +15,12 @@ from orchgit.model.evaluation import (
     PlanAnnotations,
 )
 from orchgit.model.plan import Plan
-from orchgit.scheduler.outcome import ClassLesson, Outcome, blocked_evaluation
+from orchgit.scheduler.outcome import EligibleClasses, SchedulingOutcome, blocked_evaluation
 from orchgit.scheduler.ports import ClusterView
 
 
-def refused(evaluation: Evaluation, description: str, status: str) -> Outcome:
-    return Outcome(replace(evaluation, status=status, status_description=description))
+def refused(evaluation: Evaluation, description: str, status: str) -> SchedulingOutcome:
+    return SchedulingOutcome(replace(evaluation, status=status, status_description=description))
 
 
 def annotate(plan: Plan, desired: dict[str, DesiredUpdates], group_of: dict[str, str]) -> None:
@@ -55,13 +55,13 @@ def complete(
     followups: Sequence[Evaluation],
     failed: dict[str, AllocMetric],
     queued: dict[str, int],
-    learn_classes: Callable[[], ClassLesson] | None,
+    find_eligible_classes: Callable[[], EligibleClasses] | None,
     missing_resources: list[str],
     deployment_id: str,
     now_ns: int,
     ids: IdSource,
     quota_reached: str = "",
-) -> Outcome:
+) -> SchedulingOutcome:
     """The evaluation is done; what could not be placed goes on in a blocked evaluation."""
     ended = replace(
         evaluation,
@@ -76,7 +76,7 @@ def complete(
         modify_time_ns=now_ns,
     )
     later = [replace(each, snapshot_index=view.index) for each in followups]
-    outcome = Outcome(ended, followups=later, learn_classes=learn_classes)
+    outcome = SchedulingOutcome(ended, followups=later, find_eligible_classes=find_eligible_classes)
     if evaluation.annotate_plan or _changes_something(plan, view):
         outcome.plan = plan
     if failed and evaluation.type in ("service", "batch"):
@@ -94,7 +94,7 @@ def _changes_something(plan: Plan, view: ClusterView) -> bool:
 
 
 def _block(
-    outcome: Outcome,
+    outcome: SchedulingOutcome,
     evaluation: Evaluation,
     missing_resources: list[str],
     quota_reached: str,
@@ -107,8 +107,8 @@ def _block(
     blocked.quota_limit_reached = quota_reached
     blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
     blocked.failed_tg_allocs = outcome.evaluation.failed_tg_allocs
-    if outcome.learn_classes is not None:
-        blocked.escaped_computed_class, blocked.class_eligibility = outcome.learn_classes()
+    if outcome.find_eligible_classes is not None:
+        blocked.escaped_computed_class, blocked.class_eligibility = outcome.find_eligible_classes()
     if was_blocked:
         blocked.status_description = evaluation.status_description
         blocked.desired_updates = None

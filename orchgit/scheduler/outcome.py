@@ -16,12 +16,12 @@ _ATTEMPTS = {"service": 5, "system": 5, "batch": 2, "sysbatch": 2}
 BLOCKED_FAILED_PLACEMENTS = "created to place remaining allocations"
 BLOCKED_MAX_PLANS = "created due to placement conflicts"
 
-ClassLesson = tuple[bool, dict[str, bool] | None]
+EligibleClasses = tuple[bool, dict[str, bool] | None]
 """(a constraint escapes the classes, computed class -> eligible: None if one escapes)"""
 
 
 @dataclass(slots=True)
-class Outcome:
+class SchedulingOutcome:
     """The worker stores `followups` before it submits `plan` (the plan refers to their ids), then
     stores `evaluation` (status, counts, explanations) and `blocked`.
 
@@ -33,7 +33,7 @@ class Outcome:
     plan: Plan | None = None
     followups: list[Evaluation] = field(default_factory=list)
     blocked: Evaluation | None = None
-    learn_classes: Callable[[], ClassLesson] | None = None
+    find_eligible_classes: Callable[[], EligibleClasses] | None = None
     """Looks up, when asked, which classes of nodes can take the job."""
 
     @property
@@ -62,7 +62,9 @@ def _made_progress(result: PlanResult) -> bool:
     return bool(result.stops or result.placements or result.updates or result.deployment)
 
 
-def gave_up(evaluation: Evaluation, last: Outcome, limit: int, ids: IdSource) -> Outcome:
+def gave_up(
+    evaluation: Evaluation, last: SchedulingOutcome, limit: int, ids: IdSource
+) -> SchedulingOutcome:
     """The outcome when no attempt is left: failed, and for service and batch a blocked one."""
     description = f"maximum attempts reached ({limit})"
     failed = replace(
@@ -75,13 +77,13 @@ def gave_up(evaluation: Evaluation, last: Outcome, limit: int, ids: IdSource) ->
     blocked = None
     if evaluation.type in ("service", "batch"):
         blocked = blocked_evaluation(evaluation, ids.new(), plan_failure=True)
-        if last.learn_classes is not None:
-            blocked.escaped_computed_class, blocked.class_eligibility = last.learn_classes()
+        if last.find_eligible_classes is not None:
+            blocked.escaped_computed_class, blocked.class_eligibility = last.find_eligible_classes()
         failed = replace(failed, blocked_eval=blocked.id)
-    return Outcome(evaluation=failed, blocked=blocked)
+    return SchedulingOutcome(evaluation=failed, blocked=blocked)
 
 
-def _with_refused(last: Outcome) -> dict[str, int]:
+def _with_refused(last: SchedulingOutcome) -> dict[str, int]:
     """What was placed only in a plan that was refused is still queued."""
     queued = dict(last.evaluation.queued_allocations or {})
     for columns in last.plan.placements if last.plan is not None else ():

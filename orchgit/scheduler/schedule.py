@@ -6,7 +6,7 @@ from orchgit.ids import IdSource, RandomIds
 from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
 from orchgit.model.job import JobType
 from orchgit.scheduler.finish import refused
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.service_job import schedule_service
 from orchgit.scheduler.system_job import schedule_system
@@ -22,7 +22,7 @@ def schedule(
     now_ns: int,
     seed: int,
     ids: IdSource = _RANDOM_IDS,
-) -> Outcome:
+) -> SchedulingOutcome:
     """What to do about `evaluation` in the state `view`.
 
     `seed` decides between equal nodes and chooses ports; `ids` names new objects. The outcome's

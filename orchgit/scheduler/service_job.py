@@ -12,25 +12,25 @@ from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import AllocStop, AllocUpdate, Plan
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.placement.place import Placer
 from orchgit.scheduler.placement.stack import Stacks
 from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.ranking.proposed import Proposed
-from orchgit.scheduler.reconcile.changes import UNKNOWN, Changes, Placement
+from orchgit.scheduler.reconcile.changes import UNKNOWN, JobChanges, Placement
 from orchgit.scheduler.reconcile.classify import GroupOf, is_tainted
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan, has_deployments
-from orchgit.scheduler.reconcile.group_part import World
+from orchgit.scheduler.reconcile.group_state import ReconcileContext
 from orchgit.scheduler.reconcile.service import reconcile
 from orchgit.scheduler.reconcile.steady import read_allocations
-from orchgit.scheduler.reconcile.unheard import give_up_unheard
+from orchgit.scheduler.reconcile.unconfirmed_stops import lose_unconfirmed_stops
 from orchgit.scheduler.update_decision import JobVersions, UpdateDecision
 
 
 def schedule_service(
     evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int, ids: IdSource
-) -> Outcome:
+) -> SchedulingOutcome:
     job = view.job(evaluation.namespace, evaluation.job_id)
     key = (evaluation.namespace, evaluation.job_id)
     is_batch = evaluation.type == JobType.BATCH
@@ -42,7 +42,7 @@ def schedule_service(
     stacks = None
     if job is not None and not job.stop:
         stacks = Stacks(view, job, proposed, allocations, seed)
-    world = World(
+    world = ReconcileContext(
         evaluation=evaluation,
         job=job,
         tainted=tainted_nodes(view, allocations),
@@ -60,7 +60,7 @@ def schedule_service(
     deployment_id = deployment.id if deployment is not None else ""
     write_changes(plan, changes, stacks)
     write_in_place(plan, changes.in_place, job, deployment_id, view)
-    give_up_unheard(plan, allocations, world.tainted)
+    lose_unconfirmed_stops(plan, allocations, world.tainted)
     failed: dict[str, AllocMetric] = {}
     queued = {group.name: 0 for group in job.task_groups} if job is not None else {}
     missing: list[str] = []
@@ -80,7 +80,7 @@ def schedule_service(
         followups=changes.followups,
         failed=failed,
         queued=queued,
-        learn_classes=stacks.learn_classes if stacks is not None else None,
+        find_eligible_classes=stacks.find_eligible_classes if stacks is not None else None,
         missing_resources=missing,
         quota_reached=quota_reached,
         deployment_id=deployment_id,
@@ -109,7 +109,7 @@ def new_plan(evaluation: Evaluation, job: Job | None, view: ClusterView) -> Plan
     )
 
 
-def write_changes(plan: Plan, changes: Changes, stacks: Stacks | None) -> None:
+def write_changes(plan: Plan, changes: JobChanges, stacks: Stacks | None) -> None:
     """Stops and updates of existing allocations, but for those in place, into the plan."""
     for stop in changes.stops:
         allocation = stop.allocation
@@ -187,7 +187,7 @@ def write_in_place(
 
 def _place(
     evaluation: Evaluation,
-    changes: Changes,
+    changes: JobChanges,
     deployments: DeploymentPlan,
     stacks: Stacks,
     plan: Plan,

@@ -11,7 +11,7 @@ from orchgit.model.evaluation import AllocMetric
 from orchgit.model.group import TaskGroup
 from orchgit.model.node import Node
 from orchgit.scheduler.reconcile.system import GroupDiff, Missing
-from orchgit.scheduler.reconcile.system_deployment import Rolling
+from orchgit.scheduler.reconcile.system_deployment import UpdateAllowance
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class GroupRun:
     refused: int = 0
     """How many of `wanted` those placed before them keep away."""
     staying: int = 0
-    rolling: Rolling = field(default_factory=lambda: Rolling(0))
+    rolling: UpdateAllowance = field(default_factory=lambda: UpdateAllowance(0))
 
 
 def all_filtered(filtered: Sequence[tuple[Node, str]]) -> AllocMetric:

@@ -19,7 +19,7 @@ from orchgit.scheduler.feasibility.checks import ALL_POOLS
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.finish import annotate, complete, preempting_groups
-from orchgit.scheduler.outcome import Outcome, blocked_evaluation
+from orchgit.scheduler.outcome import SchedulingOutcome, blocked_evaluation
 from orchgit.scheduler.placement.explain import Candidates, coalesce, failure, node_at
 from orchgit.scheduler.placement.place import Placer
 from orchgit.scheduler.placement.stack import GroupStack, Stacks
@@ -32,14 +32,14 @@ from orchgit.scheduler.reconcile.changes import (
     NODE_TAINTED,
     NOT_NEEDED,
     UPDATING,
-    Changes,
     Disconnect,
+    JobChanges,
     Placement,
     Stop,
 )
-from orchgit.scheduler.reconcile.system import GroupDiff, SystemWorld, diff_system
+from orchgit.scheduler.reconcile.system import GroupDiff, SystemContext, diff_system
 from orchgit.scheduler.reconcile.system_deployment import SystemDeployment
-from orchgit.scheduler.reconcile.unheard import give_up_unheard
+from orchgit.scheduler.reconcile.unconfirmed_stops import lose_unconfirmed_stops
 from orchgit.scheduler.service_job import (
     new_plan,
     tainted_nodes,
@@ -54,7 +54,7 @@ _FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 
 def schedule_system(
     evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int, ids: IdSource
-) -> Outcome:
+) -> SchedulingOutcome:
     job = view.job(evaluation.namespace, evaluation.job_id)
     allocations = view.allocations_by_job(evaluation.namespace, evaluation.job_id)
     run = _SystemRun(evaluation, view, job, allocations, now_ns, seed, ids)
@@ -91,7 +91,7 @@ class _SystemRun:
         self._decision = UpdateDecision(job, self._versions, self._stacks, ended_are_updated=True)
         self._deployment = SystemDeployment(job, self._latest(), evaluation, ids, now_ns)
         self._plan: Plan = new_plan(evaluation, job, view)
-        self._changes = Changes()
+        self._changes = JobChanges()
         self._queued: Counter[str] = Counter()
         self._failed: dict[str, AllocMetric] = {}
         self._candidates: dict[str, Node] = {}
@@ -103,7 +103,7 @@ class _SystemRun:
             return None
         return self._view.latest_deployment(self._evaluation.namespace, self._evaluation.job_id)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SchedulingOutcome:
         diffs = self._diff()
         for name, diff in diffs.items():
             self._note(name, diff)
@@ -113,7 +113,7 @@ class _SystemRun:
             self._run(self._job, self._stacks, diffs)
         else:
             write_changes(self._plan, self._changes, None)
-        give_up_unheard(self._plan, self._allocations, self._tainted)
+        lose_unconfirmed_stops(self._plan, self._allocations, self._tainted)
         self._deployment.write(self._plan)
         annotate(self._plan, self._changes.desired, preempting_groups(self._plan))
         outcome = complete(
@@ -123,7 +123,7 @@ class _SystemRun:
             followups=(),
             failed=self._failed,
             queued=dict(self._queued),
-            learn_classes=None,
+            find_eligible_classes=None,
             missing_resources=[],
             deployment_id=self._deployment.latest_id,
             now_ns=self._now_ns,
@@ -149,7 +149,7 @@ class _SystemRun:
                 and not node.is_ready
                 and job.node_pool in (ALL_POOLS, node.node_pool)
             }
-        world = SystemWorld(
+        world = SystemContext(
             job=job,
             is_sysbatch=self._is_sysbatch,
             tainted=self._tainted,
@@ -352,7 +352,9 @@ class _SystemRun:
             self._blocked_node = (node, group)
         return ""
 
-    def _block(self, outcome: Outcome, node: Node, group: TaskGroup, stacks: Stacks) -> None:
+    def _block(
+        self, outcome: SchedulingOutcome, node: Node, group: TaskGroup, stacks: Stacks
+    ) -> None:
         """Woken when the first full node changes."""
         blocked = blocked_evaluation(self._evaluation, self._ids.new())
         blocked.node_id = node.id

@@ -11,7 +11,7 @@ from orchgit.model.node import NodeStatus
 from orchgit.scheduler.feasibility.checks import ALL_POOLS, in_datacenters
 from orchgit.scheduler.placement.stack import GroupStack, Stacks
 from orchgit.scheduler.ports import ClusterView
-from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IGNORE, IN_PLACE
+from orchgit.scheduler.reconcile.group_state import DESTRUCTIVE, IGNORE, IN_PLACE
 from orchgit.scheduler.reconcile.updates import must_replace
 
 

@@ -15,7 +15,7 @@ from orchgit.model.source import Source
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
-from orchgit.services.admission import JOB_MAX_COUNT
+from orchgit.services.jobs.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles

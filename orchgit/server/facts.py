@@ -16,7 +16,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.server.config import ServerConfig
 from orchgit.server.membership.addresses import split_host_port
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.server_directory import ServerDirectory
 
 _NEVER_MS = 2**31 - 1
 """There never was a leader."""
@@ -129,7 +129,7 @@ class Facts:
                 "VerifyHTTPSClient": config.http_tls is not None and config.http_tls.verify_client,
                 "VerifyServerHostname": config.tls is not None,
             },
-            "UI": {"Enabled": True, "ShowCLIHints": True},
+            "UI": {"Enabled": False, "ShowCLIHints": True},
             "Server": {"Enabled": True, "NumSchedulers": config.num_schedulers},
             "Version": {
                 "Version": __version__,

@@ -10,13 +10,14 @@ import msgspec
 
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.refs import check_ref_name
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
-from orchgit.gitops.parsing.globs import compile_globs
 from orchgit.gitops.sources.access import check_access
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
+from orchgit.replication.proposal import RequestWrites
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -34,7 +35,7 @@ class GitopsForApi:
 
     def check_source(self, source: Source) -> None:
         check_ref_name(source.ref)
-        check_access(self._config, source, self._gitops.keeper.own_name)
+        check_access(self._config, source, self._gitops.synchronizer.own_name)
         compile_globs(tuple(source.paths))
         self._check_named("credential", source.credential, self._config.credentials)
         self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
@@ -42,15 +43,18 @@ class GitopsForApi:
     def _check_named(self, kind: str, name: str, known: Mapping[str, object]) -> None:
         if name and name not in known:
             raise InvalidInputError(
-                f'cannot use {kind} "{name}": the configuration of {self._gitops.keeper.own_name}, '
-                "which leads, has none of that name; every server needs it"
+                f'cannot use {kind} "{name}": the configuration of '
+                f"{self._gitops.synchronizer.own_name}, which leads, has none of that name; "
+                "every server needs it"
             )
 
     def is_declared(self, source: str) -> bool:
         return any(each.name == source for each in self._config.sources)
 
-    async def rerun(self, source: str, jobs: Sequence[tuple[str, str]]) -> Rollout:
-        return await self._gitops.rerun(source, jobs)
+    async def rerun(
+        self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.rerun(source, jobs, writes)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
@@ -58,8 +62,8 @@ class GitopsForApi:
     def last_checked_ns(self, source: str) -> int:
         return self._gitops.last_checked_ns(source)
 
-    async def revert(self, rollout_id: str) -> Rollout:
-        return await self._gitops.revert(rollout_id)
+    async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
+        return await self._gitops.revert(rollout_id, writes=writes)
 
     async def plan_files(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from orchgit.errors import InvalidInputError, TimedOutError, UnavailableError
-from orchgit.gitops.parsing.frames import Form
+from orchgit.gitops.parsing.messages import Form
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
 from orchgit.gitops.parsing.process import ParseLimits

@@ -17,7 +17,7 @@ def server_metrics(
     for name, value in control.broker_stats().items():
         yield Gauge(f"nomad.nomad.broker.{name}", value)
     yield Gauge("nomad.rpc.forwarded_in_flight", float(forwarded_in_flight))
-    yield Gauge("orchgit.gitops.mirrors.lacking", float(gitops.keeper.lacking_objects))
+    yield Gauge("orchgit.gitops.mirrors.lacking", float(gitops.synchronizer.lacking_objects))
     counts = gitops.exchange.counts
     for one in fields(counts):
         yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))

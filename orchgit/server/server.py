@@ -21,9 +21,9 @@ from orchgit.control.leader_client.router import NearestLeader
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.forecasts import SchedulerForecaster
+from orchgit.gitops.commits.forecast import SchedulerForecaster
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.mirrors.peers import PeerCalls
+from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
@@ -35,10 +35,10 @@ from orchgit.rpc.serve import RpcServer
 from orchgit.server.config import ServerConfig
 from orchgit.server.facts import Facts
 from orchgit.server.gitops_for_api import GitopsForApi
+from orchgit.server.http.leadership import ServerLeadership
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.job_texts import JobTexts
-from orchgit.server.leadership import Office
-from orchgit.server.leading import Leading, Places
+from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.cluster import Cluster
 from orchgit.server.membership.identity import cluster_key, kept_id
@@ -48,13 +48,13 @@ from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
-from orchgit.services.cluster_snapshots import remove_leftovers
-from orchgit.services.dry_run import DryRun
-from orchgit.services.keyring import Keyring
-from orchgit.services.membership import take_in, take_out
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.membership import take_in, take_out
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.cluster.snapshots import remove_leftovers
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.dry_run import DryRun
+from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.services import Services
-from orchgit.services.world import World
 from orchgit.wire.channel import LeaderChannel
 
 _log = structlog.get_logger(component="server")
@@ -95,23 +95,23 @@ class Server:
             ids,
         )
         self.control = Control(self.state, clock, ids, _control(config))
-        world = World(self.state, clock, ids, config.job_max_count)
-        keyring = Keyring(world, key)
-        self.services = Services(world, keyring, self.control.collect_garbage)
-        self.dry_run = DryRun(self.services.world)
+        context = UseCaseContext(self.state, clock, ids, config.job_max_count)
+        keyring = Keyring(context, key)
+        self.services = Services(context, keyring, self.control.collect_garbage)
+        self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
         self._clock, self._ids = clock, ids
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
         self.gitops = Gitops(
-            self.services.world,
+            self.services.context,
             config.data_dir,
             JobspecParser(ParsePool(config.gitops.parsing)),
             SchedulerForecaster(self.dry_run),
             config.gitops,
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
-            calls=PeerCalls(config.tls),
+            calls=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
         self.joining = Joining(
@@ -134,13 +134,15 @@ class Server:
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         self._front = Consistency(
             self._app.serve,
-            Leading(self.state),
-            Places(self._app.knows_node),
+            ServerLeadership(self.state),
+            self._app.knows_node,
             self._forwarder.forward,
             clock,
         )
         self.http = HttpServer(self._front, config.http_bind, config.http_access)
-        self._office = Office(config, self.services, self.gitops, self._end_streams, clock)
+        self._leader_duties = LeaderDuties(
+            config, self.services, self.gitops, self._end_streams, clock
+        )
         self._workers: WorkerPool | None = None
         self._leader_for_workers: NearestLeader
         self._tasks: list[asyncio.Task[None]] = []
@@ -182,7 +184,7 @@ class Server:
         await self.control.start()
         loops = (
             self._feed_events(),
-            self._office.run(),
+            self._leader_duties.run(),
             self._tell_workers(),
             self._keep_fit(keeper.run),
             self._keep_fit(self.joining.run),
@@ -231,7 +233,7 @@ class Server:
             self.facts.server_id,
             self._front.forwarded,
             self.directory.translated,
-            self.gitops.keeper,
+            self.gitops.synchronizer,
             MembershipServicer(self.joining, self._take_in, self._take_out),
             config.region,
             config.limits,
@@ -240,10 +242,10 @@ class Server:
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
 
     async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
-        return await take_in(self.services.world, server, blank)
+        return await take_in(self.services.context, server, blank)
 
     async def _take_out(self, address: str, if_gone: bool) -> None:
-        await take_out(self.services.world, address, if_gone)
+        await take_out(self.services.context, address, if_gone)
 
     async def leave(self) -> None:
         """Leave the cluster for good, before `stop`: the others do not count on this server."""

@@ -24,8 +24,8 @@ from orchgit.replication.commands import (
     UpdateDeploymentStatus,
 )
 from orchgit.scheduler.auto_revert import AutoRevert, auto_revert
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 
@@ -37,16 +37,16 @@ class DeploymentChange:
 
 
 async def promote_deployment(
-    world: World, deployment_id: str, groups: Sequence[str] = ()
+    context: UseCaseContext, deployment_id: str, groups: Sequence[str] = ()
 ) -> DeploymentChange:
     """Let the new version replace the old one; no `groups` means all that have canaries."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "promote")
-        evaluation = _evaluation(world, snapshot, deployment)
+        evaluation = _evaluation(context, snapshot, deployment)
     chosen = _with_canaries(deployment, groups)
-    applied = await world.propose(
+    applied = await context.propose(
         PromoteDeployment(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             deployment_id=deployment_id,
             groups=chosen,
             evaluation=evaluation,
@@ -55,37 +55,39 @@ async def promote_deployment(
     return DeploymentChange(applied.index, evaluation.id if evaluation else "")
 
 
-async def pause_deployment(world: World, deployment_id: str, pause: bool) -> DeploymentChange:
+async def pause_deployment(
+    context: UseCaseContext, deployment_id: str, pause: bool
+) -> DeploymentChange:
     """A paused one places nothing and is not expected to progress; resumed, it has its whole
     progress deadline again."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "pause" if pause else "resume")
-        evaluation = None if pause else _evaluation(world, snapshot, deployment)
+        evaluation = None if pause else _evaluation(context, snapshot, deployment)
     if not pause:
         resume = ResumeDeployment(
-            now_ns=world.now_ns(), deployment_id=deployment_id, evaluation=evaluation
+            now_ns=context.now_ns(), deployment_id=deployment_id, evaluation=evaluation
         )
-        return _change((await world.propose(resume)).index, evaluation, None)
+        return _change((await context.propose(resume)).index, evaluation, None)
     status, description = DeploymentStatus.PAUSED, "Deployment is paused"
-    update = _status_update(world, deployment, status, description)
-    applied = await world.propose(UpdateDeploymentStatus(now_ns=world.now_ns(), update=update))
+    update = _status_update(context, deployment, status, description)
+    applied = await context.propose(UpdateDeploymentStatus(now_ns=context.now_ns(), update=update))
     return _change(applied.index, None, None)
 
 
-async def fail_deployment(world: World, deployment_id: str) -> DeploymentChange:
+async def fail_deployment(context: UseCaseContext, deployment_id: str) -> DeploymentChange:
     """End it; where a group asks for it, the last stable version runs again."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
         job = snapshot.job(deployment.namespace, deployment.job_id)
         revert = _revert(
             snapshot, deployment, "Deployment marked as failed", deployment.task_groups
         )
-        evaluation = _evaluation(world, snapshot, deployment)
-    applied = await world.propose(
+        evaluation = _evaluation(context, snapshot, deployment)
+    applied = await context.propose(
         FailDeployment(
-            now_ns=world.now_ns(),
-            update=_status_update(world, deployment, DeploymentStatus.FAILED, revert.description),
-            job=_again(world, revert),
+            now_ns=context.now_ns(),
+            update=_status_update(context, deployment, DeploymentStatus.FAILED, revert.description),
+            job=_again(context, revert),
             expected_modify_index=job.job_modify_index if job is not None else 0,
             evaluation=evaluation,
         )
@@ -94,24 +96,24 @@ async def fail_deployment(world: World, deployment_id: str) -> DeploymentChange:
 
 
 async def set_deployment_health(
-    world: World, deployment_id: str, healthy: Sequence[str], unhealthy: Sequence[str]
+    context: UseCaseContext, deployment_id: str, healthy: Sequence[str], unhealthy: Sequence[str]
 ) -> DeploymentChange:
     """Record a person's judgement of allocations; an unhealthy one fails the deployment."""
     if not healthy and not unhealthy:
         raise InvalidInputError("must specify at least one healthy/unhealthy allocation ID")
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
         _check_members(snapshot, deployment_id, [*healthy, *unhealthy])
         sick = {held.task_group for held in snapshot.allocations_by_ids(unhealthy)}
         revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
-        evaluation = _evaluation(world, snapshot, deployment)
+        evaluation = _evaluation(context, snapshot, deployment)
     update, job = None, None
     if unhealthy:
-        update = _status_update(world, deployment, DeploymentStatus.FAILED, revert.description)
-        job = _again(world, revert)
-    applied = await world.propose(
+        update = _status_update(context, deployment, DeploymentStatus.FAILED, revert.description)
+        job = _again(context, revert)
+    applied = await context.propose(
         SetDeploymentHealth(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             deployment_id=deployment_id,
             healthy_alloc_ids=list(healthy),
             unhealthy_alloc_ids=list(unhealthy),
@@ -133,8 +135,8 @@ def _revert(
     return auto_revert(deployment, reason, wanted, versions)
 
 
-def _again(world: World, revert: AutoRevert) -> Job | None:
-    return revert.job and replace(revert.job, submit_time_ns=world.now_ns())
+def _again(context: UseCaseContext, revert: AutoRevert) -> Job | None:
+    return revert.job and replace(revert.job, submit_time_ns=context.now_ns())
 
 
 def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
@@ -146,12 +148,14 @@ def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
     return deployment
 
 
-def _evaluation(world: World, snapshot: Snapshot, deployment: Deployment) -> Evaluation | None:
+def _evaluation(
+    context: UseCaseContext, snapshot: Snapshot, deployment: Deployment
+) -> Evaluation | None:
     job = snapshot.job(deployment.namespace, deployment.job_id)
     if job is None:
         return None
     return evaluation_for_job(
-        world, job, EvalTrigger.DEPLOYMENT_WATCHER, deployment_id=deployment.id
+        context, job, EvalTrigger.DEPLOYMENT_WATCHER, deployment_id=deployment.id
     )
 
 
@@ -186,9 +190,9 @@ def _check_members(snapshot: Snapshot, deployment_id: str, alloc_ids: Sequence[s
 
 
 def _status_update(
-    world: World, deployment: Deployment, status: str, description: str
+    context: UseCaseContext, deployment: Deployment, status: str, description: str
 ) -> DeploymentStatusUpdate:
-    return DeploymentStatusUpdate(deployment.id, status, description, world.now_ns())
+    return DeploymentStatusUpdate(deployment.id, status, description, context.now_ns())
 
 
 def _change(index: int, evaluation: Evaluation | None, job: Job | None) -> DeploymentChange:

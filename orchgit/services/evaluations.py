@@ -5,11 +5,11 @@ from __future__ import annotations
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 
 
 def evaluation_for_job(
-    world: World,
+    context: UseCaseContext,
     job: Job,
     trigger: str,
     *,
@@ -23,9 +23,9 @@ def evaluation_for_job(
 
     `job_modify_index` is that of the job as read; an entry that also stores the job overwrites it.
     """
-    now_ns = world.now_ns()
+    now_ns = context.now_ns()
     return Evaluation(
-        id=world.ids.new(),
+        id=context.ids.new(),
         namespace=job.namespace,
         priority=priority or job.priority,
         type=job.type,

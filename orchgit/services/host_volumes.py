@@ -18,8 +18,8 @@ from orchgit.replication.commands import (
     UpsertHostVolume,
 )
 from orchgit.scheduler.placement.fit import volume_source
+from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 
 _NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
@@ -27,21 +27,21 @@ EVERY_POOL = "all"
 _WRITER = VolumeCapability("single-node-writer", "file-system")
 
 
-async def put_host_volume(world: World, volume: HostVolume) -> HostVolume:
+async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVolume:
     """Create a volume, or register one that is there (`host_path` set).
 
     A created one is placed on `node_id`, or on the first ready node of its pool, and is `pending`
     until the node's agent has made it and reported it (`volumes_made`).
     """
     _check(volume)
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         known = snapshot.host_volume(volume.id) if volume.id else None
         node = _home(snapshot, volume)
         _check_unique(snapshot, volume, node)
-    now_ns = world.now_ns()
+    now_ns = context.now_ns()
     volume = replace(
         volume,
-        id=volume.id or world.ids.new(),
+        id=volume.id or context.ids.new(),
         node_id=node.id,
         node_pool=node.node_pool,
         plugin_id=volume.plugin_id or "mkdir",
@@ -51,20 +51,22 @@ async def put_host_volume(world: World, volume: HostVolume) -> HostVolume:
         create_time_ns=known.create_time_ns if known else now_ns,
         modify_time_ns=now_ns,
     )
-    applied = await world.propose(UpsertHostVolume(now_ns=now_ns, volume=volume))
+    applied = await context.propose(UpsertHostVolume(now_ns=now_ns, volume=volume))
     create_index = known.create_index if known else applied.index
     return replace(volume, create_index=create_index, modify_index=applied.index)
 
 
-async def wait_for_volume(world: World, volume: HostVolume, timeout_s: float) -> HostVolume:
+async def wait_for_volume(
+    context: UseCaseContext, volume: HostVolume, timeout_s: float
+) -> HostVolume:
     """The volume as its node has made it; as it is when the wait ends first."""
-    store = world.state.store
-    until_s = world.clock.monotonic_s() + timeout_s
+    store = context.state.store
+    until_s = context.clock.monotonic_s() + timeout_s
     while True:
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             found = snapshot.host_volume(volume.id) or volume
             index = snapshot.index
-        left_s = until_s - world.clock.monotonic_s()
+        left_s = until_s - context.clock.monotonic_s()
         if found.state == "ready" or left_s <= 0:
             return found
         await store.watch.wait(["host_volumes"], index, left_s)
@@ -80,9 +82,9 @@ def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
     ]
 
 
-async def delete_host_volume(world: World, namespace: str, volume_id: str) -> int:
+async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id: str) -> int:
     """Raises RefusedError while a claim or a live allocation uses it."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         volume = snapshot.host_volume(volume_id)
         if volume is None or volume.namespace != namespace:
             raise NotFoundError("volume not found")
@@ -99,25 +101,25 @@ async def delete_host_volume(world: World, namespace: str, volume_id: str) -> in
         raise RefusedError(
             f"volume {volume_id} in use by claims of {', '.join(jobs)}; delete the claims first"
         )
-    applied = await world.propose(
-        DeleteHostVolume(now_ns=world.now_ns(), namespace=namespace, volume_id=volume_id)
+    applied = await context.propose(
+        DeleteHostVolume(now_ns=context.now_ns(), namespace=namespace, volume_id=volume_id)
     )
     return applied.index
 
 
-async def delete_volume_claim(world: World, claim_id: str) -> int:
+async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
     """Un-stick a group from its volume; its workload keeps running, and a job that waits for the
     volume is looked at again."""
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         claim = snapshot.volume_claim(claim_id)
         if claim is None:
             raise NotFoundError("volume claim not found")
         job = snapshot.job(claim.namespace, claim.job_id)
         waits = bool(snapshot.blocked_evaluations(claim.namespace, claim.job_id))
-    applied = await world.propose(DeleteVolumeClaim(now_ns=world.now_ns(), claim_id=claim_id))
+    applied = await context.propose(DeleteVolumeClaim(now_ns=context.now_ns(), claim_id=claim_id))
     if job is not None and waits:
-        evaluation = evaluation_for_job(world, job, EvalTrigger.QUEUED_ALLOCS)
-        await world.propose(UpsertEvaluations(now_ns=world.now_ns(), evaluations=[evaluation]))
+        evaluation = evaluation_for_job(context, job, EvalTrigger.QUEUED_ALLOCS)
+        await context.propose(UpsertEvaluations(now_ns=context.now_ns(), evaluations=[evaluation]))
     return applied.index
 
 

@@ -7,14 +7,14 @@ import re
 from orchgit.errors import RefusedError
 from orchgit.model.node import Namespace
 from orchgit.replication.commands import DeleteNamespaces, UpsertNamespaces
-from orchgit.services.admission import multiple_errors
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.admission import multiple_errors
 
 DEFAULT_NAMESPACE = "default"
 _NAME = re.compile(r"^[a-zA-Z0-9-]{1,128}$")
 
 
-async def put_namespace(world: World, namespace: Namespace) -> int:
+async def put_namespace(context: UseCaseContext, namespace: Namespace) -> int:
     if not _NAME.match(namespace.name):
         problem = f'invalid name "{namespace.name}". Must match regex {_NAME.pattern}'
         raise RefusedError(
@@ -24,15 +24,17 @@ async def put_namespace(world: World, namespace: Namespace) -> int:
         raise RefusedError(
             f'Invalid namespace "{namespace.name}": description longer than 256 characters'
         )
-    applied = await world.propose(UpsertNamespaces(now_ns=world.now_ns(), namespaces=[namespace]))
+    applied = await context.propose(
+        UpsertNamespaces(now_ns=context.now_ns(), namespaces=[namespace])
+    )
     return applied.index
 
 
-async def delete_namespace(world: World, name: str) -> int:
+async def delete_namespace(context: UseCaseContext, name: str) -> int:
     """Raises RefusedError while jobs that are not dead or volumes are in it."""
     if name == DEFAULT_NAMESPACE:
         raise RefusedError("can not delete default namespace")
-    with world.snapshot() as snapshot:
+    with context.snapshot() as snapshot:
         if snapshot.namespace(name) is None:
             raise RefusedError("namespace not found")
         live = [job.id for job in snapshot.jobs(name) if job.status != "dead"]
@@ -46,5 +48,5 @@ async def delete_namespace(world: World, name: str) -> int:
         raise RefusedError(f'namespace "{name}" has {len(volumes)} volumes: delete them first')
     if variables:
         raise RefusedError(f'namespace "{name}" has {len(variables)} variables: delete them first')
-    applied = await world.propose(DeleteNamespaces(now_ns=world.now_ns(), names=[name]))
+    applied = await context.propose(DeleteNamespaces(now_ns=context.now_ns(), names=[name]))
     return applied.index

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
-from orchgit.services import nodes, update_allocs
-from orchgit.services.keyring import Keyring
-from orchgit.services.nodes import NodeChange
-from orchgit.services.variables import Variables
-from orchgit.services.world import World
+from orchgit.replication.proposal import RequestWrites
+from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.context import UseCaseContext
+from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.variables import VariableUseCases
 
 
 @dataclass(frozen=True, slots=True)
-class NodeServices:
+class NodeUseCases:
     """The use cases an agent's stream needs."""
 
-    world: World
+    context: UseCaseContext
 
-    async def register(self, node: Node) -> NodeChange:
-        return await nodes.register_node(self.world, node)
+    async def register(self, node: Node) -> NodeUpdateResult:
+        return await register_node(self.context, node)
 
-    async def update_status(self, node_id: str, status: str) -> NodeChange:
-        return await nodes.update_node_status(self.world, node_id, status)
+    async def update_status(self, node_id: str, status: str) -> NodeUpdateResult:
+        return await update_node_status(self.context, node_id, status)
 
     async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int:
-        return await update_allocs.update_allocs(self.world, node_id, updates)
+        return await update_allocs(self.context, node_id, updates)
 
 
 async def _nothing_to_collect() -> None:
@@ -36,19 +37,24 @@ async def _nothing_to_collect() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`world` is what the functions of this package take first.
+    """`context` is what the functions of this package take first.
 
     `keyring` seals variables; `collect_garbage` asks the leader's collector for a forced run.
+    A second run of the collector does no harm, so `writes` need not know of the first.
     """
 
-    world: World
+    context: UseCaseContext
     keyring: Keyring
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
 
-    @property
-    def nodes(self) -> NodeServices:
-        return NodeServices(self.world)
+    def noting(self, writes: RequestWrites | None) -> Services:
+        """The same, for one request: the commands that it proposes are noted in `writes`."""
+        return replace(self, context=self.context.noting(writes))
 
     @property
-    def variables(self) -> Variables:
-        return Variables(self.world, self.keyring)
+    def nodes(self) -> NodeUseCases:
+        return NodeUseCases(self.context)
+
+    @property
+    def variables(self) -> VariableUseCases:
+        return VariableUseCases(self.context, self.keyring)

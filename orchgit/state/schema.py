@@ -1,14 +1,23 @@
 """The tables, as an ordered list of migrations; `PRAGMA user_version` counts those applied.
 
 Columns are what is queried, sorted or overridden; the rest of a struct lies in its msgpack `body`.
-A migration, once released, never changes: add the next one.
+A migration, once released, never changes: add the next one. SQL makes tables and columns; what SQL
+cannot say in a few lines is a function over `sqlite_utils.Database` (`Database.table(...)` has
+`transform`, `convert`, `extract`).
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from orchgit.errors import InvariantError
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+Migration: TypeAlias = "str | Callable[[Database], object]"
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -211,13 +220,26 @@ TABLES = (
 """Names that readers may ask the index of, and wait for."""
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the database to the newest schema; each migration is one transaction."""
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Brings the database to the newest schema; each migration is one transaction.
+
+    Raises InvariantError for a database that a newer version wrote.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(MIGRATIONS):
+    if version > len(migrations):
         raise InvariantError(
             f"cannot open the state: its schema is version {version}, and this server knows up to "
-            f"{len(MIGRATIONS)}; run the version that wrote it, or a newer one"
+            f"{len(migrations)}; run the version that wrote it, or a newer one"
         )
-    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+    if version == len(migrations):
+        return
+    # A new database waits for SQL only: sqlite-utils takes longer to import than a server may
+    # take for all of its start.
+    scripts = [each for each in migrations if isinstance(each, str)]
+    if version == 0 and len(scripts) == len(migrations):
+        whole = "".join(scripts)
+        connection.executescript(f"BEGIN; {whole}; PRAGMA user_version = {len(scripts)}; COMMIT;")
+        return
+    from orchgit.state.upgrade import upgrade
+
+    upgrade(connection, migrations, version)

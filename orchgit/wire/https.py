@@ -26,7 +26,7 @@ def serving_context(tls: HttpTls) -> ssl.SSLContext:
     """Raises InvalidInputError for files that cannot be used.
 
     Who has a wrong certificate gets no connection; whether one without any does is for the server
-    to decide (`HttpsDoor`), as TLS could not tell it why not.
+    to decide (`TlsListener`), as TLS could not tell it why not.
     """
     context = _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls.files)
     context.set_alpn_protocols(["http/1.1"])

@@ -113,7 +113,7 @@ async def measure(jobs: int) -> bool:
         async with gitops_rig(Path(text) / "data", evaluate=False) as rig:
             await rig.add_source()
             took, parsed = await pushed(rig, work)
-            with rig.world.snapshot() as snapshot:
+            with rig.context.snapshot() as snapshot:
                 registered = len(snapshot.jobs(None, ""))
             if registered != jobs:
                 raise SystemExit(f"cannot measure: {registered} of {jobs} jobs are registered")

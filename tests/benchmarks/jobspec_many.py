@@ -20,8 +20,8 @@ from typing import Any
 
 from orchgit.collector import settle_collector
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.parsing.cache import ParseStore
 from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
+from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.process import ParseLimits
@@ -88,7 +88,7 @@ def held(count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "parsed.sqlite"
         before = resident_bytes()
-        store = ParseStore(path, 256 * MIB)
+        store = DiskParseCache(path, 256 * MIB)
         discoverer = Discoverer(parser, ParseCache(store))
         read(tree, discoverer, count)
         gc.collect()
@@ -97,7 +97,7 @@ def held(count: int) -> dict[str, Any]:
         store.close()
         restarted = []
         for _ in range(3):
-            store = ParseStore(path, 256 * MIB)
+            store = DiskParseCache(path, 256 * MIB)
             restarted.append(read(tree, Discoverer(parser, ParseCache(store)), count))
             store.close()
     return {

@@ -42,8 +42,8 @@ from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands import RegisterNode, UpdateNodeStatus
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
-from orchgit.services.node_class import computed_class
-from orchgit.services.nodes import update_node_status
+from orchgit.services.nodes.computed_class import computed_class
+from orchgit.services.nodes.registration import update_node_status
 
 BUDGET_PER_S = 5000
 
@@ -313,7 +313,7 @@ async def fail_node(
     before, _ = last_row(server)
     server_cpu, worker_cpu = cpu_s(os.getpid())
     began = time.monotonic()
-    await update_node_status(server.services.world, node_id, "down")
+    await update_node_status(server.services.context, node_id, "down")
     await wait_for_allocations(server, before + held, 60)
     took_s = time.monotonic() - began
     server_after, worker_after = cpu_s(os.getpid())

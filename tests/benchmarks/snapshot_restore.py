@@ -19,31 +19,31 @@ from orchgit.ids import RandomIds
 from orchgit.model.plan import PlanResult
 from orchgit.replication.commands import ApplyPlan, JobUpsert, RegisterJob, RegisterNode
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
-from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.keyring import Keyring
 from tests.support.factories import make_job, make_node, make_placements
 
 _ROWS = 2000
 _NODES = 1000
 
 
-async def _world(directory: Path) -> World:
+async def _context(directory: Path) -> UseCaseContext:
     clock, ids = SystemClock(), RandomIds()
     state = ReplicatedState(ReplicationConfig(directory, "server"), clock, ids)
     await state.start()
-    return World(state, clock, ids)
+    return UseCaseContext(state, clock, ids)
 
 
-async def _fill(world: World, allocations: int) -> None:
-    nodes = [make_node(id=world.ids.new()) for _ in range(_NODES)]
-    await asyncio.gather(*(world.propose(RegisterNode(node=node)) for node in nodes))
+async def _fill(context: UseCaseContext, allocations: int) -> None:
+    nodes = [make_node(id=context.ids.new()) for _ in range(_NODES)]
+    await asyncio.gather(*(context.propose(RegisterNode(node=node)) for node in nodes))
     for _ in range(allocations // _ROWS):
         job = make_job()
-        await world.propose(RegisterJob(upsert=JobUpsert(job=job)))
-        ids = [world.ids.new() for _ in range(_ROWS)]
-        rows = make_placements(job, nodes, _ROWS, eval_id=world.ids.new(), alloc_ids=ids)
-        await world.propose(
+        await context.propose(RegisterJob(upsert=JobUpsert(job=job)))
+        ids = [context.ids.new() for _ in range(_ROWS)]
+        rows = make_placements(job, nodes, _ROWS, eval_id=context.ids.new(), alloc_ids=ids)
+        await context.propose(
             ApplyPlan(
                 namespace=job.namespace,
                 job_id=job.id,
@@ -55,7 +55,7 @@ async def _fill(world: World, allocations: int) -> None:
 
 
 async def _run(allocations: int, directory: Path) -> dict[str, object]:
-    old, new = await _world(directory / "old"), await _world(directory / "new")
+    old, new = await _context(directory / "old"), await _context(directory / "new")
     await _fill(old, allocations)
     started_s = time.perf_counter()
     saved = await save_snapshot(old, "global")

@@ -26,9 +26,9 @@ from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer
 from orchgit.scheduler.schedule import schedule
-from orchgit.services.server_directory import ServerDirectory
-from orchgit.services.services import NodeServices
-from orchgit.services.world import World
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.context import UseCaseContext
+from orchgit.services.services import NodeUseCases
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from orchgit.wire import methods
@@ -212,7 +212,7 @@ async def leader(
     clock = clock or SystemClock()
     async with running_state(directory, clock) as state:
         control = Control(state, clock, RandomIds(), config)
-        services = NodeServices(World(state, clock, RandomIds()))
+        services = NodeUseCases(UseCaseContext(state, clock, RandomIds()))
         rpc = RpcServer(
             *(services, control, state.store, "127.0.0.1:0", directory_of(state)),
             server_id="server-1",

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from structlog.testing import capture_logs
 
-from agent.belonging import Belonging
-from agent.link import ServerLink
+from agent.connection.cluster_membership import Belonging
+from agent.connection.node_stream import ServerLink
 from orchgit.clock import SystemClock
 from orchgit.model.cluster import ClusterName
 from orchgit.wire.channel import Channel

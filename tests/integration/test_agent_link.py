@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.link import ServerLink, backoff_s
+from agent.connection.node_stream import ServerLink, backoff_s
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.simulated import SimulatedConfig, SimulatedNodes
+from agent.simulated.nodes import SimulatedConfig, SimulatedNodes
 from orchgit.model.group import UpdateStrategy
 from tests.support.agent_rig import mock_job, mock_task
 from tests.support.factories import make_allocation

@@ -13,8 +13,8 @@ from orchgit.model.group import MigrateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, Eligibility, Node
 from orchgit.replication.commands import UpdateNodeDrain
-from orchgit.services.node_operations import drain_node
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.nodes.operations import drain_node
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
@@ -32,8 +32,8 @@ async def drained(rig: Rig, node: Node) -> Node:
     return found
 
 
-def world_of(rig: Rig) -> World:
-    return World(rig.state, rig.clock, RandomIds())
+def context_of(rig: Rig) -> UseCaseContext:
+    return UseCaseContext(rig.state, rig.clock, RandomIds())
 
 
 async def end_stopped(rig: Rig, agent: StreamAgent) -> None:
@@ -116,7 +116,7 @@ def test_nodes_that_are_drained_together_take_no_more_of_a_group_away_than_one(
                     await report_health(agent, True, held)
                 async with connected(rig, agent_node()) as taking:
                     for node in old:
-                        await drain_node(world_of(rig), node.id, DrainStrategy())
+                        await drain_node(context_of(rig), node.id, DrainStrategy())
                     for moved in range(1, 5):
                         await _one_more(rig, job.id, taking, moved, len(old))
                         for agent in (first, second):
@@ -148,7 +148,7 @@ def test_a_node_that_dies_while_it_drains_is_drained(tmp_path: Path) -> None:
                 for each in (job, everywhere):
                     await rig.register(each)
                     await report_health(agent, True, *await placed(rig, each, 1))
-                await drain_node(world_of(rig), node.id, DrainStrategy())
+                await drain_node(context_of(rig), node.id, DrainStrategy())
                 with rig.store.snapshot() as snapshot:
                     assert snapshot.node(node.id).drain
             await until_down(rig, clock, node.id)
@@ -164,7 +164,7 @@ def test_what_an_operator_says_of_a_drain_is_kept_with_it(tmp_path: Path) -> Non
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
-            node, world = agent_node(), world_of(rig)
+            node, context = agent_node(), context_of(rig)
             async with connected(rig, node) as agent:
                 job = make_job()
                 await rig.register(job)
@@ -172,18 +172,18 @@ def test_what_an_operator_says_of_a_drain_is_kept_with_it(tmp_path: Path) -> Non
                     (held,) = await placed(rig, job, 1)
                     await agent.report(AllocReport(held.id, client_status=ClientStatus.RUNNING))
                 slow = DrainStrategy(deadline_ns=3600 * SECOND_NS)
-                await drain_node(world, node.id, slow, meta={"message": "new disks"})
+                await drain_node(context, node.id, slow, meta={"message": "new disks"})
                 with rig.store.snapshot() as snapshot:
                     begun = snapshot.node(node.id)
                 assert begun.last_drain["Status"] == "draining"
                 assert begun.last_drain["Meta"] == {"message": "new disks"}
                 await clock.advance(5)
-                await drain_node(world, node.id, DrainStrategy(deadline_ns=60 * SECOND_NS))
+                await drain_node(context, node.id, DrainStrategy(deadline_ns=60 * SECOND_NS))
                 with rig.store.snapshot() as snapshot:
                     changed = snapshot.node(node.id).drain_strategy
                 assert changed.started_at == begun.drain_strategy.started_at
                 assert changed.force_deadline < begun.drain_strategy.force_deadline
-                await drain_node(world, node.id, None)
+                await drain_node(context, node.id, None)
                 with rig.store.snapshot() as snapshot:
                     ended = snapshot.node(node.id)
                 assert ended.last_drain["Status"] == "canceled"
@@ -203,7 +203,7 @@ def test_a_drain_whose_deadline_came_says_so(tmp_path: Path) -> None:
                 await rig.register(job)
                 await report_health(agent, None, *await placed(rig, job, 1))
                 strategy = DrainStrategy(deadline_ns=5 * SECOND_NS)
-                await drain_node(world_of(rig), node.id, strategy)
+                await drain_node(context_of(rig), node.id, strategy)
                 await clock.advance(4)
                 await rig.state.barrier()
                 with rig.store.snapshot() as snapshot:

@@ -22,8 +22,8 @@ from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
 )
+from orchgit.services.context import UseCaseContext
 from orchgit.services.deployments import pause_deployment
-from orchgit.services.world import World
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, StreamAgent, agent_node, connected, leader
@@ -186,13 +186,13 @@ def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
         config = ControlConfig(heartbeats=HeartbeatLimits(grace_s=10_000))
         async with leader(tmp_path, clock, config) as rig, rig.worker():
             async with connected(rig, agent_node()):
-                world = World(rig.state, clock, RandomIds())
+                context = UseCaseContext(rig.state, clock, RandomIds())
                 job = make_job(update=ROLLING)
                 await rig.register(job)
                 (held,) = await placed(rig, job, 1)
-                await pause_deployment(world, held.deployment_id, True)
+                await pause_deployment(context, held.deployment_id, True)
                 await clock.advance(3600)
-                await pause_deployment(world, held.deployment_id, False)
+                await pause_deployment(context, held.deployment_id, False)
                 await rig.state.barrier()
                 await clock.advance(599)
                 with rig.store.snapshot() as snapshot:

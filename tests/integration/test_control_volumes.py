@@ -20,8 +20,8 @@ from orchgit.replication.commands import (
     UpdateNodeStatus,
     UpsertHostVolume,
 )
+from orchgit.services.context import UseCaseContext
 from orchgit.services.host_volumes import delete_host_volume, delete_volume_claim
-from orchgit.services.world import World
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.integration.test_control_blocked import blocked, report_ended, stop
 from tests.integration.test_control_loops import placed
@@ -104,7 +104,7 @@ def test_a_group_that_is_bound_to_a_lost_volume_goes_on_when_its_claim_is_delete
             await blocked(rig, job)
             with rig.store.snapshot() as snapshot:
                 (claim,) = snapshot.volume_claims(job.namespace)
-            await delete_volume_claim(World(rig.state, rig.clock, RandomIds()), claim.id)
+            await delete_volume_claim(UseCaseContext(rig.state, rig.clock, RandomIds()), claim.id)
             await placed(rig, job, 1)
             with rig.store.snapshot() as snapshot:
                 (new,) = snapshot.volume_claims(job.namespace)
@@ -150,16 +150,16 @@ def test_what_became_of_volumes_while_nobody_led_is_found_out(tmp_path: Path) ->
 def test_a_volume_that_is_mounted_is_not_deleted(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
-            world = World(rig.state, rig.clock, RandomIds())
+            context = UseCaseContext(rig.state, rig.clock, RandomIds())
             _, volume = await node_with_volume(rig)
             job = writing_job()
             await rig.register(job)
             await placed(rig, job, 1)
             with pytest.raises(RefusedError, match="in use by alloc"):
-                await delete_host_volume(world, "default", volume.id)
+                await delete_host_volume(context, "default", volume.id)
             await stop(rig, job)
             await report_ended(rig, job)
-            await delete_host_volume(world, "default", volume.id)
+            await delete_host_volume(context, "default", volume.id)
 
     asyncio.run(run())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.alloc_runner import AllocRunner
+from agent.allocations.alloc_runner import AllocRunner
 from agent.drivers.docker.config import DockerOptions
 from agent.drivers.docker.driver import DockerDriver
 from orchgit.clock import SystemClock

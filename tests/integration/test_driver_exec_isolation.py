@@ -191,7 +191,13 @@ def _traces(handle: TaskHandle) -> list[Path]:
     """Control groups, bundles and runtime state of a task."""
     name = group_name(handle.key)
     places = (Path("/sys/fs/cgroup"), Path("/run/orchgit"))
-    return [path for place in places for path in place.glob(f"**/{name}*")]
+    return [
+        Path(directory, found)
+        for place in places
+        for directory, folders, files in os.walk(place)  # passes over what goes away meanwhile
+        for found in folders + files
+        if found.startswith(name)
+    ]
 
 
 def test_stats_are_of_its_group(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path)
         assert leader.rig.source("far").status.applied_commit == bad
         for each in await cluster.followers():
             await each.until(lambda each=each: each.rig.source("far").status.applied_commit == bad)
-            await each.until_settled("far")
+            await each.until_synced("far")
         shutil.rmtree(host.path)
         await lose(leader)
         heir = await cluster.leader()
@@ -209,10 +209,10 @@ def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
         shutil.rmtree(victim.directory / "git")
         await victim.start()
         await victim.until(lambda: victim.rig.source().status.applied_commit == work.head())
-        await victim.until_settled()
+        await victim.until_synced()
         counts = victim.rig.gitops.exchange.counts
         assert (counts.fetches, counts.failed_fetches) == (1, 0)
-        assert victim.rig.gitops.keeper.lacking_objects == 0
+        assert victim.rig.gitops.synchronizer.lacking_objects == 0
         listed = await work.run("ls-remote", victim.rig.url("demo"), "refs/heads/main")
         assert listed.output.split()[0] == work.head()
 
@@ -258,20 +258,20 @@ def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
             gitops = member.rig.gitops
             await member.until(
                 lambda gitops=gitops: (
-                    gitops.keeper.lacking_objects > 0 and gitops.exchange.counts.fetches > 5
+                    gitops.synchronizer.lacking_objects > 0 and gitops.exchange.counts.fetches > 5
                 )
             )
         asked = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         for member in cluster.members:
             for _ in range(20):
-                await member.rig.gitops.keeper.current("demo")
+                await member.rig.gitops.synchronizer.wait_until_current("demo")
         again = [member.rig.gitops.exchange.counts.fetches for member in cluster.members]
         assert sum(again) - sum(asked) < 20, "it is known to be lost"
         assert str(logged).count("objects are lost") == 3
         await pushed(work, leader)
         await cluster.caught_up()
         for member in cluster.members:
-            assert member.rig.gitops.keeper.lacking_objects == 0
+            assert member.rig.gitops.synchronizer.lacking_objects == 0
             assert member.mirror.open().resolve("refs/heads/main") == work.head()
 
     with capture_logs() as logged:

@@ -22,9 +22,9 @@ from orchgit.errors import (
     TooLargeError,
 )
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.git.packs import lacking, make_pack, with_signs_of_life
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
+from orchgit.gitops.mirrors.packs import lacking, make_pack, with_signs_of_life
 from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.wire.messages import PackFrame
 from orchgit.wire.serve import GrpcServer
@@ -42,7 +42,7 @@ class Home:
         self.limits = GitLimits()
         self.git = GitProcess(directory, self.limits)
         self.git.prepare()
-        self.mirrors = Mirrors(directory, self.limits)
+        self.mirrors = MirrorStore(directory, self.limits)
         self.change = change
 
     @property
@@ -98,7 +98,7 @@ def test_everything_that_a_tag_leads_to_arrives(tmp_path: Path) -> None:
             await fetch(tmp_path / "git", address, tag)
 
     asyncio.run(run())
-    mirror = Mirrors(tmp_path / "git", GitLimits()).get("demo")
+    mirror = MirrorStore(tmp_path / "git", GitLimits()).get("demo")
     assert mirror.open().has_object(tag)
     assert fsck(mirror.path) == ""
     assert leftovers(mirror.path) == []
@@ -123,7 +123,7 @@ def test_only_what_is_new_is_sent(tmp_path: Path) -> None:
     async def run() -> None:
         async with served(home) as address:
             await fetch(directory, address, tag)
-            Mirrors(directory, home.limits).get("demo").open().set_ref("refs/tags/v1", tag)
+            MirrorStore(directory, home.limits).get("demo").open().set_ref("refs/tags/v1", tag)
             new = work.commit({"web.hcl": batch_job("web", text="three")})
             work.git("push", "--quiet", str(home.mirror.path), "main")
             await fetch(directory, address, new)
@@ -181,7 +181,7 @@ def test_what_is_broken_or_forged_leaves_nothing(
         async with served(home) as address:
             with pytest.raises(error):
                 await fetch(tmp_path / "git", address, tag, limits)
-            mirror = Mirrors(tmp_path / "git", limits).get("demo")
+            mirror = MirrorStore(tmp_path / "git", limits).get("demo")
             assert leftovers(mirror.path) == []
             assert await lacking(home.git, mirror, [tag]) == {tag}
             home.change = lambda frames: frames
@@ -217,7 +217,7 @@ def test_a_pack_without_all_that_was_asked_for_is_refused(tmp_path: Path, kept: 
         async with served(home) as address:
             with pytest.raises(InvalidInputError):
                 await fetch(tmp_path / "git", address, head)
-            mirror = Mirrors(tmp_path / "git", home.limits).get("demo")
+            mirror = MirrorStore(tmp_path / "git", home.limits).get("demo")
             assert await lacking(home.git, mirror, [head]) == {head}
             assert not mirror.open().has_commit(head)
 
@@ -273,7 +273,7 @@ def test_killed_in_the_middle_of_a_fetch(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
             await process.wait()
             assert leftovers(directory / "demo.git")
-            mirror = Mirrors(directory, home.limits).get("demo")
+            mirror = MirrorStore(directory, home.limits).get("demo")
             assert leftovers(mirror.path) == []
             assert fsck(mirror.path) == ""
             home.change = lambda frames: frames
@@ -290,7 +290,7 @@ def test_refs_that_a_crash_of_the_machine_left_empty_are_dropped(tmp_path: Path)
         file = home.mirror.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"")
-    again = Mirrors(tmp_path / "home", home.limits).get("demo")
+    again = MirrorStore(tmp_path / "home", home.limits).get("demo")
     assert again.open().refs() == {"refs/tags/v1": tag}
 
 
@@ -319,7 +319,7 @@ def test_ten_thousand_files_are_caught_up_with_quickly(tmp_path: Path) -> None:
             began = time.monotonic()
             await fetch(tmp_path / "git", address, head)
             took = time.monotonic() - began
-        mirror = Mirrors(tmp_path / "git", home.limits).get("demo")
+        mirror = MirrorStore(tmp_path / "git", home.limits).get("demo")
         assert len(mirror.open().tree(head)) == 10_000
         return took
 

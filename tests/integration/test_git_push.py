@@ -13,8 +13,8 @@ import pytest
 
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.git.maintenance import WRITES_BETWEEN, Maintenance
 from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.mirrors.maintenance import WRITES_BETWEEN, Maintenance
 from orchgit.replication.commands import JobUpsert, MoveRefs, RefMove, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -353,14 +353,14 @@ def test_refs_from_before_they_were_in_the_log_are_entered(tmp_path: Path) -> No
             commit = work.commit({"web.hcl": batch_job("web")})
             await work.push(rig.url("demo"))
             await work.push(rig.url("demo"), ref="HEAD:refs/heads/side")
-            known = rig.gitops.keeper.refs("demo")
+            known = rig.gitops.synchronizer.refs("demo")
             moves = [RefMove(name, each, "") for name, each in known.items()]
             await rig.gitops.close()
             await rig.state.propose(MoveRefs(source="demo", moves=moves))
         async with gitops_rig(tmp_path / "data") as rig:
-            assert rig.gitops.keeper.refs("demo") == {}
+            assert rig.gitops.synchronizer.refs("demo") == {}
             await rig.gitops.sync("demo")
-            assert rig.gitops.keeper.refs("demo") == known
+            assert rig.gitops.synchronizer.refs("demo") == known
             assert rig.source().status.applied_commit == commit
             listed = await work.run("ls-remote", rig.url("demo"))
             assert "refs/heads/side" in listed.output
@@ -409,14 +409,14 @@ def test_many_refs_move_in_one_push(tmp_path: Path) -> None:
         assert "[new branch]      main -> new" in refused.output
         swapped = await work.run("push", rig.url("demo"), ":prod/eu", "main:prod")
         assert "[new branch]      main -> prod" in swapped.output, swapped.output
-        assert list(rig.gitops.keeper.refs("demo")) == [
+        assert list(rig.gitops.synchronizer.refs("demo")) == [
             "refs/heads/main",
             "refs/heads/new",
             "refs/heads/prod",
         ]
         listed = await work.run("ls-remote", "--heads", rig.url("demo"))
         assert [line.split()[1] for line in listed.output.splitlines()] == list(
-            rig.gitops.keeper.refs("demo")
+            rig.gitops.synchronizer.refs("demo")
         )
 
     with_rig(tmp_path, body)

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.credentials import GitCredential
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.sources.fetch import GitCredential
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.ports import free_ports
@@ -223,7 +223,7 @@ def test_a_branch_that_looks_like_an_option_runs_nothing(tmp_path: Path, over: s
         url = str(work.path)
         if over == "http":
             await rig.add_source("upstream", paused=True)
-            await rig.gitops.keeper.current("upstream")
+            await rig.gitops.synchronizer.wait_until_current("upstream")
             shutil.copytree(
                 work.path / ".git", rig.gitops.mirrors.get("upstream").path, dirs_exist_ok=True
             )

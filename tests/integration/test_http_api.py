@@ -19,12 +19,12 @@ import pytest
 from orchgit.api.call import MAX_BODY_BYTES
 from orchgit.errors import DiskFullError
 from orchgit.raft_log.disk_space import STATE
-from orchgit.services.node_operations import purge_node
-from orchgit.services.nodes import register_node
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.nodes.operations import purge_node
+from orchgit.services.nodes.registration import register_node
 from tests.support.factories import make_job, make_node
 from tests.support.server_rig import ServerRig, server_rig
-from tests.support.world import placed_job, ready_node
+from tests.support.use_cases import placed_job, ready_node
 
 _numbers = itertools.count(1)
 
@@ -350,24 +350,24 @@ def test_a_full_disk_is_answered_with_503_and_the_reason(
 
 def test_no_answer_holds_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> None:
     node = make_node(secret_id="5ec7e700-0000-4000-8000-000000000001")
-    rig.run(register_node(rig.server.services.world, node))
+    rig.run(register_node(rig.server.services.context, node))
     for path in ("/v1/nodes?resources=true", f"/v1/node/{node.id}", "/v1/metrics"):
         assert node.secret_id not in http.get(path).text
     leaked = http.get("/v1/nodes", params={"filter": f'SecretID == "{node.secret_id}"'})
     assert leaked.json() == []
-    rig.run(purge_node(rig.server.services.world, node.id))
+    rig.run(purge_node(rig.server.services.context, node.id))
 
 
-async def _place(world: World, job_id: str, count: int) -> list[str]:
-    node = await ready_node(world)
-    await placed_job(world, make_job(id=job_id, count=count), [node] * count)
-    with world.snapshot() as snapshot:
+async def _place(context: UseCaseContext, job_id: str, count: int) -> list[str]:
+    node = await ready_node(context)
+    await placed_job(context, make_job(id=job_id, count=count), [node] * count)
+    with context.snapshot() as snapshot:
         return [each.id for each in snapshot.allocations_by_job("default", job_id)]
 
 
 def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id("many")
-    placed = rig.run(_place(rig.server.services.world, job_id, 5))
+    placed = rig.run(_place(rig.server.services.context, job_id, 5))
     whole = [each["ID"] for each in http.get("/v1/allocations").json()]
     for extra in ({}, {"filter": f'JobID == "{job_id}"'}, {"reverse": "true"}):
         found: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchgit.services.nodes import register_node
+from orchgit.services.nodes.registration import register_node
 from tests.support.factories import make_node
 from tests.support.server_rig import ServerRig, server_rig
 
@@ -29,7 +29,7 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
 
 def test_a_request_for_a_far_node_is_answered_by_its_agent(far: ServerRig, near: ServerRig) -> None:
     node = make_node(id=far.agent.node_id, http_addr=far.server.http_address)
-    near.run(register_node(near.server.services.world, node))
+    near.run(register_node(near.server.services.context, node))
     path = f"/v1/client/stats?node_id={node.id}"
     answer = near.http.get(path)
     assert answer.status_code == 200
@@ -43,7 +43,7 @@ def test_a_request_for_a_far_node_is_answered_by_its_agent(far: ServerRig, near:
 
 def test_a_far_node_that_does_not_answer_is_unavailable(near: ServerRig) -> None:
     node = make_node(http_addr="127.0.0.1:1")
-    near.run(register_node(near.server.services.world, node))
+    near.run(register_node(near.server.services.context, node))
     answer = near.http.get(f"/v1/client/stats?node_id={node.id}")
     assert answer.status_code == 503
     assert node.id in answer.text

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from jobspec.parse import parse_job
-from jobspec.same_job import difference
+from jobspec.writing.same_job import difference
 from tests.support.dev_server import DevServer, dev_server, git
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "jobspec"

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from agent.connection.node_stream import ServerLink
 from agent.drivers.mock import MockDriver
-from agent.link import ServerLink
 from orchgit.clock import FakeClock, SystemClock
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.base import NS_PER_S

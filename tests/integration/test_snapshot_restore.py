@@ -25,9 +25,9 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import PutServer, UpsertNamespaces
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.versions import COMMAND_VERSION
-from orchgit.services.cluster_snapshots import restore_snapshot, save_snapshot
-from orchgit.services.keyring import Keyring
-from orchgit.services.world import World
+from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.keyring import Keyring
 from tests.support.ports import free_addresses
 from tests.support.raft_processes import until
 from tests.support.server_rig import ServerRig, server_rig
@@ -237,11 +237,11 @@ class Members:
     async def stop(self, name: str) -> None:
         await self.states.pop(name).stop()
 
-    async def leader(self) -> World:
+    async def leader(self) -> UseCaseContext:
         async def found() -> ReplicatedState | None:
             return next((one for one in self.states.values() if one.is_leader), None)
 
-        return World(await until(found), SystemClock(), RandomIds())
+        return UseCaseContext(await until(found), SystemClock(), RandomIds())
 
     async def equal(self) -> None:
         """All have applied the same, byte for byte."""
@@ -274,9 +274,9 @@ async def three_members(directory: Path) -> AsyncIterator[Members]:
         yield members
 
 
-async def restore(world: World, archive: bytes) -> int:
-    keyring = Keyring(world, bytes(32))
-    return (await restore_snapshot(world, keyring, io.BytesIO(archive), force=True)).index
+async def restore(context: UseCaseContext, archive: bytes) -> int:
+    keyring = Keyring(context, bytes(32))
+    return (await restore_snapshot(context, keyring, io.BytesIO(archive), force=True)).index
 
 
 def test_every_server_ends_with_the_same_bytes(tmp_path: Path, saved: httpx.Response) -> None:
@@ -316,7 +316,7 @@ def test_a_follower_saves_only_what_is_stale_and_restores_nothing(
             leader = await members.leader()
             await members.equal()
             state = next(one for one in members.states.values() if not one.is_leader)
-            follower = World(state, SystemClock(), RandomIds())
+            follower = UseCaseContext(state, SystemClock(), RandomIds())
             with pytest.raises(OrchgitError, match="is not the leader"):
                 await save_snapshot(follower, "global")
             stale = await save_snapshot(follower, "global", stale=True)

@@ -10,12 +10,12 @@ import pytest
 
 from orchgit.errors import InvalidInputError, NotAllowedError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.credentials import GitCredential, login_environment
 from orchgit.gitops.git.urls import parse_url
 from orchgit.gitops.sources.access import check_access, credential_of, opened_url
-from orchgit.gitops.sources.fetch import GitCredential, login_environment
 from orchgit.model.source import Source
-from orchgit.services.rollouts import delete_rollouts
-from orchgit.services.sources import remove_source
+from orchgit.services.gitops.rollouts import delete_rollouts
+from orchgit.services.gitops.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -189,16 +189,16 @@ def test_what_one_source_fetched_is_gone_before_another_of_its_name_uses_the_mir
         assert await follow(rig, str(work.path)) == ""
         mirror = rig.gitops.mirrors.get("demo")
         assert mirror.open().has_commit(work.head())
-        await remove_source(rig.world, "demo")
-        await delete_rollouts(rig.world, [each.id for each in rig.rollouts()])
+        await remove_source(rig.context, "demo")
+        await delete_rollouts(rig.context, [each.id for each in rig.rollouts()])
         await rig.add_source("demo")
-        await rig.gitops.keeper.current("demo")
+        await rig.gitops.synchronizer.wait_until_current("demo")
         assert not mirror.open().has_commit(work.head())
         pushed = await private.push(rig.url("demo"), "detach")
         assert pushed.returncode == 0, pushed.output
-        await remove_source(rig.world, "demo")
+        await remove_source(rig.context, "demo")
         await rig.add_source("demo")
-        await rig.gitops.keeper.current("demo")
+        await rig.gitops.synchronizer.wait_until_current("demo")
         assert mirror.open().has_commit(private.head()), "a built-in repository is kept"
 
     with_rig(tmp_path, body)

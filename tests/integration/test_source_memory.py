@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applying import Applier, SourceMemory
-from orchgit.gitops.commits.plan import Occasion, rollout_of, upserts_of
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache
+from orchgit.gitops.commits.plan import Trigger, rollout_of, upserts_of
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.replication.commands import ApplyPlan, ApplyRollout
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
 from orchgit.services.evaluations import evaluation_for_job
-from orchgit.services.register_job import register_job
-from orchgit.services.sources import give_back_job, put_source, release_job, remove_source
+from orchgit.services.gitops.sources import give_back_job, put_source, release_job, remove_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -57,7 +57,7 @@ async def push(
 async def collected(rig: GitopsRig, job_id: str) -> None:
     """The job completes, and its record is collected."""
     await rig.until(lambda: (job := rig.job(job_id)) is not None and job.status == "dead")
-    await GarbageCollector(rig.state, rig.world.clock, GarbageLimits()).collect(force=True)
+    await GarbageCollector(rig.state, rig.context.clock, GarbageLimits()).collect(force=True)
     assert rig.job(job_id) is None
 
 
@@ -77,7 +77,7 @@ def test_collected_batch_job_runs_again_only_when_its_file_changes(tmp_path: Pat
         # Neither a comment, nor another place, nor a variable that the file does not use.
         comment = f"# for the record\n{batch_job('migrate')}"
         await push(rig, work, {"migrate.hcl": None, "jobs/migrate.hcl": comment})
-        await put_source(rig.world, replace(rig.source(), variables={"unused": "1"}))
+        await put_source(rig.context, replace(rig.source(), variables={"unused": "1"}))
         await push(rig, work, {"README": "another note"})
         assert rig.job("migrate") is None
         await push(rig, work, {"jobs/migrate.hcl": batch_job("migrate", text="two")})
@@ -97,7 +97,7 @@ def test_batch_job_that_a_person_stopped_stays_stopped_and_a_service_is_healed(
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"migrate.hcl": batch_job("migrate"), "web.hcl": service("web")})
         for job_id in ("migrate", "web"):
-            await deregister_job(rig.world, "default", job_id, DeregisterOptions(purge=purge))
+            await deregister_job(rig.context, "default", job_id, DeregisterOptions(purge=purge))
         await push(rig, work, {"README": "a note"})
         assert not job(rig, "web").stop
         found = rig.job("migrate")
@@ -159,7 +159,7 @@ def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> No
         assert (await work.push(rig.url("demo"))).returncode == 0
         await _apply_as_earlier_version(rig, commit)
         assert not rig.source().status.remembers_jobs
-        await put_source(rig.world, replace(paused, paused=False))
+        await put_source(rig.context, replace(paused, paused=False))
         await collected(rig, "migrate")
         await push(rig, work, {"README": "a note"})
         assert rig.job("migrate") is None
@@ -173,15 +173,17 @@ def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> No
 
 
 async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
-    applier, source = Applier(rig.world), rig.source()
-    memory = SourceMemory(Discoverer(JobspecParser()))
+    applier, source = CommitApplier(rig.context), rig.source()
+    memory = SourceCache(Discoverer(JobspecParser()))
     repository = rig.gitops.mirrors.get("demo").open()
     read = await applier.read(repository, commit, source, memory)
     plan = await applier.plan(read, "demo", memory)
-    rollout = rollout_of(plan, read.info.commit, Occasion("push"), "r-old", rig.world.now_ns())
+    rollout = rollout_of(plan, read.info.commit, Trigger("push"), "r-old", rig.context.now_ns())
     upserts = upserts_of(plan, rollout, {})
-    evaluations = [evaluation_for_job(rig.world, one.job, "job-register") for one in upserts]
-    await rig.world.propose(ApplyRollout(rollout=rollout, upserts=upserts, evaluations=evaluations))
+    evaluations = [evaluation_for_job(rig.context, one.job, "job-register") for one in upserts]
+    await rig.context.propose(
+        ApplyRollout(rollout=rollout, upserts=upserts, evaluations=evaluations)
+    )
 
 
 def test_job_registered_by_hand_stays_its_sources(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_job_registered_by_hand_stays_its_sources(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"web.hcl": service("web"), "api.hcl": service("api")})
         mine = replace(job(rig, "web"), origin=None, priority=77)
-        done = await register_job(rig.world, mine)
+        done = await register_job(rig.context, mine)
         assert 'job "web" belongs to source "demo"' in done.warnings[-1]
         origin = job(rig, "web").origin
         assert origin is not None
@@ -209,23 +211,23 @@ def test_job_registered_by_hand_stays_its_sources(tmp_path: Path) -> None:
 async def _claim(rig: GitopsRig, job_id: str) -> None:
     request = VolumeClaimRequest("c1", "default", job_id, "main", "a1", "v1", "data", "")
     result = PlanResult(claims=[request])
-    await rig.world.propose(
+    await rig.context.propose(
         ApplyPlan(namespace="default", job_id=job_id, job_version=0, eval_id="", result=result)
     )
-    with rig.world.snapshot() as snapshot:
+    with rig.context.snapshot() as snapshot:
         assert snapshot.volume_claims("default", job_id)
 
 
 def test_released_job_survives_its_file_and_can_be_given_back(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"web.hcl": service("web"), "api.hcl": service("api")})
-        await release_job(rig.world, "default", "web")
+        await release_job(rig.context, "default", "web")
         said = await push(rig, work, {"web.hcl": service("web", "two")})
         assert "`orchgit source release -undo web` gives it back" in said
         assert job(rig, "web").version == 0, "its file changes nothing"
         await push(rig, work, {"web.hcl": None})
         assert not job(rig, "web").stop
-        await give_back_job(rig.world, "default", "web")
+        await give_back_job(rig.context, "default", "web")
         await push(rig, work, {"README": "a note"})
         assert job(rig, "web").stop, "the commit has no file of it"
 
@@ -241,21 +243,21 @@ def test_ways_out_of_a_job_of_another_source(tmp_path: Path) -> None:
         refused = await work.push(rig.url("other"))
         assert "free it with `orchgit source release web`" in refused.output
         for job_id in ("web", "api"):
-            await release_job(rig.world, "default", job_id)
+            await release_job(rig.context, "default", job_id)
         assert (await work.push(rig.url("other"))).returncode == 0
         origin = job(rig, "web").origin
         assert origin is not None
         assert origin.source == "other"
 
-        await remove_source(rig.world, "other")
+        await remove_source(rig.context, "other")
         await rig.add_source("third")
         refused = await work.push(rig.url("third"))
         assert "belonged to source 'other', which was removed" in refused.output
-        await release_job(rig.world, "default", "web")
+        await release_job(rig.context, "default", "web")
         refused = await work.push(rig.url("third"))
         assert "`orchgit source set third -adopt`" in refused.output
         assert "'web'" not in refused.output, "it was freed by itself"
-        await put_source(rig.world, replace(rig.source("third"), adopt=True))
+        await put_source(rig.context, replace(rig.source("third"), adopt=True))
         assert (await work.push(rig.url("third"))).returncode == 0
         for job_id in ("web", "api"):
             assert job(rig, job_id).version == 0, "another owner is no other version"
@@ -267,7 +269,7 @@ def test_work_of_a_removed_source_is_not_repeated_by_the_next(tmp_path: Path) ->
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"migrate.hcl": batch_job("migrate"), "web.hcl": service("web")})
         await collected(rig, "migrate")
-        await remove_source(rig.world, "demo")
+        await remove_source(rig.context, "demo")
         await rig.add_source("next", adopt=True)
         await push(rig, work, {}, source="next")
         assert rig.job("migrate") is None
@@ -282,11 +284,13 @@ def test_removed_source_stops_its_jobs_where_asked(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"migrate.hcl": batch_job("migrate"), "web.hcl": service("web")})
         await collected(rig, "migrate")
-        await register_job(rig.world, replace(job(rig, "web"), id="mine", name="mine", origin=None))
-        await remove_source(rig.world, "demo", stop=True)
+        await register_job(
+            rig.context, replace(job(rig, "web"), id="mine", name="mine", origin=None)
+        )
+        await remove_source(rig.context, "demo", stop=True)
         assert job(rig, "web").stop
         assert not job(rig, "mine").stop
-        with rig.world.snapshot() as snapshot:
+        with rig.context.snapshot() as snapshot:
             assert snapshot.applied_jobs("demo") == snapshot.applied_jobs("") == []
             evaluations = snapshot.evaluations_by_job("default", "web")
         assert [each.triggered_by for each in evaluations].count("job-deregister") == 1

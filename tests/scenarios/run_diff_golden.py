@@ -20,7 +20,7 @@ from orchgit.jobdiff.annotate import annotated
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
-from orchgit.services.implied_constraints import with_implied_constraints
+from orchgit.services.jobs.implied_constraints import with_implied_constraints
 
 
 def as_admitted(spec: dict[str, Any] | None) -> Job | None:

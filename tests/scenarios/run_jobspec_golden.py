@@ -19,10 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobspec import numbers
 from jobspec.canonicalize import canonicalize, to_job
 from jobspec.errors import Diagnostics, HclError, JobFileErrors, SourceText, problem_at
-from jobspec.evaluate import Scope, evaluate
+from jobspec.evaluation import numbers
+from jobspec.evaluation.evaluate import Scope, evaluate
+from jobspec.evaluation.values import type_name, type_of
 from jobspec.files import CurrentDirectory
 from jobspec.functions import json_text
 from jobspec.functions.call import caller
@@ -30,7 +31,6 @@ from jobspec.functions.signature import CallContext, FunctionError
 from jobspec.hcl.parser import parse_body, parse_expression
 from jobspec.parse import ParsedJob, parse_job
 from jobspec.validate import ClusterFacts, validate_job
-from jobspec.values import type_name, type_of
 
 Case = tuple[str, Callable[[], str | None]]
 """A name, and what runs it: returns what is wrong, or None."""

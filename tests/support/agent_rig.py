@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from agent.alloc_runner import AllocRunner
-from agent.allocations import Allocations
-from agent.context import NodeServices
+from agent.allocations.alloc_runner import AllocRunner
+from agent.allocations.context import NodeServices
+from agent.allocations.node_allocations import Allocations
 from agent.drivers.base import Driver
 from agent.drivers.mock import MockDriver
-from agent.local_state import LocalState
-from agent.services import ServiceTable
+from agent.local_state.store import LocalState
+from agent.services.registrations import ServiceTable
 from orchgit.clock import Clock, FakeClock
 from orchgit.model.allocation import Allocation, TaskState
 from orchgit.model.job import Job

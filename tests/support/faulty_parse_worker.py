@@ -7,13 +7,13 @@ import signal
 import sys
 from typing import BinaryIO
 
-from orchgit.gitops.parsing.frames import Answer
+from orchgit.gitops.parsing.messages import WorkerMessage
 from orchgit.gitops.parsing.port import Inputs
 from orchgit.gitops.parsing.worker import ParseWorker
 
 
 class FaultyWorker(ParseWorker):
-    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> Answer:
+    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> WorkerMessage:
         if "hang" in path:
             signal.pause()
         if "killed" in path:

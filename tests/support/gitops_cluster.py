@@ -12,11 +12,11 @@ from orchgit.clock import SystemClock
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.mirrors.peers import Peer, PeerCalls
+from orchgit.gitops.mirrors.peers import Peer, PeerClient
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
 from tests.support.ports import free_ports
@@ -65,23 +65,23 @@ class Member:
         )
         await state.start()
         peers.state = state
-        world = World(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = CountingParser()
         gitops = Gitops(
-            world, self.directory, parser, NoForecasts(), self.config, None, peers, PeerCalls()
+            context, self.directory, parser, NoForecasts(), self.config, None, peers, PeerClient()
         )
-        self._keeper = gitops.keeper
+        self._synchronizer = gitops.synchronizer
         await self.answer_peers()
         self._exits = AsyncExitStack()
         http = await self._exits.enter_async_context(served(gitops))
-        self.rig = GitopsRig(state, world, gitops, http, parser)
+        self.rig = GitopsRig(state, context, gitops, http, parser)
         gitops.open()
         self.rig.tasks = [asyncio.create_task(self._follow_leadership())]
         self.running = True
 
     async def answer_peers(self) -> None:
         self._server = GrpcServer(self.rpc)
-        MirrorServicer(self._keeper).register(self._server)
+        MirrorServicer(self._synchronizer).register(self._server)
         await self._server.start()
 
     async def ignore_peers(self) -> None:
@@ -118,13 +118,13 @@ class Member:
     def mirror(self):  # type: ignore[no-untyped-def]
         return self.rig.gitops.mirrors.get("demo")
 
-    async def until_settled(self, name: str = "demo", timeout_s: float = 60.0) -> None:
+    async def until_synced(self, name: str = "demo", timeout_s: float = 60.0) -> None:
         """Wait until this server's mirror holds and shows what its state says."""
-        await self.until(lambda: self.settled(name), timeout_s)
+        await self.until(lambda: self.synced(name), timeout_s)
 
-    def settled(self, name: str = "demo") -> bool:
-        keeper = self.rig.gitops.keeper
-        return self.rig.gitops.mirrors.get(name).settled == keeper.wanted(name)
+    def synced(self, name: str = "demo") -> bool:
+        synchronizer = self.rig.gitops.synchronizer
+        return self.rig.gitops.mirrors.get(name).synced == synchronizer.wanted(name)
 
     async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
         async with asyncio.timeout(timeout_s):
@@ -154,7 +154,7 @@ class GitopsCluster:
         for member in self.members:
             if member.running:
                 assert await member.rig.state.store.watch.wait_applied(index, 20.0)
-                await member.until_settled()
+                await member.until_synced()
 
 
 @asynccontextmanager

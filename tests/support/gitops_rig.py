@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 
 from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError
+from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops
@@ -23,7 +24,6 @@ from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
-from orchgit.gitops.remote.push_text import Forecast
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
@@ -31,7 +31,7 @@ from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations, UpsertSource
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
 from tests.support.state import running_state
 
 
@@ -59,7 +59,7 @@ class CountingParser(JobspecParser):
 @dataclass
 class GitopsRig:
     state: ReplicatedState
-    world: World
+    context: UseCaseContext
     gitops: Gitops
     http: str
     parser: CountingParser
@@ -74,17 +74,17 @@ class GitopsRig:
         return source
 
     def source(self, name: str = "demo") -> Source:
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             found = snapshot.source(name)
         assert found is not None
         return found
 
     def job(self, job_id: str, namespace: str = "default") -> Job | None:
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             return snapshot.job(namespace, job_id)
 
     def rollouts(self, source: str = "demo") -> list[Rollout]:
-        with self.world.snapshot() as snapshot:
+        with self.context.snapshot() as snapshot:
             return snapshot.rollouts(source)
 
     async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
@@ -100,7 +100,7 @@ class GitopsRig:
         """Stands for the schedulers: every evaluation is done as soon as it is there."""
         watch = self.state.store.watch
         while True:
-            with self.world.snapshot() as snapshot:
+            with self.context.snapshot() as snapshot:
                 index = snapshot.index
                 pending = snapshot.evaluations_by_status(EvalStatus.PENDING)
             if pending:
@@ -123,11 +123,11 @@ async def gitops_rig(
         # Tests keep their repositories beside the server's directory.
         config = replace_config(config, local_paths=(str(directory.parent),))
     async with running_state(directory) as state:
-        world = World(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())
-        gitops = Gitops(world, directory, parser, NoForecasts(), config)
+        gitops = Gitops(context, directory, parser, NoForecasts(), config)
         async with served(gitops) as http:
-            rig = GitopsRig(state, world, gitops, http, parser)
+            rig = GitopsRig(state, context, gitops, http, parser)
             if evaluate:
                 rig.tasks.append(asyncio.create_task(rig.evaluate_everything()))
             gitops.open()

@@ -17,7 +17,7 @@ from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import Placements, Plan, PlanResult
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
-from orchgit.scheduler.outcome import Attempts, Outcome, gave_up
+from orchgit.scheduler.outcome import Attempts, SchedulingOutcome, gave_up
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 
@@ -53,7 +53,7 @@ class Played:
 
     before: ListCluster
     after: ListCluster
-    outcome: Outcome
+    outcome: SchedulingOutcome
     plans: list[Plan] = field(default_factory=list)
     followups: list[Evaluation] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ def play(case: dict[str, Any], seed: int) -> Played:
     attempts = Attempts(evaluation.type)
     ids = SequentialIds("99999999")
     planner = case.get("planner") or {}
-    played = Played(load_cluster(case), cluster, Outcome(evaluation))
+    played = Played(load_cluster(case), cluster, SchedulingOutcome(evaluation))
     while True:
         outcome = schedule(evaluation, cluster, now_ns=case["now"], seed=seed, ids=ids)
         played.outcome = outcome

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from orchgit import logs
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.git.packs import known_to, take_pack
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.mirrors.mirrors import Mirrors
-from orchgit.gitops.mirrors.peers import PeerCalls
+from orchgit.gitops.mirrors.mirror import MirrorStore
+from orchgit.gitops.mirrors.packs import known_to, take_pack
+from orchgit.gitops.mirrors.peers import PeerClient
 
 
 async def fetch(
@@ -23,8 +23,8 @@ async def fetch(
     limits = limits or GitLimits()
     git = GitProcess(directory, limits)
     git.prepare()
-    mirror = Mirrors(directory, limits).get("demo")
-    calls = PeerCalls()
+    mirror = MirrorStore(directory, limits).get("demo")
+    calls = PeerClient()
     try:
         frames = calls.fetch_pack(address, "demo", [object_id], known_to(mirror))
         await take_pack(git, mirror, address, [object_id], frames)

@@ -15,7 +15,7 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import Plan
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.reconcile.changes import NOT_NEEDED
 from orchgit.scheduler.reconcile.classify import last_recorded_status
 from tests.support.cluster import ListCluster, allocation_at
@@ -31,7 +31,7 @@ class Decision:
     latest_deployment: str
     before: dict[str, Allocation]
     after: dict[str, Allocation]
-    outcome: Outcome
+    outcome: SchedulingOutcome
 
     @property
     def plan(self) -> Plan:

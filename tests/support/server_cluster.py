@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from orchgit.services.sealing import new_key
+from orchgit.services.secrets.sealing import new_key
 from tests.support.ports import free_addresses
 
 T = TypeVar("T")

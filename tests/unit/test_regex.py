@@ -8,7 +8,7 @@ import pytest
 
 from orchgit.api.filters import parse_filter
 from orchgit.errors import InvalidInputError
-from orchgit.gitops.parsing.globs import matches
+from orchgit.gitops.git.globs import matches
 from orchgit.regex import MAX_STEPS, PatternError, compile_pattern
 from orchgit.scheduler.feasibility.checks import in_datacenters
 from orchgit.scheduler.feasibility.operands import holds

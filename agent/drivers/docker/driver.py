@@ -21,7 +21,7 @@ from agent.drivers.base import (
     TaskHandle,
     TaskStats,
 )
-from agent.drivers.config import decode_config
+from agent.drivers.config import decode_config, duration_s
 from agent.drivers.docker.config import DockerConfig, DockerOptions
 from agent.drivers.docker.container import (
     ALLOC_LABEL,
@@ -33,7 +33,6 @@ from agent.drivers.docker.container import (
 )
 from agent.drivers.docker.follower import Follower
 from agent.drivers.docker.session import DockerSession
-from agent.drivers.durations import duration_s
 from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
 from agent.drivers.signals import signal_number

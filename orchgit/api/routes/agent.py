@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 
@@ -15,19 +15,19 @@ _CORE = "_core"
 """Nomad's name for what cleans up: the leader does it here, no worker can be without it."""
 
 
-async def self_(call: Call) -> Response:
-    server = call.context.server
+async def self_(call: ApiCall) -> Response:
+    server = call.api.server
     members = server.members()
     member = next(each for each in members if each["Tags"]["id"] == server.server_id)
     stats = {name: dict(values) for name, values in server.stats().items()}
-    if call.context.local_node is not None:
-        stats["client"] = {"node_id": call.context.local_node.node_id()}
+    if call.api.local_node is not None:
+        stats["client"] = {"node_id": call.api.local_node.node_id()}
     value = {"config": server.config(), "member": member, "stats": stats}
     return call.answer(value)
 
 
-async def members(call: Call) -> Response:
-    server = call.context.server
+async def members(call: ApiCall) -> Response:
+    server = call.api.server
     value = {
         "ServerName": server.name,
         "ServerRegion": server.region,
@@ -37,30 +37,30 @@ async def members(call: Call) -> Response:
     return call.answer(value)
 
 
-async def servers(call: Call) -> Response:
-    return call.answer(list(call.context.server.peer_addresses()))
+async def servers(call: ApiCall) -> Response:
+    return call.answer(list(call.api.server.peer_addresses()))
 
 
-async def health(call: Call) -> Response:
+async def health(call: ApiCall) -> Response:
     kind = call.query.get("type")
     value: dict[str, Any] = {}
     if kind in (None, "", "server"):
-        led = bool(call.context.server.leader_address())
+        led = bool(call.api.server.leader_address())
         value["server"] = {"ok": led, "message": "ok" if led else "No cluster leader"}
-    if kind in (None, "", "client") and call.context.local_node is not None:
+    if kind in (None, "", "client") and call.api.local_node is not None:
         value["client"] = {"ok": True, "message": "ok"}
     well = all(each["ok"] for each in value.values())
     return call.answer(value, status=200 if well else 500)
 
 
-async def schedulers(call: Call) -> Response:
-    server = call.context.server
+async def schedulers(call: ApiCall) -> Response:
+    server = call.api.server
     workers = [*await server.schedulers()]
     return call.answer({"server_id": server.server_id, "schedulers": workers})
 
 
-async def schedulers_config(call: Call) -> Response:
-    server = call.context.server
+async def schedulers_config(call: ApiCall) -> Response:
+    server = call.api.server
     count, types = server.scheduler_workers()
     value = {
         "server_id": server.server_id,
@@ -71,10 +71,10 @@ async def schedulers_config(call: Call) -> Response:
     return call.answer(value)
 
 
-async def set_schedulers_config(call: Call) -> Response:
+async def set_schedulers_config(call: ApiCall) -> Response:
     """How many workers this server runs from now on, for which types of job, and whether they
     rest."""
-    server = call.context.server
+    server = call.api.server
     body = await call.json()
     count, types = server.scheduler_workers()
     paused = body.get("paused", server.schedulers_paused())
@@ -93,21 +93,21 @@ async def set_schedulers_config(call: Call) -> Response:
     return await schedulers_config(call)
 
 
-async def join(call: Call) -> Response:
+async def join(call: ApiCall) -> Response:
     """Make servers known to each other; one that belongs to no cluster joins that of another."""
     addresses = call.request.query_params.getlist("address")
     if not addresses:
         raise InvalidInputError("missing address to join")
-    joined, problem = await call.context.cluster.join(addresses)
+    joined, problem = await call.api.cluster.join(addresses)
     return call.answer({"num_joined": joined, "error": problem, "warning": ""})
 
 
-async def force_leave(call: Call) -> Response:
+async def force_leave(call: ApiCall) -> Response:
     """Take a server out of the cluster, by its name; asked of any server."""
     node = call.query.get("node")
     if not node:
         raise InvalidInputError("missing node to force leave")
-    await call.context.cluster.force_leave(node)
+    await call.api.cluster.force_leave(node)
     return call.empty()
 
 

@@ -7,17 +7,17 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import AllocationWithJob, alloc_stub, allocation_with_job
 from orchgit.model.allocation import Allocation
+from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.service_catalog import services_of_allocation
-from orchgit.services.stop_allocation import stop_allocation
 from orchgit.state.snapshot import Snapshot
 
 
-async def list_allocations(call: Call) -> Response:
+async def list_allocations(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
     states, resources = call.flag("task_states", True), call.flag("resources")
     looks_at_job = "Job." in call.query.get("filter", "")
@@ -50,7 +50,7 @@ def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
     return allocation_with_job(each, snapshot.nearest_job_of_allocation(each))
 
 
-async def read_allocation(call: Call) -> Response:
+async def read_allocation(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> AllocationWithJob | None:
         found = snapshot.allocation(call.path["alloc_id"])
         return with_job(snapshot, found) if found else None
@@ -60,12 +60,14 @@ async def read_allocation(call: Call) -> Response:
     )
 
 
-async def stop(call: Call) -> Response:
-    done = await stop_allocation(call.world, call.path["alloc_id"], call.flag("no_shutdown_delay"))
+async def stop(call: ApiCall) -> Response:
+    done = await stop_allocation(
+        call.context, call.path["alloc_id"], call.flag("no_shutdown_delay")
+    )
     return call.answer({"EvalID": done.eval_id, "Index": done.index}, index=done.index)
 
 
-async def services(call: Call) -> Response:
+async def services(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> list[dict[str, Any]]:
         found = snapshot.allocation(call.path["alloc_id"])
         return services_of_allocation(snapshot, found) if found else []

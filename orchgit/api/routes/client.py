@@ -34,8 +34,8 @@ _HEAR_OF_IT_S = 2.0
 class ClientRoutes:
     """An ASGI app. Requests for this process's own node go to its agent without a network hop."""
 
-    def __init__(self, context: ApiContext) -> None:
-        self._context = context
+    def __init__(self, api: ApiContext) -> None:
+        self._api = api
         self._http: httpx.AsyncClient | None = None
         self._http_tls: ssl.SSLContext | None = None
         self._tls: PerVersion[ssl.SSLContext] | None = None
@@ -50,7 +50,7 @@ class ClientRoutes:
             return
         try:
             node_id = self._node_of(scope)
-            local = self._context.local_node
+            local = self._api.local_node
             if local is not None and node_id in ("", local.node_id()):
                 await local.app(scope, receive, send)
                 return
@@ -63,7 +63,7 @@ class ClientRoutes:
         """A websocket is answered here, whoever leads: a server that is a little behind the leader
         waits for what it has not heard of yet."""
         await self._until_known(scope)
-        node_id, local = self._node_of(scope), self._context.local_node
+        node_id, local = self._node_of(scope), self._api.local_node
         if local is not None and node_id in ("", local.node_id()):
             await local.app(scope, receive, send)
         else:
@@ -72,8 +72,8 @@ class ClientRoutes:
             await relay(scope, receive, send, node.http_addr, tls)
 
     async def _until_known(self, scope: Scope) -> None:
-        world = self._context.services.world
-        watch, clock = world.state.store.watch, world.clock
+        context = self._api.services.context
+        watch, clock = context.state.store.watch, context.clock
         deadline_s = clock.monotonic_s() + _HEAR_OF_IT_S
         while (left_s := deadline_s - clock.monotonic_s()) > 0:
             index = watch.index(("allocations", "nodes"))
@@ -87,10 +87,10 @@ class ClientRoutes:
             node_id = self._node_of(scope)
         except NotFoundError:
             return False
-        local = self._context.local_node
+        local = self._api.local_node
         if not node_id or (local is not None and node_id == local.node_id()):
             return True
-        with self._context.services.world.snapshot() as snapshot:
+        with self._api.services.context.snapshot() as snapshot:
             return snapshot.node(node_id) is not None
 
     async def close(self) -> None:
@@ -103,7 +103,7 @@ class ClientRoutes:
         if match is None:
             return Request({**scope, "type": "http"}).query_params.get("node_id", "")
         alloc_id = match["a"] or match["f"]
-        with self._context.services.world.snapshot() as snapshot:
+        with self._api.services.context.snapshot() as snapshot:
             allocation = snapshot.allocation(alloc_id)
         if allocation is None:
             raise NotFoundError(f'Unknown allocation "{alloc_id}"')
@@ -134,7 +134,7 @@ class ClientRoutes:
         return StreamingResponse(_body(answer), answer.status_code, headers)
 
     def _node(self, node_id: str) -> Node:
-        with self._context.services.world.snapshot() as snapshot:
+        with self._api.services.context.snapshot() as snapshot:
             node = snapshot.node(node_id) if node_id else None
         if node is None:
             raise NotFoundError(f"Unknown node {node_id}" if node_id else "No node to ask")
@@ -150,7 +150,7 @@ class ClientRoutes:
 
     def _context_for(self, node: Node) -> ssl.SSLContext:
         """An agent is an agent only with a certificate of the cluster's authority."""
-        files = self._context.agents_tls
+        files = self._api.agents_tls
         if files is None and node.tls_enabled:
             raise UnavailableError(
                 f"cannot reach the agent of node {node.id} at {node.http_addr}: it serves HTTPS, "

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object, blocking_read
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub
@@ -23,7 +23,7 @@ from orchgit.services.deployments import (
 from orchgit.state.snapshot import Snapshot
 
 
-async def list_deployments(call: Call) -> Response:
+async def list_deployments(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -34,7 +34,7 @@ async def list_deployments(call: Call) -> Response:
     return await answer_list(call, ("deployments",), read)
 
 
-async def of_job(call: Call) -> Response:
+async def of_job(call: ApiCall) -> Response:
     everything = call.flag("all")
 
     def read(snapshot: Snapshot) -> list[Any]:
@@ -47,7 +47,7 @@ async def of_job(call: Call) -> Response:
     return await answer_list(call, ("deployments",), read)
 
 
-async def latest_of_job(call: Call) -> Response:
+async def latest_of_job(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Deployment | None, int]:
         found = snapshot.latest_deployment(call.namespace, call.path["job_id"])
         return found, found.modify_index if found else snapshot.table_index("deployments")
@@ -56,7 +56,7 @@ async def latest_of_job(call: Call) -> Response:
     return call.answer(shown(found) if found else None, index=index, read=True)
 
 
-async def read_deployment(call: Call) -> Response:
+async def read_deployment(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Deployment | None:
         return snapshot.deployment(call.path["id"])
 
@@ -73,7 +73,7 @@ def shown(deployment: Deployment) -> Any:
     return value
 
 
-async def allocations(call: Call) -> Response:
+async def allocations(call: ApiCall) -> Response:
     return await answer_list(
         call,
         ("allocations",),
@@ -85,27 +85,27 @@ async def allocations(call: Call) -> Response:
     )
 
 
-async def promote(call: Call) -> Response:
+async def promote(call: ApiCall) -> Response:
     body = await _optional_json(call)
     everything = nomad_json.get(body, "All", False)
     groups = [] if everything else nomad_json.get_texts(body, "Groups")
-    return _changed(call, await promote_deployment(call.world, call.path["id"], groups))
+    return _changed(call, await promote_deployment(call.context, call.path["id"], groups))
 
 
-async def pause(call: Call) -> Response:
+async def pause(call: ApiCall) -> Response:
     body = await _optional_json(call)
     paused = nomad_json.get(body, "Pause", False)
-    return _changed(call, await pause_deployment(call.world, call.path["id"], paused))
+    return _changed(call, await pause_deployment(call.context, call.path["id"], paused))
 
 
-async def fail(call: Call) -> Response:
-    return _changed(call, await fail_deployment(call.world, call.path["id"]))
+async def fail(call: ApiCall) -> Response:
+    return _changed(call, await fail_deployment(call.context, call.path["id"]))
 
 
-async def health(call: Call) -> Response:
+async def health(call: ApiCall) -> Response:
     body = await _optional_json(call)
     done = await set_deployment_health(
-        call.world,
+        call.context,
         call.path["id"],
         nomad_json.get_texts(body, "HealthyAllocationIDs"),
         nomad_json.get_texts(body, "UnhealthyAllocationIDs"),
@@ -113,12 +113,12 @@ async def health(call: Call) -> Response:
     return _changed(call, done)
 
 
-async def _optional_json(call: Call) -> dict[str, Any]:
+async def _optional_json(call: ApiCall) -> dict[str, Any]:
     data = await call.body()
     return nomad_json.decode_tree(data) if data.strip() else {}
 
 
-def _changed(call: Call, done: DeploymentChange) -> Response:
+def _changed(call: ApiCall, done: DeploymentChange) -> Response:
     value = {
         "EvalID": done.eval_id,
         "EvalCreateIndex": done.index if done.eval_id else 0,

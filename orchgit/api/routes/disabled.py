@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
@@ -27,19 +27,19 @@ ANONYMOUS = {
 }
 
 
-async def acl(call: Call) -> Response:
+async def acl(call: ApiCall) -> Response:
     raise InvalidInputError("ACL support disabled")
 
 
-async def own_token(call: Call) -> Response:
+async def own_token(call: ApiCall) -> Response:
     return await answer_list(call, ("namespaces",), lambda snapshot: ANONYMOUS)
 
 
-async def enterprise(call: Call) -> Response:
+async def enterprise(call: ApiCall) -> Response:
     return text_response("Nomad Enterprise only endpoint", 501)
 
 
-async def oidc(call: Call) -> Response:
+async def oidc(call: ApiCall) -> Response:
     return text_response("OIDC Discovery endpoint disabled", 404)
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
@@ -21,7 +21,7 @@ from orchgit.replication.commands import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
 
 
-async def list_evaluations(call: Call) -> Response:
+async def list_evaluations(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -39,7 +39,7 @@ def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
     return replace(each, failed_tg_allocs=before.failed_tg_allocs) if before else each
 
 
-def _chosen(call: Call, snapshot: Snapshot) -> list[Evaluation]:
+def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
     job, status = call.query.get("job"), call.query.get("status")
     prefix = call.id_prefix()
     found = (
@@ -56,7 +56,7 @@ def _chosen(call: Call, snapshot: Snapshot) -> list[Evaluation]:
     )
 
 
-async def read_evaluation(call: Call) -> Response:
+async def read_evaluation(call: ApiCall) -> Response:
     related = call.flag("related")
 
     def read(snapshot: Snapshot) -> Evaluation | None:
@@ -111,7 +111,7 @@ def _related_stub(each: Evaluation) -> dict[str, Any]:
     }
 
 
-async def allocations(call: Call) -> Response:
+async def allocations(call: ApiCall) -> Response:
     return await answer_list(
         call,
         ("allocations",),
@@ -123,7 +123,7 @@ async def allocations(call: Call) -> Response:
     )
 
 
-async def count(call: Call) -> Response:
+async def count(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> dict[str, Any]:
@@ -144,20 +144,20 @@ def replace_per_page(page: PageRequest) -> PageRequest:
     return PageRequest(page.matches, 0, "", page.reverse)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: ApiCall) -> Response:
     """Deletes evaluations by id, which is safe only while none is being handed out."""
     data = await call.body()
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         paused = snapshot.scheduler_config().pause_eval_broker
     if not paused:
         raise RefusedError("eval broker is enabled; eval broker must be paused to delete evals")
     ids = _ids_to_delete(call, data)
-    command = DeleteEvaluations(now_ns=call.world.now_ns(), eval_ids=ids)
-    applied = await call.world.propose(command)
+    command = DeleteEvaluations(now_ns=call.context.now_ns(), eval_ids=ids)
+    applied = await call.context.propose(command)
     return call.answer({"Count": len(ids), "Index": applied.index}, index=applied.index)
 
 
-def _ids_to_delete(call: Call, data: bytes) -> list[str]:
+def _ids_to_delete(call: ApiCall, data: bytes) -> list[str]:
     """The body names ids or a filter; the filter may stand in the query, too.
 
     Like Nomad's command line, a filter goes over the evaluations of one namespace, or of all (`*`).
@@ -171,7 +171,7 @@ def _ids_to_delete(call: Call, data: bytes) -> list[str]:
         raise RefusedError("evals cannot be deleted by both ID and filter")
     if not ids and not text:
         raise RefusedError("evals must be deleted by either ID or filter")
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         if ids:
             return [each for each in map(str, ids) if snapshot.evaluation(each) is not None]
         matches = parse_filter(text)

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
@@ -67,13 +67,13 @@ def _filter_keys(subject: object) -> list[str] | None:
     return [subject.job_id] if isinstance(subject, Deployment) else None
 
 
-async def stream(call: Call) -> Response:
+async def stream(call: ApiCall) -> Response:
     """Events from `index` on; without one, or with one that is too old, from the oldest kept."""
     index = whole_number(call.query.get("index") or "0")
     if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")
     wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
-    buffer = call.context.events
+    buffer = call.api.events
     start = index
     return StreamingResponse(
         lines(buffer, wanted, max(0, start - 1)),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
@@ -20,8 +20,8 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
-from orchgit.services.rollouts import delete_rollouts
-from orchgit.services.sources import (
+from orchgit.services.gitops.rollouts import delete_rollouts
+from orchgit.services.gitops.sources import (
     change_source,
     check_change,
     create_source,
@@ -36,7 +36,7 @@ MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
 _KEPT_BY_SERVER = frozenset(("Status", "CreateIndex", "ModifyIndex"))
 
 
-async def sources(call: Call) -> Response:
+async def sources(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -46,15 +46,15 @@ async def sources(call: Call) -> Response:
     return await answer_list(call, ("sources",), read)
 
 
-def _with_last_check(call: Call, source: Source) -> Source:
+def _with_last_check(call: ApiCall, source: Source) -> Source:
     """The state has the last check that found something new; the leader knows the last of all."""
-    gitops = call.context.gitops
+    gitops = call.api.gitops
     checked_ns = gitops.last_checked_ns(source.name) if gitops is not None else 0
     newest_ns = max(checked_ns, source.status.last_checked_ns)
     return replace(source, status=replace(source.status, last_checked_ns=newest_ns))
 
 
-async def source(call: Call) -> Response:
+async def source(call: ApiCall) -> Response:
     name = call.path["name"]
     missing = f'cannot find source "{name}"; `orchgit source list` shows them'
     return await answer_object(
@@ -66,17 +66,17 @@ async def source(call: Call) -> Response:
     )
 
 
-async def put(call: Call) -> Response:
+async def put(call: ApiCall) -> Response:
     wanted = nomad_json.decode(await call.body(), Source)
     name = call.path["name"]
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
     await _check_settings(call, wanted)
-    index = await create_source(call.world, wanted)
-    call.context.wake_source(name)
+    index = await create_source(call.context, wanted)
+    call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
 
 
@@ -102,13 +102,13 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
         )
 
 
-async def _check_settings(call: Call, wanted: Source) -> None:
+async def _check_settings(call: ApiCall, wanted: Source) -> None:
     """In a thread: a path is looked at on the disk."""
-    if call.context.gitops is not None:
-        await asyncio.to_thread(call.context.gitops.check_source, wanted)
+    if call.api.gitops is not None:
+        await asyncio.to_thread(call.api.gitops.check_source, wanted)
 
 
-async def change(call: Call) -> Response:
+async def change(call: ApiCall) -> Response:
     """Only what the body names changes; what the server keeps about a source is passed over."""
     sent = nomad_json.decode_tree(await call.body())
     body = nomad_json.fold_keys(sent, Source)
@@ -125,22 +125,22 @@ async def change(call: Call) -> Response:
         return replace(wanted, status=source.status)
 
     name = call.path["name"]
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         known = snapshot.source(name)
     if known is not None:
         wanted = changed(known)
         check_change(known, wanted)
         await _check_settings(call, wanted)
-    index = await change_source(call.world, name, changed)
-    call.context.wake_source(name)
+    index = await change_source(call.context, name, changed)
+    call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: ApiCall) -> Response:
     """`stop` stops the source's jobs; else they go on and have no source."""
     name = call.path["name"]
-    index = await remove_source(call.world, name, stop=call.flag("stop"))
-    gitops, warnings = call.context.gitops, []
+    index = await remove_source(call.context, name, stop=call.flag("stop"))
+    gitops, warnings = call.api.gitops, []
     if gitops is not None and gitops.is_declared(name):
         warnings.append(
             f'the configuration names source "{name}": remove its block on every server, or the '
@@ -149,7 +149,7 @@ async def delete(call: Call) -> Response:
     return call.answer({"Index": index, "Warnings": warnings}, index=index)
 
 
-async def release(call: Call) -> Response:
+async def release(call: ApiCall) -> Response:
     """A job's source manages it no more; with `Undo` it does so again."""
     body = nomad_json.decode_tree(await call.body())
     job_id, undo = nomad_json.get(body, "JobID", ""), nomad_json.get(body, "Undo", False)
@@ -157,24 +157,24 @@ async def release(call: Call) -> Response:
     if not (isinstance(job_id, str) and isinstance(namespace, str) and job_id):
         raise InvalidInputError("cannot release a job: JobID names it")
     act = give_back_job if undo else release_job
-    index = await act(call.world, namespace, job_id)
+    index = await act(call.context, namespace, job_id)
     return call.answer({"Index": index}, index=index)
 
 
-async def pause(call: Call) -> Response:
-    index = await pause_source(call.world, call.path["name"], True)
+async def pause(call: ApiCall) -> Response:
+    index = await pause_source(call.context, call.path["name"], True)
     return call.answer({"Index": index}, index=index)
 
 
-async def resume(call: Call) -> Response:
-    index = await pause_source(call.world, call.path["name"], False)
-    call.context.wake_source(call.path["name"])
+async def resume(call: ApiCall) -> Response:
+    index = await pause_source(call.context, call.path["name"], False)
+    call.api.wake_source(call.path["name"])
     return call.answer({"Index": index}, index=index)
 
 
-async def sync(call: Call) -> Response:
+async def sync(call: ApiCall) -> Response:
     name = call.path["name"]
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         if snapshot.source(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
@@ -182,19 +182,19 @@ async def sync(call: Call) -> Response:
     rerun = nomad_json.get(nomad_json.decode_tree(body), "Rerun", []) if body.strip() else []
     if rerun:
         return await _rerun(call, name, rerun)
-    call.context.wake_source(name)
+    call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
 
 
-async def _rerun(call: Call, name: str, job_ids: Any) -> Response:
+async def _rerun(call: ApiCall, name: str, job_ids: Any) -> Response:
     if not (isinstance(job_ids, list) and all(isinstance(each, str) for each in job_ids)):
         raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
     keys = [(call.namespace, job_id) for job_id in job_ids]
-    rollout = await _gitops(call).rerun(name, keys)
-    return call.answer(rollout, index=call.world.state.store.watch.applied_index)
+    rollout = await _gitops(call).rerun(name, keys, call.writes)
+    return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
 
-async def plan(call: Call) -> Response:
+async def plan(call: ApiCall) -> Response:
     """What a commit with these files would do; `BaseFiles` instead of what is registered now."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
@@ -206,10 +206,10 @@ async def plan(call: Call) -> Response:
     return call.answer(planned)
 
 
-def _gitops(call: Call) -> GitopsPort:
-    if call.context.gitops is None:
+def _gitops(call: ApiCall) -> GitopsPort:
+    if call.api.gitops is None:
         raise UnavailableError("cannot do this here: gitops does not run on this server")
-    return call.context.gitops
+    return call.api.gitops
 
 
 def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
@@ -225,7 +225,7 @@ def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
         raise InvalidInputError(f"cannot read the files: not base64 ({error})") from error
 
 
-async def rollouts(call: Call) -> Response:
+async def rollouts(call: ApiCall) -> Response:
     page, wanted = PageRequest.of(call), call.query.get("source") or None
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -236,7 +236,7 @@ async def rollouts(call: Call) -> Response:
     return await answer_list(call, ("rollouts",), read)
 
 
-async def rollout(call: Call) -> Response:
+async def rollout(call: ApiCall) -> Response:
     rollout_id = call.path["rollout_id"]
     return await answer_object(
         call,
@@ -261,20 +261,20 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
     )
 
 
-async def revert(call: Call) -> Response:
-    with call.world.snapshot() as snapshot:
+async def revert(call: ApiCall) -> Response:
+    with call.context.snapshot() as snapshot:
         found = find_rollout(snapshot, call.path["rollout_id"])
     if found is None:
         raise NotFoundError(f'cannot find rollout "{call.path["rollout_id"]}"')
-    return call.answer(await _gitops(call).revert(found.id))
+    return call.answer(await _gitops(call).revert(found.id, call.writes))
 
 
-async def forget(call: Call) -> Response:
-    index = await delete_rollouts(call.world, [call.path["rollout_id"]])
+async def forget(call: ApiCall) -> Response:
+    index = await delete_rollouts(call.context, [call.path["rollout_id"]])
     return call.answer({"Index": index}, index=index)
 
 
-async def blame(call: Call) -> Response:
+async def blame(call: ApiCall) -> Response:
     """An allocation or claim (or the beginning of its id) back to the line of the commit."""
     wanted = call.path["id"]
 

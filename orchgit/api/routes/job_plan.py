@@ -8,7 +8,7 @@ from datetime import datetime
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.job_body import JobBody, read_job_body
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
@@ -16,12 +16,12 @@ from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job
-from orchgit.services.admission import Admitted, admit
-from orchgit.services.dry_run import JobPlan
-from orchgit.services.register_job import check_enforced_index, with_counts_of
+from orchgit.services.jobs.admission import Admitted, admit
+from orchgit.services.jobs.dry_run import JobPlan
+from orchgit.services.jobs.register import check_enforced_index, with_counts_of
 
 
-async def plan(call: Call) -> Response:
+async def plan(call: ApiCall) -> Response:
     """What registering the job would do, without doing it."""
     given = await read_job_body(call)
     body, job = given.tree, given.job
@@ -33,29 +33,29 @@ async def plan(call: Call) -> Response:
         check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
-    (planned,) = (await call.context.dry_run.plan_jobs([job])).jobs
+    (planned,) = (await call.api.dry_run.plan_jobs([job])).jobs
     with_diff = nomad_json.get(body, "Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
 
 
-async def _admitted(call: Call, given: JobBody) -> Admitted:
-    rules = call.world.cluster_rules()
+async def _admitted(call: ApiCall, given: JobBody) -> Admitted:
+    rules = call.context.cluster_rules()
 
     def judge() -> Admitted:
-        with call.world.snapshot() as snapshot:
+        with call.context.snapshot() as snapshot:
             return admit(given.job, snapshot, rules)
 
     return await asyncio.to_thread(judge) if given.is_large else judge()
 
 
-def _answer(call: Call, planned: JobPlan, warnings: str, with_diff: bool) -> Response:
+def _answer(call: ApiCall, planned: JobPlan, warnings: str, with_diff: bool) -> Response:
     value = {
         "Annotations": planned.annotations,
         "FailedTGAllocs": planned.failed_tg_allocs or None,
         "JobModifyIndex": planned.job_modify_index,
         "CreatedEvals": planned.created_evals or None,
         "Diff": planned.diff if with_diff else None,
-        "NextPeriodicLaunch": _next_launch(planned.job, call.world.now_ns()),
+        "NextPeriodicLaunch": _next_launch(planned.job, call.context.now_ns()),
         "Warnings": warnings,
         "Index": planned.index,
     }
@@ -69,7 +69,7 @@ def _next_launch(job: Job, now_ns: int) -> datetime | None:
     return None if launch_ns is None else datetime_of_ns(launch_ns)
 
 
-async def validate(call: Call) -> Response:
+async def validate(call: ApiCall) -> Response:
     given = await read_job_body(call)
     problems: list[str] | None = None
     error, warnings = "", ""
@@ -87,7 +87,7 @@ async def validate(call: Call) -> Response:
     return call.answer(value)
 
 
-async def parse(call: Call) -> Response:
+async def parse(call: ApiCall) -> Response:
     """A job file's text as a job; functions that read files are not available here."""
     body = await call.json()
     text = nomad_json.get(body, "JobHCL", "")
@@ -98,7 +98,7 @@ async def parse(call: Call) -> Response:
         raise InvalidInputError("JobHCL and Variables must be strings")
     wants_defaults = bool(nomad_json.get(body, "Canonicalize", False))
     try:
-        spec = await call.context.job_texts.spec(text.encode(), variables.encode(), wants_defaults)
+        spec = await call.api.job_texts.spec(text.encode(), variables.encode(), wants_defaults)
     except JobFileError as error:
         problems = "\n".join(error.problems) or str(error)
         raise InvalidInputError(f"Failed to parse job: {problems}") from error

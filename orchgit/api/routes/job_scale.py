@@ -8,18 +8,18 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
 from orchgit.services.identifiers import scaling_policy_id
-from orchgit.services.scale_job import ScaleRequest, scale_job
+from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
 
 
-async def scale(call: Call) -> Response:
+async def scale(call: ApiCall) -> Response:
     body = await call.json()
     target = nomad_json.get(body, "Target", {})
     count = nomad_json.get(body, "Count", kind=int)
@@ -29,11 +29,11 @@ async def scale(call: Call) -> Response:
         error=nomad_json.get(body, "Error", False),
         policy_override=nomad_json.get(body, "PolicyOverride", False),
     )
-    done = await scale_job(call.world, call.namespace, call.path["job_id"], request)
+    done = await scale_job(call.context, call.namespace, call.path["job_id"], request)
     return registered_answer(call, done, known_leader=True)
 
 
-async def status(call: Call) -> Response:
+async def status(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         job = snapshot.job(call.namespace, call.path["job_id"])
         if job is None:
@@ -72,7 +72,7 @@ def _group_status(desired: int, live: list[Allocation]) -> dict[str, Any]:
     }
 
 
-async def policies(call: Call) -> Response:
+async def policies(call: ApiCall) -> Response:
     wanted_job, wanted_type = call.query.get("job"), call.query.get("type")
 
     def read(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ async def policies(call: Call) -> Response:
     return await answer_list(call, ("jobs",), read)
 
 
-async def policy(call: Call) -> Response:
+async def policy(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> ScalingPolicy | None:
         found = _policies(snapshot, None, None)
         return next((each for each in found if each.id == call.path["policy_id"]), None)

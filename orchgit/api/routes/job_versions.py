@@ -9,19 +9,19 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_object, blocking_read
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
-from orchgit.services.job_stability import set_job_stability
-from orchgit.services.revert_job import revert_job
+from orchgit.services.jobs.revert import revert_job
+from orchgit.services.jobs.stability import set_job_stability
 from orchgit.state.snapshot import Snapshot
 
 
-async def versions(call: Call) -> Response:
+async def versions(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[list[Job], int]:
         found = snapshot.job_versions(call.namespace, call.path["job_id"])
         newest = max((job.modify_index for job in found), default=0)
@@ -47,7 +47,7 @@ def _diffs(versions: list[Job]) -> list[Any]:
     return [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(versions)]
 
 
-async def submission(call: Call) -> Response:
+async def submission(call: ApiCall) -> Response:
     if not call.query.get("version", "").isdecimal():
         raise InvalidInputError("Unable to parse job submission version parameter")
     version = call.number("version")
@@ -59,11 +59,11 @@ async def submission(call: Call) -> Response:
     )
 
 
-async def revert(call: Call) -> Response:
+async def revert(call: ApiCall) -> Response:
     body = await call.json()
     enforce = nomad_json.get(body, "EnforcePriorVersion", kind=int)
     done = await revert_job(
-        call.world,
+        call.context,
         call.namespace,
         call.path["job_id"],
         nomad_json.get(body, "JobVersion", 0),
@@ -72,10 +72,10 @@ async def revert(call: Call) -> Response:
     return registered_answer(call, done, read=True)
 
 
-async def stable(call: Call) -> Response:
+async def stable(call: ApiCall) -> Response:
     body = await call.json()
     index = await set_job_stability(
-        call.world,
+        call.context,
         call.namespace,
         call.path["job_id"],
         nomad_json.get(body, "JobVersion", 0),
@@ -84,7 +84,7 @@ async def stable(call: Call) -> Response:
     return call.answer({"Index": index}, index=index)
 
 
-async def tag(call: Call) -> Response:
+async def tag(call: ApiCall) -> Response:
     """Must not fall through to the path of the job itself, where DELETE means something else."""
     raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
 

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.evaluations import explained
@@ -30,7 +30,7 @@ def _token(key: tuple[str, str]) -> str:
     return f"{namespace}.{job_id}" if namespace != "default" else job_id
 
 
-async def list_jobs(call: Call) -> Response:
+async def list_jobs(call: ApiCall) -> Response:
     page, with_meta = PageRequest.of(call), call.flag("meta")
     prefix, namespaces = call.query.get("prefix", ""), call.namespaces
 
@@ -48,7 +48,7 @@ async def list_jobs(call: Call) -> Response:
     return await answer_list(call, _LIST_TABLES, read, in_thread=True)
 
 
-async def read_job(call: Call) -> Response:
+async def read_job(call: ApiCall) -> Response:
     job_id, version = call.path["job_id"], call.query.get("version")
 
     def read(snapshot: Snapshot) -> Job | None:
@@ -60,7 +60,7 @@ async def read_job(call: Call) -> Response:
     return await answer_object(call, ("jobs",), read, "job not found", key=key)
 
 
-async def summary(call: Call) -> Response:
+async def summary(call: ApiCall) -> Response:
     return await answer_object(
         call,
         _LIST_TABLES,
@@ -70,7 +70,7 @@ async def summary(call: Call) -> Response:
     )
 
 
-async def allocations(call: Call) -> Response:
+async def allocations(call: ApiCall) -> Response:
     everything = call.flag("all")
 
     def read(snapshot: Snapshot) -> Any:
@@ -85,7 +85,7 @@ async def allocations(call: Call) -> Response:
     return await answer_list(call, ("allocations",), read, in_thread=True)
 
 
-async def evaluations(call: Call) -> Response:
+async def evaluations(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         found = snapshot.evaluations_by_job(call.namespace, call.path["job_id"])
         return [explained(snapshot, each) for each in in_order_of_creation(found)[::-1]]
@@ -93,7 +93,7 @@ async def evaluations(call: Call) -> Response:
     return await answer_list(call, ("evaluations",), read)
 
 
-async def services(call: Call) -> Response:
+async def services(call: ApiCall) -> Response:
     return await answer_list(
         call,
         _LIST_TABLES,
@@ -101,12 +101,12 @@ async def services(call: Call) -> Response:
     )
 
 
-async def actions(call: Call) -> Response:
+async def actions(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         job = snapshot.job(call.namespace, call.path["job_id"])
         return None if job is None else _actions(job)
 
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         found, index = read(snapshot), snapshot.table_index("jobs")
     if found is None:
         return text_response("job not found", 404)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
@@ -18,7 +18,7 @@ from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
 
 
-async def statuses(call: Call) -> Response:
+async def statuses(call: ApiCall) -> Response:
     page = PageRequest.of(call)
     children = call.flag("include_children")
 
@@ -30,7 +30,7 @@ async def statuses(call: Call) -> Response:
     return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
 
 
-async def chosen_statuses(call: Call) -> Response:
+async def chosen_statuses(call: ApiCall) -> Response:
     """The jobs named in the body, in its order."""
     body = await call.json()
     keys = [

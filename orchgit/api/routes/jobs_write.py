@@ -7,30 +7,30 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
-from orchgit.services.dispatch_job import DispatchRequest, dispatch_job
-from orchgit.services.evaluate_job import evaluate_job
-from orchgit.services.periodic_force import periodic_force
-from orchgit.services.register_job import Registered, RegisterOptions, register_job
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.dispatch import DispatchRequest, dispatch_job
+from orchgit.services.jobs.evaluate import evaluate_job
+from orchgit.services.jobs.force_periodic import periodic_force
+from orchgit.services.jobs.register import JobRegistration, RegisterOptions, register_job
 
 
-async def register(call: Call) -> Response:
+async def register(call: ApiCall) -> Response:
     return await _register(call, await read_job_body(call))
 
 
-async def register_named(call: Call) -> Response:
+async def register_named(call: ApiCall) -> Response:
     body = await read_job_body(call)
     if body.job.id != call.path["job_id"]:
         raise InvalidInputError("Job ID does not match name")
     return await _register(call, body)
 
 
-async def _register(call: Call, given: JobBody) -> Response:
+async def _register(call: ApiCall, given: JobBody) -> Response:
     body, job = given.tree, given.job
     enforce = nomad_json.get(body, "EnforceIndex", False)
     options = RegisterOptions(
@@ -40,13 +40,13 @@ async def _register(call: Call, given: JobBody) -> Response:
         submission=submission_of_body(body, job),
         in_thread=given.is_large,
     )
-    done = await register_job(call.world, job, options)
+    done = await register_job(call.context, job, options)
     return registered_answer(call, done)
 
 
 def registered_answer(
-    call: Call,
-    done: Registered,
+    call: ApiCall,
+    done: JobRegistration,
     more: dict[str, Any] | None = None,
     known_leader: bool = False,
     read: bool = False,
@@ -74,17 +74,17 @@ def warnings_text(warnings: Any) -> str:
     return f"{len(warnings)} {noun}:\n\n{lines}"
 
 
-async def deregister(call: Call) -> Response:
+async def deregister(call: ApiCall) -> Response:
     options = DeregisterOptions(
         purge=call.flag("purge"),
         no_shutdown_delay=call.flag("no_shutdown_delay"),
         eval_priority=call.number("eval_priority"),
     )
-    done = await deregister_job(call.world, call.namespace, call.path["job_id"], options)
+    done = await deregister_job(call.context, call.namespace, call.path["job_id"], options)
     return registered_answer(call, done, more={"VolumeEvalID": "", "VolumeEvalIndex": 0})
 
 
-async def dispatch(call: Call) -> Response:
+async def dispatch(call: ApiCall) -> Response:
     body = await call.json()
     request = DispatchRequest(
         payload=nomad_json.get(body, "Payload", ""),
@@ -93,7 +93,7 @@ async def dispatch(call: Call) -> Response:
         id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
         priority=nomad_json.get(body, "Priority", 0),
     )
-    done = await dispatch_job(call.world, call.namespace, call.path["job_id"], request)
+    done = await dispatch_job(call.context, call.namespace, call.path["job_id"], request)
     value = {
         "DispatchedJobID": done.job_id,
         "EvalID": done.eval_id,
@@ -104,17 +104,17 @@ async def dispatch(call: Call) -> Response:
     return call.answer(value, index=done.index)
 
 
-async def evaluate(call: Call) -> Response:
+async def evaluate(call: ApiCall) -> Response:
     data = await call.body()
     body = nomad_json.decode_tree(data) if data.strip() else {}
     options = nomad_json.get(body, "EvalOptions", {})
     force = nomad_json.get(options, "ForceReschedule", False)
-    done = await evaluate_job(call.world, call.namespace, call.path["job_id"], force)
+    done = await evaluate_job(call.context, call.namespace, call.path["job_id"], force)
     return registered_answer(call, done)
 
 
-async def force_periodic(call: Call) -> Response:
-    done = await periodic_force(call.world, call.namespace, call.path["job_id"])
+async def force_periodic(call: ApiCall) -> Response:
+    done = await periodic_force(call.context, call.namespace, call.path["job_id"])
     value = {
         "EvalID": done.eval_id,
         "EvalCreateIndex": done.eval_create_index,

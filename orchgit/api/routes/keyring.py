@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.model.base import Model
 from orchgit.model.variable import RootKey
@@ -31,22 +31,23 @@ def _meta(key: RootKey) -> RootKeyMeta:
     return RootKeyMeta(*(getattr(key, name) for name in RootKeyMeta.__struct_fields__))
 
 
-async def list_keys(call: Call) -> Response:
+async def list_keys(call: ApiCall) -> Response:
     return await answer_list(
         call, _TABLES, lambda snapshot: [_meta(key) for key in snapshot.root_keys()]
     )
 
 
-async def rotate(call: Call) -> Response:
-    key = await call.context.services.keyring.rotate(call.flag("full"))
+async def rotate(call: ApiCall) -> Response:
+    key = await call.services.keyring.rotate(call.context, call.flag("full"))
     return call.answer({"Key": _meta(key), "Index": key.modify_index}, index=key.modify_index)
 
 
-async def delete_key(call: Call) -> Response:
-    return call.empty(index=await call.context.services.keyring.delete(call.path["key_id"]))
+async def delete_key(call: ApiCall) -> Response:
+    keyring = call.services.keyring
+    return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
 
 
-async def web_keys(call: Call) -> Response:
+async def web_keys(call: ApiCall) -> Response:
     """Keys that still sign or may have signed, for whoever checks a signature."""
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:

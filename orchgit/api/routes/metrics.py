@@ -8,18 +8,18 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.cluster_gauges import cluster_gauges, process_gauges
 from orchgit.api.context import Counter, Gauge
 from orchgit.api.errors import VARY
-from orchgit.api.request_metrics import BUCKETS_S, RequestMetrics, Timing
+from orchgit.api.request_metrics import BUCKETS_S, RequestMetrics, RequestTiming
 from orchgit.api.routing import Endpoint, endpoint
 
 _REQUESTS = "nomad.http.request"
 
 
 def endpoints(requests: RequestMetrics) -> list[Endpoint]:
-    async def metrics(call: Call) -> Response:
+    async def metrics(call: ApiCall) -> Response:
         found = list(_metrics(call))
         gauges = [each for each in found if isinstance(each, Gauge)]
         counters = [each for each in found if isinstance(each, Counter)]
@@ -30,11 +30,11 @@ def endpoints(requests: RequestMetrics) -> list[Endpoint]:
     return [endpoint("/v1/metrics", get=metrics)]
 
 
-def _metrics(call: Call) -> Iterator[Gauge | Counter]:
-    with call.world.snapshot() as snapshot:
+def _metrics(call: ApiCall) -> Iterator[Gauge | Counter]:
+    with call.context.snapshot() as snapshot:
         yield from cluster_gauges(snapshot)
     yield from process_gauges()
-    yield from call.context.scrape()
+    yield from call.api.scrape()
 
 
 def _json(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _counter(counter: Counter) -> dict[str, Any]:
     }
 
 
-def _sample(method: str, path: str, timing: Timing) -> dict[str, Any]:
+def _sample(method: str, path: str, timing: RequestTiming) -> dict[str, Any]:
     return {
         "Name": _REQUESTS,
         "Count": timing.count,
@@ -131,7 +131,7 @@ class _Collector:
         yield histogram
 
 
-def _cumulative(timing: Timing) -> list[tuple[str, float]]:
+def _cumulative(timing: RequestTiming) -> list[tuple[str, float]]:
     bounds = [*(str(bound) for bound in BUCKETS_S), "+Inf"]
     total, rows = 0, []
     for bound, count in zip(bounds, timing.buckets, strict=True):

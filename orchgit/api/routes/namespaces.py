@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
@@ -21,7 +21,7 @@ _NO_CAPABILITIES = dict.fromkeys(
 )
 
 
-async def list_namespaces(call: Call) -> Response:
+async def list_namespaces(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -48,7 +48,7 @@ def shown(namespace: Namespace) -> Any:
     return value
 
 
-async def read_namespace(call: Call) -> Response:
+async def read_namespace(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("namespaces",),
@@ -58,18 +58,18 @@ async def read_namespace(call: Call) -> Response:
     )
 
 
-async def put(call: Call) -> Response:
+async def put(call: ApiCall) -> Response:
     data = await call.body()
     namespace = nomad_json.decode(data, Namespace)
     named = call.path.get("name")
     if named and namespace.name and named != namespace.name:
         raise InvalidInputError("Namespace name does not match the path")
     namespace.name = namespace.name or named or ""
-    return call.empty(index=await put_namespace(call.world, namespace))
+    return call.empty(index=await put_namespace(call.context, namespace))
 
 
-async def delete(call: Call) -> Response:
-    return call.empty(index=await delete_namespace(call.world, call.path["name"]))
+async def delete(call: ApiCall) -> Response:
+    return call.empty(index=await delete_namespace(call.context, call.path["name"]))
 
 
 ENDPOINTS = [

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routes.nodes import list_nodes_of
@@ -17,14 +17,14 @@ from orchgit.api.stubs import job_stub
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
-from orchgit.services.node_pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
+from orchgit.services.nodes.pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
 
 _IDENTITY_TTL_NS = 24 * 3600 * SECOND_NS
 """What Nomad shows of a pool that sets none."""
 
 
-async def list_pools(call: Call) -> Response:
+async def list_pools(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -47,7 +47,7 @@ def shown(pool: NodePool) -> Any:
     return value
 
 
-async def read_pool(call: Call) -> Response:
+async def read_pool(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("node_pools",),
@@ -57,20 +57,20 @@ async def read_pool(call: Call) -> Response:
     )
 
 
-async def put_pool(call: Call) -> Response:
+async def put_pool(call: ApiCall) -> Response:
     pool = nomad_json.decode(await call.body(), NodePool)
     named = call.path.get("name")
     if named and pool.name and named != pool.name:
         raise InvalidInputError("Node pool name does not match the path")
     pool.name = pool.name or named or ""
-    return call.empty(index=await put_node_pool(call.world, pool))
+    return call.empty(index=await put_node_pool(call.context, pool))
 
 
-async def delete_pool(call: Call) -> Response:
-    return call.empty(index=await delete_node_pool(call.world, call.path["name"]))
+async def delete_pool(call: ApiCall) -> Response:
+    return call.empty(index=await delete_node_pool(call.context, call.path["name"]))
 
 
-async def jobs(call: Call) -> Response:
+async def jobs(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -83,7 +83,7 @@ async def jobs(call: Call) -> Response:
     return await answer_list(call, ("jobs", "allocations"), read)
 
 
-async def nodes(call: Call) -> Response:
+async def nodes(call: ApiCall) -> Response:
     return await list_nodes_of(call, call.path["name"])
 
 

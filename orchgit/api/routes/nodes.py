@@ -8,27 +8,27 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import node_stub, shown_node
 from orchgit.model.node import DrainStrategy, Node
-from orchgit.services.node_operations import (
+from orchgit.services.nodes.operations import (
     drain_node,
     evaluate_node,
     purge_node,
     set_node_eligibility,
 )
-from orchgit.services.nodes import NodeChange
+from orchgit.services.nodes.registration import NodeUpdateResult
 from orchgit.state.snapshot import Snapshot
 
 
-async def list_nodes(call: Call) -> Response:
+async def list_nodes(call: ApiCall) -> Response:
     return await list_nodes_of(call, None)
 
 
-async def list_nodes_of(call: Call, pool: str | None) -> Response:
+async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
     resources, with_os = call.flag("resources"), call.flag("os")
 
@@ -40,7 +40,7 @@ async def list_nodes_of(call: Call, pool: str | None) -> Response:
     return await answer_list(call, ("nodes",), read, in_thread=True)
 
 
-async def read_node(call: Call) -> Response:
+async def read_node(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Node | None:
         found = snapshot.node(call.path["node_id"])
         return shown_node(found) if found else None
@@ -48,7 +48,7 @@ async def read_node(call: Call) -> Response:
     return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
 
 
-async def allocations(call: Call) -> Response:
+async def allocations(call: ApiCall) -> Response:
     """In full, with their jobs, as agents of Nomad read them."""
 
     def read(snapshot: Snapshot) -> Any:
@@ -58,7 +58,7 @@ async def allocations(call: Call) -> Response:
     return await answer_list(call, ("allocations",), read, in_thread=True)
 
 
-async def drain(call: Call) -> Response:
+async def drain(call: ApiCall) -> Response:
     body = await call.json()
     spec = nomad_json.get(body, "DrainSpec", kind=dict)
     strategy = None
@@ -70,7 +70,7 @@ async def drain(call: Call) -> Response:
     eligible = nomad_json.get(body, "MarkEligible", False)
     meta = nomad_json.get(body, "Meta")
     change = await drain_node(
-        call.world,
+        call.context,
         call.path["node_id"],
         strategy,
         eligible,
@@ -79,22 +79,22 @@ async def drain(call: Call) -> Response:
     return _changed(call, change)
 
 
-async def eligibility(call: Call) -> Response:
+async def eligibility(call: ApiCall) -> Response:
     body = await call.json()
     wanted = nomad_json.get(body, "Eligibility", "")
-    return _changed(call, await set_node_eligibility(call.world, call.path["node_id"], wanted))
+    return _changed(call, await set_node_eligibility(call.context, call.path["node_id"], wanted))
 
 
-async def evaluate(call: Call) -> Response:
-    done = await evaluate_node(call.world, call.path["node_id"])
+async def evaluate(call: ApiCall) -> Response:
+    done = await evaluate_node(call.context, call.path["node_id"])
     return _changed(call, done, full=True)
 
 
-async def purge(call: Call) -> Response:
-    return _changed(call, await purge_node(call.world, call.path["node_id"]), full=True)
+async def purge(call: ApiCall) -> Response:
+    return _changed(call, await purge_node(call.context, call.path["node_id"]), full=True)
 
 
-def _changed(call: Call, done: NodeChange, full: bool = False) -> Response:
+def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Response:
     value: dict[str, Any] = {
         "NodeModifyIndex": done.index,
         "EvalIDs": list(done.eval_ids) or None,
@@ -105,9 +105,9 @@ def _changed(call: Call, done: NodeChange, full: bool = False) -> Response:
         value.update(
             HeartbeatTTL=0,
             Features=0,
-            LeaderRPCAddr=call.context.server.leader_address(),
+            LeaderRPCAddr=call.api.server.leader_address(),
             NumNodes=0,
-            Servers=[_server(address, call) for address in call.context.server.peer_addresses()],
+            Servers=[_server(address, call) for address in call.api.server.peer_addresses()],
             SchedulingEligibility="",
             SignedIdentity=None,
             LastContact=0,
@@ -117,12 +117,12 @@ def _changed(call: Call, done: NodeChange, full: bool = False) -> Response:
     return call.answer(value, index=done.index)
 
 
-def _server(address: str, call: Call) -> dict[str, Any]:
+def _server(address: str, call: ApiCall) -> dict[str, Any]:
     return {
         "RPCAdvertiseAddr": address,
         "RPCMajorVersion": 1,
         "RPCMinorVersion": 1,
-        "Datacenter": call.context.server.datacenter,
+        "Datacenter": call.api.server.datacenter,
     }
 
 

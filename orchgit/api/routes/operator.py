@@ -6,25 +6,25 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import blocking_read
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.model.operator import SchedulerConfig
-from orchgit.services.scheduler_config import set_scheduler_config
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
 
 
-async def leader(call: Call) -> Response:
-    return call.answer(call.context.server.leader_address())
+async def leader(call: ApiCall) -> Response:
+    return call.answer(call.api.server.leader_address())
 
 
-async def peers(call: Call) -> Response:
-    return call.answer(list(call.context.server.peer_addresses()))
+async def peers(call: ApiCall) -> Response:
+    return call.answer(list(call.api.server.peer_addresses()))
 
 
-async def regions(call: Call) -> Response:
-    return call.answer([call.context.server.region])
+async def regions(call: ApiCall) -> Response:
+    return call.answer([call.api.server.region])
 
 
-async def scheduler_configuration(call: Call) -> Response:
+async def scheduler_configuration(call: ApiCall) -> Response:
     config, index = await blocking_read(
         call,
         ("scheduler_config",),
@@ -40,25 +40,25 @@ async def scheduler_configuration(call: Call) -> Response:
     return call.answer(value, index=index, read=True)
 
 
-async def set_scheduler(call: Call) -> Response:
+async def set_scheduler(call: ApiCall) -> Response:
     config = nomad_json.decode(await call.body(), SchedulerConfig)
     expected = call.number("cas") if "cas" in call.query else None
-    index, updated = await set_scheduler_config(call.world, config, expected)
+    index, updated = await set_scheduler_config(call.context, config, expected)
     return call.answer({"Updated": updated, "Index": index}, index=index)
 
 
-async def license_(call: Call) -> Response:
+async def license_(call: ApiCall) -> Response:
     """There is no license to show."""
     return call.empty(status=204)
 
 
-async def collect_garbage(call: Call) -> Response:
-    await call.context.services.collect_garbage()
-    with call.world.snapshot() as snapshot:
+async def collect_garbage(call: ApiCall) -> Response:
+    await call.services.collect_garbage()
+    with call.context.snapshot() as snapshot:
         return call.empty(index=snapshot.index)
 
 
-async def reconcile_summaries(call: Call) -> Response:
+async def reconcile_summaries(call: ApiCall) -> Response:
     """Summaries are derived when read; they cannot be wrong."""
     return call.empty()
 

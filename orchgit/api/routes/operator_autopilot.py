@@ -7,22 +7,21 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.control.watchers.autopilot import ServerHealth
-from orchgit.errors import InvalidInputError
+from orchgit.durations import parse_setting_ns, to_text
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.operator import AutopilotConfig
-from orchgit.services.autopilot_config import set_autopilot_config
+from orchgit.services.cluster.autopilot_config import set_autopilot_config
 
 _NEVER_S = 1e9
 _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 
 
-async def configuration(call: Call) -> Response:
-    with call.world.snapshot() as snapshot:
+async def configuration(call: ApiCall) -> Response:
+    with call.context.snapshot() as snapshot:
         config = snapshot.autopilot_config()
     return call.answer(_shown(config))
 
@@ -33,27 +32,20 @@ def _shown(config: AutopilotConfig) -> dict[str, Any]:
     return {**tree, **{name: to_text(tree[name]) for name in _DURATIONS}}
 
 
-async def set_configuration(call: Call) -> Response:
+async def set_configuration(call: ApiCall) -> Response:
     body = nomad_json.fold_keys(await call.json(), AutopilotConfig)
     for name in _DURATIONS:
         if isinstance(body.get(name), str):
-            body[name] = _duration_ns(name, body[name])
+            body[name] = parse_setting_ns(name, body[name])
     config = nomad_json.convert(body, AutopilotConfig)
     expected = call.number("cas") if "cas" in call.query else None
-    index, updated = await set_autopilot_config(call.world, config, expected)
+    index, updated = await set_autopilot_config(call.context, config, expected)
     return call.answer(updated, index=index)
 
 
-def _duration_ns(name: str, text: str) -> int:
-    try:
-        return parse_ns(text)
-    except DurationError as error:
-        raise InvalidInputError(f"cannot use {name}: {error}") from error
-
-
-async def health(call: Call) -> Response:
+async def health(call: ApiCall) -> Response:
     """Not healthy as a whole is an answer too, with Nomad's status for it."""
-    found = call.context.cluster.autopilot_health()
+    found = call.api.cluster.autopilot_health()
     value = {
         "Healthy": found.healthy,
         "FailureTolerance": found.failure_tolerance,

@@ -6,16 +6,16 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 from orchgit.model.server import ServerRecord
-from orchgit.services.membership import find_member, hand_over, take_out
+from orchgit.services.cluster.membership import find_member, hand_over, take_out
 
 
-async def configuration(call: Call) -> Response:
-    state = call.world.state
-    with call.world.snapshot() as snapshot:
+async def configuration(call: ApiCall) -> Response:
+    state = call.context.state
+    with call.context.snapshot() as snapshot:
         index = snapshot.index
         records = {one.address: one for one in snapshot.servers()}
     servers = []
@@ -38,25 +38,25 @@ def _identity(record: ServerRecord) -> dict[str, Any]:
     }
 
 
-def _named(call: Call) -> str:
+def _named(call: ApiCall) -> str:
     """The raft address of the member that `address` or `id` names."""
     address, server_id = call.query.get("address", ""), call.query.get("id", "")
     if bool(address) == bool(server_id):
         raise InvalidInputError("Must specify either ?id with the server's ID or ?address")
-    return find_member(call.world, address=address, server_id=server_id)
+    return find_member(call.context, address=address, server_id=server_id)
 
 
-async def remove_peer(call: Call) -> Response:
-    await take_out(call.world, _named(call))
+async def remove_peer(call: ApiCall) -> Response:
+    await take_out(call.context, _named(call))
     return call.empty()
 
 
-async def transfer_leadership(call: Call) -> Response:
+async def transfer_leadership(call: ApiCall) -> Response:
     address = _named(call)
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers()}
-    before = call.world.state.address
-    await hand_over(call.world, address)
+    before = call.context.state.address
+    await hand_over(call.context, address)
     ends = (records.get(one, ServerRecord(one)) for one in (before, address))
     from_, to = ({"Address": one.address, "ID": one.id, "Name": one.name} for one in ends)
     return call.answer({"From": from_, "To": to, "Noop": before == address, "Err": None})

@@ -12,20 +12,20 @@ from typing import IO
 
 from starlette.responses import Response, StreamingResponse
 
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.routing import endpoint
 from orchgit.errors import NotLeaderError, TooLargeError, UnavailableError
-from orchgit.services.cluster_snapshots import Repositories, restore_snapshot, save_snapshot
+from orchgit.services.cluster.snapshots import Repositories, restore_snapshot, save_snapshot
 
 MAX_ARCHIVE_BYTES = 64 << 30
 _READ_BYTES = 256 << 10
 
 
-async def save(call: Call) -> Response:
+async def save(call: ApiCall) -> Response:
     repositories = _repositories(call) if call.flag("git") else None
-    region, stale = call.context.server.region, call.flag("stale")
-    saved = await save_snapshot(call.world, region, stale, repositories)
+    region, stale = call.api.server.region, call.flag("stale")
+    saved = await save_snapshot(call.context, region, stale, repositories)
     headers = {
         **VARY,
         "Digest": saved.digest,
@@ -36,8 +36,8 @@ async def save(call: Call) -> Response:
     return StreamingResponse(_content(saved.file), headers=headers, media_type="application/x-gzip")
 
 
-def _repositories(call: Call) -> Repositories | None:
-    return call.context.gitops.backup if call.context.gitops is not None else None
+def _repositories(call: ApiCall) -> Repositories | None:
+    return call.api.gitops.backup if call.api.gitops is not None else None
 
 
 async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
@@ -46,8 +46,8 @@ async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
             yield data
 
 
-async def restore(call: Call) -> Response:
-    state = call.world.state
+async def restore(call: ApiCall) -> Response:
+    state = call.context.state
     if not state.is_leader:
         raise NotLeaderError("cannot restore here: this server does not lead", state.leader_address)
     with tempfile.TemporaryFile(dir=state.store.path.parent) as file:
@@ -58,14 +58,14 @@ async def restore(call: Call) -> Response:
                 f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
             ) from error
         file.seek(0)
-        keyring = call.context.services.keyring
+        keyring = call.services.keyring
         restored = await restore_snapshot(
-            *(call.world, keyring, file, call.flag("force"), _repositories(call))
+            *(call.context, keyring, file, call.flag("force"), _repositories(call))
         )
     return call.empty(index=restored.index)
 
 
-async def _receive(call: Call, file: IO[bytes]) -> None:
+async def _receive(call: ApiCall, file: IO[bytes]) -> None:
     size = 0
     async for chunk in call.request.stream():
         size += len(chunk)

@@ -7,14 +7,14 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api import nomad_json
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.services.search import CONTEXTS, LIMIT, search_fuzzy, search_prefix
 
 
-async def prefix(call: Call) -> Response:
+async def prefix(call: ApiCall) -> Response:
     body = await call.json()
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         found = search_prefix(
             snapshot,
             nomad_json.get(body, "Prefix", ""),
@@ -27,9 +27,9 @@ async def prefix(call: Call) -> Response:
     return _answer(call, matches, truncated, index)
 
 
-async def fuzzy(call: Call) -> Response:
+async def fuzzy(call: ApiCall) -> Response:
     body = await call.json()
-    with call.world.snapshot() as snapshot:
+    with call.context.snapshot() as snapshot:
         found = search_fuzzy(
             snapshot,
             nomad_json.get(body, "Text", ""),
@@ -47,14 +47,14 @@ async def fuzzy(call: Call) -> Response:
     return _answer(call, matches, truncated, index)
 
 
-def _namespace(call: Call, body: dict[str, Any]) -> str | None:
+def _namespace(call: ApiCall, body: dict[str, Any]) -> str | None:
     """The query's namespace, else the body's; an empty one counts as not given."""
     name = call.query.get("namespace") or nomad_json.get(body, "Namespace") or "default"
     return None if name == "*" else str(name)
 
 
 def _answer(
-    call: Call, matches: dict[str, Any], truncated: dict[str, bool], index: int
+    call: ApiCall, matches: dict[str, Any], truncated: dict[str, bool], index: int
 ) -> Response:
     value = {
         "Matches": matches,

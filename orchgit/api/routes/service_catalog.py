@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, RefusedError
@@ -20,7 +20,7 @@ from orchgit.whole_number import whole_number
 _TABLES = ("allocations",)
 
 
-async def list_services(call: Call) -> Response:
+async def list_services(call: ApiCall) -> Response:
     prefix = call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def _by_name(registrations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-async def read_service(call: Call) -> Response:
+async def read_service(call: ApiCall) -> Response:
     page, choose = PageRequest.of(call), call.query.get("choose")
     chosen_count, key = _choice(choose) if choose else (0, "")
 
@@ -81,7 +81,7 @@ def _choice(text: str) -> tuple[int, str]:
     return count, key
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: ApiCall) -> Response:
     """Registrations follow from allocations; there is never one that could be left over."""
     raise RefusedError("service registration not found")
 

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import field
 from starlette.responses import Response
 
-from jobspec.durations import DurationError, parse_ns, to_text
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, blocking_read
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY, text_response
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
+from orchgit.durations import DurationError, parse_ns, to_text
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import Model
 from orchgit.model.variable import (
@@ -24,7 +24,7 @@ from orchgit.model.variable import (
     VariableLock,
     variable_key,
 )
-from orchgit.services.variables import (
+from orchgit.services.secrets.variables import (
     DEFAULT_LOCK_NS,
     NewVariable,
     WantedLock,
@@ -79,7 +79,7 @@ class _Listed(Model):
     variable_metadata: VariableStub
 
 
-async def list_variables(call: Call) -> Response:
+async def list_variables(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -94,7 +94,7 @@ def _token(variable: StoredVariable) -> str:
     return f"{variable.namespace}.{variable.path}"
 
 
-async def read_variable(call: Call) -> Response:
+async def read_variable(call: ApiCall) -> Response:
     namespace, path = call.namespace, call.path["path"]
 
     def read(snapshot: Snapshot) -> tuple[StoredVariable | None, int]:
@@ -109,7 +109,7 @@ async def read_variable(call: Call) -> Response:
     return call.answer(_shown(call, variable, with_lock_id=True), index=index, read=True)
 
 
-async def write_variable(call: Call) -> Response:
+async def write_variable(call: ApiCall) -> Response:
     operation = _lock_operation(call)
     body = nomad_json.decode(await call.body(MAX_BODY_BYTES), VariableBody)
     namespace = call.query.get("namespace") or body.namespace or "default"
@@ -119,7 +119,7 @@ async def write_variable(call: Call) -> Response:
     if operation is None:
         return await _put(call, namespace, path, body)
     new = NewVariable(namespace, path, body.items or {})
-    lock, variables = body.lock or LockBody(), call.context.services.variables
+    lock, variables = body.lock or LockBody(), call.services.variables
     if operation == "lock-acquire":
         wanted = _wanted(lock)
         return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
@@ -132,13 +132,13 @@ async def write_variable(call: Call) -> Response:
     )
 
 
-async def _put(call: Call, namespace: str, path: str, body: VariableBody) -> Response:
+async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> Response:
     if not body.items:
         raise InvalidInputError("variable missing required Items object")
     new = NewVariable(namespace, path, body.items)
     lock_id = body.lock.id if body.lock else ""
     expected = _expected_index(call)
-    variables = call.context.services.variables
+    variables = call.services.variables
     try:
         variable = await variables.put(new, expected, lock_id)
     except VariableConflictError as conflict:
@@ -147,12 +147,10 @@ async def _put(call: Call, namespace: str, path: str, body: VariableBody) -> Res
     return call.answer(shown, index=variable.modify_index)
 
 
-async def delete_variable(call: Call) -> Response:
+async def delete_variable(call: ApiCall) -> Response:
     expected = _expected_index(call)
     try:
-        index = await call.context.services.variables.delete(
-            call.namespace, call.path["path"], expected
-        )
+        index = await call.services.variables.delete(call.namespace, call.path["path"], expected)
     except VariableConflictError as conflict:
         return _conflict(call, conflict, call.namespace)
     return call.empty(status=204, index=index)
@@ -161,7 +159,7 @@ async def delete_variable(call: Call) -> Response:
 # -- parameters --------------------------------------------------------------------------------
 
 
-def _expected_index(call: Call) -> int | None:
+def _expected_index(call: ApiCall) -> int | None:
     text = call.query.get("cas")
     if text is None:
         return None
@@ -171,7 +169,7 @@ def _expected_index(call: Call) -> int | None:
     return index
 
 
-def _lock_operation(call: Call) -> str | None:
+def _lock_operation(call: ApiCall) -> str | None:
     asked = [name for name in _LOCK_OPERATIONS if name in call.query]
     if len(asked) > 1:
         raise InvalidInputError("cannot do several lock operations in one request")
@@ -180,7 +178,7 @@ def _lock_operation(call: Call) -> str | None:
     return asked[0] if asked else None
 
 
-def _refused_path(call: Call, path: str) -> Response | None:
+def _refused_path(call: ApiCall, path: str) -> Response | None:
     """With the words before the reason that Nomad's clients know."""
     try:
         check_path(path)
@@ -206,7 +204,7 @@ def _duration_ns(text: str) -> int:
 
 
 async def _written(
-    call: Call,
+    call: ApiCall,
     namespace: str,
     write: Callable[[], Awaitable[StoredVariable]],
     bare: bool = False,
@@ -222,7 +220,7 @@ async def _written(
     return call.answer(shown, index=variable.modify_index)
 
 
-def _conflict(call: Call, conflict: VariableConflictError, namespace: str) -> Response:
+def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) -> Response:
     """409 and the current variable; one that is not there has no index, and no items."""
     current, path = conflict.current, call.path["path"]
     if current is None:
@@ -235,8 +233,8 @@ def _conflict(call: Call, conflict: VariableConflictError, namespace: str) -> Re
     return Response(data, status_code=409, headers=headers, media_type="text/plain")
 
 
-def _table_index(call: Call) -> dict[str, str]:
-    with call.world.snapshot() as snapshot:
+def _table_index(call: ApiCall) -> dict[str, str]:
+    with call.context.snapshot() as snapshot:
         return {"X-Nomad-Index": str(snapshot.table_index(*_TABLES))}
 
 
@@ -252,8 +250,8 @@ def _stub(variable: StoredVariable, with_lock_id: bool = False) -> VariableStub:
     )
 
 
-def _shown(call: Call, variable: StoredVariable, with_lock_id: bool) -> ShownVariable:
-    items = call.context.services.variables.items(variable)
+def _shown(call: ApiCall, variable: StoredVariable, with_lock_id: bool) -> ShownVariable:
+    items = call.services.variables.items(variable)
     return _with_items(_stub(variable, with_lock_id), items)
 
 

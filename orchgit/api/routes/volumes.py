@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
@@ -44,7 +44,7 @@ MAKE_TIMEOUT_S = 5.0
 """How long an answer waits for the node's agent to make a volume."""
 
 
-async def list_volumes(call: Call) -> Response:
+async def list_volumes(call: ApiCall) -> Response:
     kind = call.query.get("type")
     if kind is None:
         return call.answer([])
@@ -72,7 +72,7 @@ def _stub(volume: HostVolume) -> dict[str, Any]:
     return {name: value[name] for name in _STUB}
 
 
-async def read_volume(call: Call) -> Response:
+async def read_volume(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         volume = snapshot.host_volume(call.path["volume_id"])
         return None if volume is None else _with_allocations(snapshot, volume)
@@ -96,25 +96,25 @@ def _mounts(job: Job | None, group: str, volume: HostVolume) -> bool:
     return any(each.type == "host" and each.source == volume.name for each in requests.values())
 
 
-async def put(call: Call) -> Response:
+async def put(call: ApiCall) -> Response:
     body = await call.json()
     tree = nomad_json.get(body, "Volume")
     if not isinstance(tree, dict):
         raise InvalidInputError("cannot store a volume: the body has no Volume")
     volume = nomad_json.convert(tree, HostVolume)
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
-    stored = await put_host_volume(call.world, volume)
-    stored = await wait_for_volume(call.world, stored, MAKE_TIMEOUT_S)
+    stored = await put_host_volume(call.context, volume)
+    stored = await wait_for_volume(call.context, stored, MAKE_TIMEOUT_S)
     value = {"Volume": stored, "Warnings": "", "Index": stored.modify_index}
     return call.answer(value, index=stored.modify_index)
 
 
-async def delete(call: Call) -> Response:
-    index = await delete_host_volume(call.world, call.namespace, call.path["volume_id"])
+async def delete(call: ApiCall) -> Response:
+    index = await delete_host_volume(call.context, call.namespace, call.path["volume_id"])
     return call.answer({}, index=index)
 
 
-async def claims(call: Call) -> Response:
+async def claims(call: ApiCall) -> Response:
     page, wanted, prefix = PageRequest.of(call), call.query, call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -131,25 +131,25 @@ async def claims(call: Call) -> Response:
     return await answer_list(call, ("volume_claims",), read)
 
 
-async def delete_claim(call: Call) -> Response:
-    index = await delete_volume_claim(call.world, call.path["claim_id"])
+async def delete_claim(call: ApiCall) -> Response:
+    index = await delete_volume_claim(call.context, call.path["claim_id"])
     return call.answer({}, index=index)
 
 
-async def csi_volume(call: Call) -> Response:
+async def csi_volume(call: ApiCall) -> Response:
     return _missing(call, "volume not found")
 
 
-async def plugins(call: Call) -> Response:
+async def plugins(call: ApiCall) -> Response:
     return await answer_list(call, ("nodes",), lambda snapshot: [])
 
 
-async def plugin(call: Call) -> Response:
+async def plugin(call: ApiCall) -> Response:
     return _missing(call, "plugin not found")
 
 
-def _missing(call: Call, text: str) -> Response:
-    with call.world.snapshot() as snapshot:
+def _missing(call: ApiCall, text: str) -> Response:
+    with call.context.snapshot() as snapshot:
         headers = {"X-Nomad-Index": str(snapshot.table_index("host_volumes"))}
     return text_response(text, 404, {**headers, **call.contact_headers()})
 

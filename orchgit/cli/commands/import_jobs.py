@@ -111,8 +111,8 @@ def job_text(job: dict[str, Any], full: bool = False) -> Written:
     """The job as HCL, read again and compared before anyone relies on it."""
     # The reader of job files is not for the commands that need none.
     from jobspec.parse import parse_job
-    from jobspec.same_job import difference
-    from jobspec.write_job import write_job
+    from jobspec.writing.same_job import difference
+    from jobspec.writing.write_job import write_job
 
     text = write_job(job, short=not full, exact=False)
     parsed = parse_job(text.encode(), filename=f"{job['ID']}.nomad.hcl")

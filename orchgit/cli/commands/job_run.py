@@ -229,9 +229,9 @@ def init(path: str, short: bool) -> None:
 def _refuse_mistakes(path: str, variables: FileVariables) -> None:
     """Print what can be found without a server, and end the command if that refuses the job."""
     # Only this command pays for the rules' import.
-    from orchgit.cli.job_files.linting import ERROR, Settings, lint_files
+    from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
-    settings = Settings(variables.named(), variables.contents(), variables.strict)
+    settings = LintSettings(variables.named(), variables.contents(), variables.strict)
     findings = lint_files([path], settings)
     errors = [finding for finding in findings if finding.level == ERROR]
     for finding in errors:

@@ -36,12 +36,12 @@ def lint(
     depends on one (namespaces, node pools, policies) is not checked.
     """
     # Reading HCL is what few commands do; the others do not pay for its import.
-    from orchgit.cli.job_files.linting import ERROR, Settings, lint_files
+    from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
     variables = dict(_split(each) for each in var)
     var_files = [(os.path.basename(each), _content(each)) for each in var_file]
     files = [each for each in found_files(paths, recursive=True) if each not in var_file]
-    findings = lint_files(files, Settings(variables, var_files))
+    findings = lint_files(files, LintSettings(variables, var_files))
     if as_sarif:
         _print_sarif(findings)
     elif as_json:

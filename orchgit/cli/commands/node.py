@@ -8,10 +8,10 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc import show_table as show_allocations
-from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
+from orchgit.durations import parse_length_ns
 
 
 @click.group("node")
@@ -102,7 +102,7 @@ def drain(
     question = f"Drain node {short(found['ID'])} ({found['Name']})?"
     if enable and not yes and not click.confirm(question):
         return
-    deadline_ns = -1 if force else 0 if no_deadline else parse_duration_ns(deadline)
+    deadline_ns = -1 if force else 0 if no_deadline else parse_length_ns(deadline)
     spec = {"Deadline": deadline_ns, "IgnoreSystemJobs": ignore_system} if enable else None
     client.put(
         f"/v1/node/{found['ID']}/drain",

@@ -16,7 +16,7 @@ from orchgit.cli.options import option
 from orchgit.errors import InvalidInputError, JobFileError
 
 if TYPE_CHECKING:
-    from jobspec.set_image import Edited, Setting
+    from jobspec.writing.set_image import Edited, Setting
 
 _SUFFIXES = (*SUFFIXES, ".nomad.json", ".hcl.json", ".vars", ".tfvars")
 
@@ -63,7 +63,7 @@ def set_image(arguments: tuple[str, ...], check: bool, diff: bool) -> None:
 def _told_apart(arguments: Sequence[str]) -> tuple[list[str], list[Setting]]:
     """Paths come first: what follows the last of them that is there are images."""
     # Reading HCL is what few commands do; the others do not pay for its import.
-    from jobspec.set_image import setting_of
+    from jobspec.writing.set_image import setting_of
 
     count = next((n for n, each in enumerate(arguments) if not os.path.exists(each)), None)
     if count == 0:
@@ -77,7 +77,7 @@ def _told_apart(arguments: Sequence[str]) -> tuple[list[str], list[Setting]]:
 
 
 def _edited(path: str, settings: Sequence[Setting]) -> tuple[Edited | None, bytes]:
-    from jobspec.set_image import set_images  # see above
+    from jobspec.writing.set_image import set_images  # see above
 
     try:
         before = Path(path).read_bytes()
@@ -110,7 +110,7 @@ def _with_path(text: str, path: str) -> str:
 
 
 def _nothing_fits(setting: Setting) -> str:
-    from jobspec.set_image import repository_of  # see above
+    from jobspec.writing.set_image import repository_of  # see above
 
     if setting.is_named:
         return f"cannot set {setting.target}: no file declares it with a value"

@@ -131,9 +131,13 @@ def cert_create(
     addresses, and of an agent's that serves HTTPS, by -additional-ipaddress or -additional-dnsname.
     """
     # As above: only these commands need it.
-    from orchgit.cli.certificates import CertificateRequest, Pair, Role, make_certificate
+    from orchgit.cli.certificates import CertificateRequest, CertificateRole, Pair, make_certificate
 
-    chosen = {Role.SERVER: server, Role.CLIENT: client, Role.CLI: cli}
+    chosen = {
+        CertificateRole.SERVER: server,
+        CertificateRole.CLIENT: client,
+        CertificateRole.CLI: cli,
+    }
     roles = [role for role, wanted in chosen.items() if wanted]
     if len(roles) != 1:
         raise InvalidInputError("cannot make a certificate: give one of -server, -client and -cli")
@@ -148,7 +152,7 @@ def cert_create(
     _write(cert_file, pair.cert, key_path, pair.key)
     click.echo(f"==> {roles[0].capitalize()} certificate saved to {cert_file}")
     click.echo(f"==> {roles[0].capitalize()} key saved to {key_path}")
-    if roles[0] is Role.SERVER and not (additional_dnsname or additional_ipaddress):
+    if roles[0] is CertificateRole.SERVER and not (additional_dnsname or additional_ipaddress):
         click.echo(
             "    It names this machine's loop-back only. Other machines reach a server whose"
         )

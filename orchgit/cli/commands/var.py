@@ -13,10 +13,10 @@ from urllib.parse import quote
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, pairs, plain, table
 from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.durations import parse_length_ns
 
 CONFLICT = 409
 RENEWALS_PER_TTL = 3
@@ -176,7 +176,7 @@ def lock(client: ApiClient, path: str, command: tuple[str, ...], ttl: str, delay
 
     If the lock is lost, COMMAND is terminated.
     """
-    ttl_s = parse_duration_ns(ttl) / 1e9
+    ttl_s = parse_length_ns(ttl) / 1e9
     body = {"Lock": {"TTL": ttl, "LockDelay": delay}}
     try:
         held = _lock_operation(client, path, "lock-acquire", body)

@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LintSettings:
     variables: Mapping[str, str]
     var_files: Sequence[tuple[str, bytes]]
     strict: bool = False
@@ -84,7 +84,7 @@ class BesideTheFile(CurrentDirectory):
         return str(beside) if beside.exists() else path
 
 
-def lint_files(paths: Sequence[str], settings: Settings) -> list[Finding]:
+def lint_files(paths: Sequence[str], settings: LintSettings) -> list[Finding]:
     """Everything found, in the order of the files and of the lines in each."""
     findings: list[Finding] = []
     first: dict[tuple[str, str], str] = {}
@@ -103,7 +103,7 @@ class _JobPlace:
     column: int
 
 
-def _lint_file(path: str, settings: Settings) -> tuple[list[Finding], _JobPlace | None]:
+def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPlace | None]:
     name = "<stdin>" if path == "-" else path
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

@@ -99,12 +99,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
 
 
 def formatted(data: Any, as_json: bool, template: str | None) -> bool:
-    """Print `data` as JSON or through a template if asked to; False: print it for a person."""
-    if template is not None:
-        # Jinja2 costs 30 ms to import, and few commands are given a template.
-        from jinja2.sandbox import SandboxedEnvironment
+    """Prints `data` as JSON or through a Go template where one of them is asked for.
 
-        click.echo(SandboxedEnvironment().from_string(template).render(data=data))
+    Returns whether it did; the caller prints the data for people otherwise.
+    """
+    if template is not None:
+        # Few commands are given a template, and every command should start fast.
+        from orchgit.go_templates.render import render
+
+        click.echo(render(template, data, functions={"toJSON": json.dumps}))
         return True
     if as_json:
         click.echo(json.dumps(data, indent=4))

@@ -38,7 +38,7 @@ from orchgit.errors import ConflictError, OrchgitError, TimedOutError, Unavailab
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Placements, Plan, PlanResult
-from orchgit.scheduler.outcome import Attempts, Outcome, gave_up
+from orchgit.scheduler.outcome import Attempts, SchedulingOutcome, gave_up
 from orchgit.scheduler.ports import ClusterView
 from orchgit.wire.messages import DequeuedEvaluation
 
@@ -71,7 +71,7 @@ class Views(Protocol):
         ...
 
 
-Schedule = Callable[[Evaluation, ClusterView, int, int], Outcome]
+Schedule = Callable[[Evaluation, ClusterView, int, int], SchedulingOutcome]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class _Decided:
     looked at again when that is answered. `error`: looking at it failed."""
 
     taken: DequeuedEvaluation
-    outcome: Outcome | None = None
+    outcome: SchedulingOutcome | None = None
     error: Exception | None = None
 
 
@@ -287,7 +287,9 @@ class WorkerLoop:
             return limits.at_most
         return min(max(int(limits.ahead_s / self._pace_s), limits.at_least), limits.at_most)
 
-    async def _process(self, evaluation: Evaluation, token: str, outcome: Outcome) -> None:
+    async def _process(
+        self, evaluation: Evaluation, token: str, outcome: SchedulingOutcome
+    ) -> None:
         attempts = Attempts(evaluation.type)
         while outcome.plan is not None:
             result = await self._submit(outcome, outcome.plan, token)
@@ -301,7 +303,9 @@ class WorkerLoop:
             outcome = await self._decide(evaluation)
         await self._leader.close(evaluation.id, token, outcome.followups + _closing(outcome))
 
-    async def _decide(self, evaluation: Evaluation, *, after_answers: bool = False) -> Outcome:
+    async def _decide(
+        self, evaluation: Evaluation, *, after_answers: bool = False
+    ) -> SchedulingOutcome:
         """What is on its way may be refused yet: before something is called impossible because of
         it, its answer is waited for."""
         async with self._deciding:
@@ -312,7 +316,7 @@ class WorkerLoop:
             self._expect(evaluation, outcome)
             return outcome
 
-    def _look_on_newest(self, evaluation: Evaluation) -> Outcome:
+    def _look_on_newest(self, evaluation: Evaluation) -> SchedulingOutcome:
         with self._views.open() as view:
             return self._look(evaluation, view)
 
@@ -347,17 +351,17 @@ class WorkerLoop:
         self._expect(taken.evaluation, outcome)
         return _Decided(taken, outcome)
 
-    def _look(self, evaluation: Evaluation, view: ClusterView) -> Outcome:
+    def _look(self, evaluation: Evaluation, view: ClusterView) -> SchedulingOutcome:
         seed = zlib.crc32(f"{evaluation.id}/{view.index}".encode())
         return self._schedule(evaluation, view, self._clock.now_ns(), seed)
 
-    def _expect(self, evaluation: Evaluation, outcome: Outcome) -> None:
+    def _expect(self, evaluation: Evaluation, outcome: SchedulingOutcome) -> None:
         if outcome.plan is not None:
             self._views.expected.expect(evaluation.id, outcome.plan.placements)
             self._submitted += 1
             self._placements_sent += _placed_by(outcome.plan)
 
-    async def _submit(self, outcome: Outcome, plan: Plan, token: str) -> PlanResult:
+    async def _submit(self, outcome: SchedulingOutcome, plan: Plan, token: str) -> PlanResult:
         plan.eval_token = token
         result = PlanResult()
         try:
@@ -416,7 +420,7 @@ def _is_canceled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _closing(outcome: Outcome) -> list[Evaluation]:
+def _closing(outcome: SchedulingOutcome) -> list[Evaluation]:
     """What is stored when the evaluation ends."""
     return [outcome.evaluation] + ([outcome.blocked] if outcome.blocked else [])
 
@@ -425,7 +429,7 @@ def _placed_by(plan: Plan) -> int:
     return sum(len(group.alloc_ids) for group in plan.placements)
 
 
-def _lacks_room(outcome: Outcome) -> bool:
+def _lacks_room(outcome: SchedulingOutcome) -> bool:
     """Whether something could not be placed, or only in the place of others."""
     plan = outcome.plan
     return bool(outcome.evaluation.failed_tg_allocs or (plan is not None and plan.preemptions))

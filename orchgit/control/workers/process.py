@@ -28,7 +28,7 @@ from orchgit.control.workers.status import WORKLOAD
 from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import Evaluation
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
@@ -111,7 +111,7 @@ def within_deadline(decide: Schedule, deadline_s: float) -> Schedule:
 
     def decide_in_time(
         evaluation: Evaluation, view: ClusterView, now_ns: int, seed: int
-    ) -> Outcome:
+    ) -> SchedulingOutcome:
         signal.setitimer(signal.ITIMER_REAL, deadline_s)
         try:
             return decide(evaluation, view, now_ns, seed)

@@ -25,7 +25,7 @@ _TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredJob:
     """A job as it is registered. `former` is the source that managed it and was removed, or ''."""
 
     job: Job
@@ -50,7 +50,7 @@ class Action:
     kind: JobAction
     key: JobKey
     desired: DesiredJob | None
-    registered: Registered | None
+    registered: RegisteredJob | None
 
     @property
     def expected_modify_index(self) -> int:
@@ -87,7 +87,7 @@ def delete_trailers(messages: Iterable[str]) -> frozenset[str]:
 def plan_actions(
     source: str,
     desired: Mapping[JobKey, DesiredJob],
-    registered: Mapping[JobKey, Registered],
+    registered: Mapping[JobKey, RegisteredJob],
     prune: PrunePolicy,
     may_delete: Collection[str],
     steady: Collection[JobKey] = (),
@@ -128,7 +128,7 @@ def plan_actions(
 
 
 def _upsert(
-    source: str, key: JobKey, wanted: DesiredJob, known: Registered | None
+    source: str, key: JobKey, wanted: DesiredJob, known: RegisteredJob | None
 ) -> Action | None:
     if known is None:
         return Action(JobAction.CREATE, key, wanted, None)
@@ -140,7 +140,7 @@ def _upsert(
     return Action(JobAction.UPDATE, key, scaled, known)
 
 
-def stands(source: str, wanted: DesiredJob, known: Registered | None) -> bool:
+def stands(source: str, wanted: DesiredJob, known: RegisteredJob | None) -> bool:
     """Whether the job is registered by this source exactly as wanted; `wanted` is completed."""
     return (
         known is not None
@@ -164,7 +164,7 @@ def with_scaled_counts(wanted: Job, known: Job) -> Job:
 
 
 def _foreign(
-    source: str, wanted: DesiredJob, known: Registered | None, adopt: bool
+    source: str, wanted: DesiredJob, known: RegisteredJob | None, adopt: bool
 ) -> Iterable[str]:
     if known is None or known.job.stop:
         return
@@ -189,13 +189,13 @@ def release_command(key: JobKey, *options: str) -> str:
     return " ".join(("orchgit source release", *options, *where, job_id))
 
 
-def _managed(source: str, known: Registered) -> bool:
+def _managed(source: str, known: RegisteredJob) -> bool:
     """Launched children follow their parent; stopped jobs are already gone."""
     return known.source == source and not known.job.stop and not known.job.parent_id
 
 
 def _gone(
-    source: str, desired: Mapping[JobKey, DesiredJob], registered: Mapping[JobKey, Registered]
+    source: str, desired: Mapping[JobKey, DesiredJob], registered: Mapping[JobKey, RegisteredJob]
 ) -> list[JobKey]:
     return sorted(k for k, job in registered.items() if _managed(source, job) and k not in desired)
 
@@ -206,7 +206,7 @@ def _named(key: JobKey, may_delete: Collection[str]) -> bool:
 
 def _unwanted_deletions(
     gone: Sequence[JobKey],
-    registered: Mapping[JobKey, Registered],
+    registered: Mapping[JobKey, RegisteredJob],
     owned: int,
     prune: PrunePolicy,
     may_delete: Collection[str],

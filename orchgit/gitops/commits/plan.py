@@ -17,16 +17,16 @@ from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
     Action,
     Actions,
-    Registered,
+    RegisteredJob,
     plan_actions,
     release_command,
     stands,
 )
-from orchgit.gitops.commits.applied_jobs import (
-    MemoryChange,
+from orchgit.gitops.commits.run_once import (
+    RunOnceChange,
     finished_jobs,
-    memory_change,
-    remembered_jobs,
+    run_once_change,
+    run_once_records,
 )
 from orchgit.gitops.parsing.discovery import DesiredJob, Discovery, JobKey
 from orchgit.jobdiff.spec import bare_spec
@@ -34,7 +34,7 @@ from orchgit.model.job import Job, JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
-from orchgit.services.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
 
@@ -47,36 +47,37 @@ class CommitPlan:
     actions: Actions
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
-    memory: MemoryChange = field(default_factory=MemoryChange)
+    memory: RunOnceChange = field(default_factory=RunOnceChange)
     rerun: frozenset[JobKey] = frozenset()
     """Not empty: only these jobs are created, though the source remembers that they have run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class LastApplied:
     """A job as a commit wanted it, and the index at which it was registered so."""
 
     desired: DesiredJob
     job_modify_index: int
 
 
-def settled_jobs(
+def last_applied_jobs(
     desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
-) -> dict[JobKey, Settled]:
+) -> dict[JobKey, LastApplied]:
     """What to remember of a commit applied at `applied_index`, from the indexes read after it. A
     job with a later index was changed by somebody else already."""
     return {
-        key: Settled(job, indexes[key])
+        key: LastApplied(job, indexes[key])
         for key, job in desired.items()
         if indexes.get(key, applied_index + 1) <= applied_index
     }
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
-    """Why a commit is applied now: `trigger` is push, webhook, poll, watch, api or revert."""
+class Trigger:
+    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api or revert; `reverts`
+    is the id of the rollout that a revert takes back."""
 
-    trigger: str
+    kind: str
     pusher: str = ""
     reverts: str = ""
 
@@ -86,25 +87,27 @@ def plan_commit(
     discovery: Discovery,
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
-    settled: Mapping[JobKey, Settled] | None = None,
+    last_applied: Mapping[JobKey, LastApplied] | None = None,
     reference: Mapping[JobKey, DesiredJob] | None = None,
     rerun: frozenset[JobKey] = frozenset(),
     job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
-    """`settled` are the jobs of the applied commit as they were registered: one that the commit
-    still wants, and that nobody changed since, needs no further look. Of the others only those
-    that are not registered exactly so, as after a restart nearly all are, go through admission.
+    """Returns the plan of a commit against one snapshot.
+
+    `last_applied` are the jobs of the applied commit as they were registered. A job that the new
+    commit wants unchanged, and that nobody changed since, is not looked at again. Of the others,
+    those that are registered exactly as wanted (nearly all, after a restart) skip admission.
 
     A job that runs once, and that the source remembers, is not created again unless `rerun` names
     it. `reference`: the applied commit's jobs, where the source's memory is older than itself.
     """
     indexes = snapshot.job_modify_indexes_by_source(source.name)
-    steady = _steady(discovery.jobs, settled or {}, indexes)
+    steady = _steady(discovery.jobs, last_applied or {}, indexes)
     unsure = {key: job for key, job in discovery.jobs.items() if key not in steady}
     registered = _registered(snapshot, source.name, (set(indexes) - steady) | set(unsure), unsure)
-    remembered = remembered_jobs(snapshot, source.name, reference or {})
+    remembered = run_once_records(snapshot, source.name, reference or {})
     known_steady = steady if source.status.remembers_jobs else frozenset()
-    memory = memory_change(source.name, discovery.jobs, remembered, known_steady)
+    memory = run_once_change(source.name, discovery.jobs, remembered, known_steady)
     steady = steady | (finished_jobs(unsure, registered, remembered) - rerun)
     steady |= {
         key
@@ -156,7 +159,7 @@ def plan_between(
     after, problems, warnings = _admit_all(new.jobs, snapshot, job_max_count)
     origin = JobOrigin(source=source.name)
     registered = {
-        key: Registered(replace(desired.job, origin=origin)) for key, desired in before.items()
+        key: RegisteredJob(replace(desired.job, origin=origin)) for key, desired in before.items()
     }
     gone = {job_id for namespace, job_id in before.keys() - after.keys()}
     actions = plan_actions(source.name, after, registered, PrunePolicy(), gone)
@@ -166,13 +169,13 @@ def plan_between(
 
 def _steady(
     desired: Mapping[JobKey, DesiredJob],
-    settled: Mapping[JobKey, Settled],
+    last_applied: Mapping[JobKey, LastApplied],
     indexes: Mapping[JobKey, int],
 ) -> set[JobKey]:
     return {
         key
         for key, job in desired.items()
-        if (known := settled.get(key)) is not None
+        if (known := last_applied.get(key)) is not None
         and known.desired is job
         and indexes.get(key) == known.job_modify_index
     }
@@ -209,19 +212,19 @@ _READ_TOGETHER = 200
 
 def _registered(
     snapshot: Snapshot, source: str, keys: Collection[JobKey], wanted: Collection[JobKey]
-) -> dict[JobKey, Registered]:
+) -> dict[JobKey, RegisteredJob]:
     """What is registered under the keys; who owns volume claims is asked of the unwanted only."""
     known: dict[JobKey, Job] = {}
     if len(keys) >= _READ_TOGETHER:
         known = {(job.namespace, job.id): job for job in snapshot.current_jobs_by_source(source)}
     live = {each.name for each in snapshot.sources()}
-    found: dict[JobKey, Registered] = {}
+    found: dict[JobKey, RegisteredJob] = {}
     for namespace, job_id in keys:
         key = (namespace, job_id)
         job = known.get(key) or snapshot.job(namespace, job_id)
         if job is not None:
             claims = key not in wanted and bool(snapshot.volume_claims(namespace, job_id))
-            found[key] = Registered(job, claims, _former(job, live))
+            found[key] = RegisteredJob(job, claims, _former(job, live))
     return found
 
 
@@ -246,7 +249,7 @@ def plan_hash(plan: CommitPlan) -> str:
 
 
 def rollout_of(
-    plan: CommitPlan, commit: Commit, occasion: Occasion, rollout_id: str, now_ns: int
+    plan: CommitPlan, commit: Commit, trigger: Trigger, rollout_id: str, now_ns: int
 ) -> Rollout:
     """The rollout as the entry will store it."""
     return Rollout(
@@ -254,9 +257,9 @@ def rollout_of(
         source=plan.source.name,
         commit=commit,
         previous_commit=plan.source.status.applied_commit,
-        reverts=occasion.reverts,
-        trigger=occasion.trigger,
-        pusher=occasion.pusher,
+        reverts=trigger.reverts,
+        trigger=trigger.kind,
+        pusher=trigger.pusher,
         status=RolloutStatus.APPLIED if plan.actions.changes else RolloutStatus.HEALTHY,
         status_description="" if plan.actions.changes else "no job changed",
         jobs=[_rollout_job(action) for action in plan.actions.changes],
@@ -338,7 +341,7 @@ def deletions_of(plan: CommitPlan) -> list[JobDeletion]:
 def refused_rollout(
     source: Source,
     commit: Commit,
-    occasion: Occasion,
+    trigger: Trigger,
     problems: Sequence[str],
     rollout_id: str,
     now_ns: int,
@@ -350,8 +353,8 @@ def refused_rollout(
         source=source.name,
         commit=commit,
         previous_commit=source.status.applied_commit,
-        trigger=occasion.trigger,
-        pusher=occasion.pusher,
+        trigger=trigger.kind,
+        pusher=trigger.pusher,
         status=RolloutStatus.FAILED,
         status_description=f"refused: {count} problem{'s' * (count != 1)}",
         problems=list(problems[:200]),

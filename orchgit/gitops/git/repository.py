@@ -18,9 +18,9 @@ import pygit2
 from pygit2.enums import FileMode, ObjectType
 
 from orchgit.errors import NotFoundError, SourceError, TooLargeError
+from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.refs import check_ref_name, is_commit_id
-from orchgit.gitops.parsing.globs import compile_globs
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Commit
 

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
 from orchgit.errors import UnavailableError
-from orchgit.gitops.git.packs import MAX_IDS
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.git.quarantine import PackLimit, Quarantine
-from orchgit.gitops.mirrors.holders import Holders
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
+from orchgit.gitops.mirrors.packs import MAX_IDS
+from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.rules import wanted_of
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.model.source import SourceKind
 from orchgit.state.snapshot import StateReads
 
@@ -27,15 +27,19 @@ _READ_BYTES = 256 << 10
 
 
 class RepositoryBackup:
-    """`Repositories` of `orchgit.services.cluster_snapshots`."""
+    """`Repositories` of `orchgit.services.cluster.snapshots`."""
 
     def __init__(
-        self, mirrors: Mirrors, git: GitProcess, keeper: MirrorKeeper, holders: Holders
+        self,
+        mirrors: MirrorStore,
+        git: GitProcess,
+        synchronizer: MirrorSynchronizer,
+        quorum: ObjectQuorum,
     ) -> None:
         self._mirrors = mirrors
         self._git = git
-        self._keeper = keeper
-        self._holders = holders
+        self._synchronizer = synchronizer
+        self._quorum = quorum
 
     def wanted(self, state: StateReads) -> dict[str, frozenset[str]]:
         """By repository: what its refs point at, and the commits that can be gone back to."""
@@ -54,7 +58,7 @@ class RepositoryBackup:
         lost = 0
         for name, objects in wanted.items():
             mirror = await self._caught_up(name)
-            missing = await self._keeper.settle(mirror)
+            missing = await self._synchronizer.sync_refs(mirror)
             here = sorted(set(objects) - missing)
             lost += len(objects) - len(here)
             if here:
@@ -64,7 +68,7 @@ class RepositoryBackup:
 
     async def _caught_up(self, name: str) -> Mirror:
         try:
-            await self._keeper.current(name)
+            await self._synchronizer.wait_until_current(name)
         except UnavailableError as error:
             raise UnavailableError(
                 f"cannot save the repositories: {error}. Without them (`-no-git`) the state can be "
@@ -90,7 +94,7 @@ class RepositoryBackup:
             mirror = await asyncio.to_thread(self._mirrors.get, name)
             found = await self._take(mirror, wanted.get(name, ()), path)
             for first in range(0, len(found), MAX_IDS):
-                await self._holders.hold(name, found[first : first + MAX_IDS])
+                await self._quorum.hold(name, found[first : first + MAX_IDS])
 
     async def _take(self, mirror: Mirror, wanted: Collection[str], path: Path) -> list[str]:
         limits = self._git.limits

@@ -7,14 +7,17 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
-from orchgit.gitops.git.maintenance import Maintenance
-from orchgit.gitops.git.packs import known_to, lacking, make_pack, take_pack, with_signs_of_life
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.mirrors import Mirror, Mirrors
-from orchgit.gitops.mirrors.peers import Peer, PeerCalls, Peers
+from orchgit.gitops.mirrors.maintenance import Maintenance
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
+from orchgit.gitops.mirrors.packs import known_to, lacking, make_pack, take_pack, with_signs_of_life
+from orchgit.gitops.mirrors.peers import Peer, PeerClient, Peers
 from orchgit.wire.messages import PackFrame
+
+_log = structlog.get_logger(component="gitops")
 
 _FETCHES_AT_ONCE = 2
 _HOLDS_AT_ONCE = 4
@@ -38,10 +41,10 @@ class PackExchange:
     def __init__(
         self,
         git: GitProcess,
-        mirrors: Mirrors,
+        mirrors: MirrorStore,
         maintenance: Maintenance,
         peers: Peers,
-        calls: PeerCalls,
+        calls: PeerClient,
     ) -> None:
         self._git = git
         self._mirrors = mirrors
@@ -101,7 +104,7 @@ class PackExchange:
             self.counts.failed_fetches += 1
             raise
         self._maintenance.after_write(mirror)
-        LOG.info("fetched from a server", source=mirror.name, server=str(peer))
+        _log.info("fetched from a server", source=mirror.name, server=str(peer))
 
     async def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]

@@ -52,7 +52,7 @@ class NoPeers:
         return ()
 
 
-class PeerCalls:
+class PeerClient:
     """Calls to servers by address; one connection to each is kept."""
 
     def __init__(self, tls: TlsFiles | None = None) -> None:

@@ -96,6 +96,12 @@ def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str
     return MirrorPlan(put, drop, wanted.objects - frozenset(held))
 
 
+def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
+    """Returns the refs that a push is shown: those whose object is not in `missing`. A branch whose
+    objects no server has any more is hidden, so that git pushes its whole history again."""
+    return {name: object_id for name, object_id in refs.items() if object_id not in missing}
+
+
 def _is_followed(name: str, wanted: Wanted) -> bool:
     """Whether the state decides over a ref of this name."""
     if name.startswith(KEPT_PREFIX):

@@ -16,9 +16,9 @@ import msgspec
 
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
-from orchgit.gitops.parsing.cache import ParseStore
+from orchgit.gitops.parsing.disk_cache import DiskParseCache
+from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
-from orchgit.gitops.parsing.tree_files import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
 from orchgit.model.job import Job
 from orchgit.model.source import Source
@@ -84,7 +84,7 @@ _DECODER = msgspec.msgpack.Decoder(_Record)
 class ParseCache:
     """Outcomes by what they depend on; the oldest leave first. `store` keeps them over restarts."""
 
-    store: ParseStore | None = None
+    store: DiskParseCache | None = None
     max_files: int = 50_000
     outcomes: dict[str, _Outcome] = field(default_factory=dict)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import jobspec
 import orchgit.model
+from jobspec.blocks.positions import Positions
 from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
-from jobspec.positions import Positions
 from jobspec.validate import validate_job
 from orchgit.errors import JobFileError, OrchgitError
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each

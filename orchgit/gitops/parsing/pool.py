@@ -24,16 +24,16 @@ from orchgit.errors import (
     TimedOutError,
     UnavailableError,
 )
-from orchgit.gitops.parsing.frames import (
-    Answer,
-    Ask,
-    Chunk,
+from orchgit.gitops.parsing.messages import (
+    FileLookup,
     Form,
-    Found,
+    JobSpecJson,
+    LookupResult,
+    ParsedJob,
+    ParseFailure,
+    ParseRequest,
     Ready,
-    Spec,
-    Told,
-    Wrong,
+    WorkerMessage,
 )
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
 from orchgit.gitops.parsing.process import ParseLimits, ParseProcess
@@ -41,7 +41,7 @@ from orchgit.gitops.parsing.process import ParseLimits, ParseProcess
 _CHUNK_FILES = 16
 _END_GRACE_S = 1.0
 """For a process whose pipe is closed already: it is about to end by itself."""
-_Result = ParsedFile | Spec | OrchgitError
+_Result = ParsedFile | JobSpecJson | OrchgitError
 
 
 class ParsePool:
@@ -56,7 +56,7 @@ class ParsePool:
     def parse(self, files: Sequence[JobFile], inputs: Inputs) -> list[ParsedFile | OrchgitError]:
         """An answer for each file, in order. Raises UnavailableError when no process starts."""
         results = self._run(files, inputs, Form.JOB)
-        return [result for result in results if not isinstance(result, Spec)]
+        return [result for result in results if not isinstance(result, JobSpecJson)]
 
     def spec(self, file: JobFile, inputs: Inputs, form: Form) -> bytes:
         """The job of one file as the API's JSON. Raises JobFileError, and TimedOutError where
@@ -64,7 +64,7 @@ class ParsePool:
         (result,) = self._run([file], inputs, form)
         if isinstance(result, OrchgitError):
             raise result
-        assert isinstance(result, Spec)
+        assert isinstance(result, JobSpecJson)
         return result.body
 
     def _run(self, files: Sequence[JobFile], inputs: Inputs, form: Form) -> list[_Result]:
@@ -256,24 +256,24 @@ class _Run:
         except (EOFError, msgspec.MsgspecError):
             self._ended(process)
             return
-        if any(not isinstance(answer, Ask) for answer in answers):
+        if any(not isinstance(answer, FileLookup) for answer in answers):
             process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
             self._supply(process)
             if not process.pending:
                 self._release(process)
 
-    def _take(self, process: ParseProcess, answer: Answer) -> None:
+    def _take(self, process: ParseProcess, answer: WorkerMessage) -> None:
         match answer:
             case Ready():
                 process.ready, self._failed_starts = True, 0
-            case Ask():
+            case FileLookup():
                 process.send(_look(self._files[process.pending[0]].files, answer))
-            case Found(job, line, steps):
+            case ParsedJob(job, line, steps):
                 self._settle(process.pending.popleft(), ParsedFile(job, line, steps))
                 self._spend(steps)
-            case Spec():
+            case JobSpecJson():
                 self._settle(process.pending.popleft(), answer)
-            case Wrong(message, problems, steps):
+            case ParseFailure(message, problems, steps):
                 self._settle(process.pending.popleft(), JobFileError(message, problems))
                 self._spend(steps)
 
@@ -297,7 +297,9 @@ class _Run:
                 process.pending.append(number)
         if contents:
             var_files = [(each.name, each.content) for each in self._inputs.var_files]
-            process.send(Chunk(dict(self._inputs.variables), var_files, contents, self._form))
+            process.send(
+                ParseRequest(dict(self._inputs.variables), var_files, contents, self._form)
+            )
 
     # -- what goes wrong ------------------------------------------------------------------------
 
@@ -375,19 +377,19 @@ def _no_process(why: str) -> UnavailableError:
     )
 
 
-def _look(files: FileAccess, ask: Ask) -> Told:
+def _look(files: FileAccess, ask: FileLookup) -> LookupResult:
     """What a file function asked for, found as if it had been called here."""
     try:
         match ask.what:
             case "read":
-                return Told(content=files.read(ask.path))
+                return LookupResult(content=files.read(ask.path))
             case "exists":
-                return Told(there=files.exists(ask.path))
+                return LookupResult(there=files.exists(ask.path))
             case "glob":
-                return Told(paths=files.glob(ask.path, ask.pattern))
+                return LookupResult(paths=files.glob(ask.path, ask.pattern))
             case _:
-                return Told(text=files.absolute(ask.path))
+                return LookupResult(text=files.absolute(ask.path))
     except FileNotFoundError as error:
-        return Told(missing=str(error))
+        return LookupResult(missing=str(error))
     except OSError as error:
-        return Told(failed=str(error))
+        return LookupResult(failed=str(error))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from orchgit.gitops.parsing.frames import HEADER, Answer, framed
+from orchgit.gitops.parsing.messages import HEADER, WorkerMessage, framed
 
 _READ_BYTES = 1 << 18
 _STDERR_KEPT = 2_000
@@ -88,7 +88,9 @@ class ParseProcess:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self._said = b""
-        self._decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+        self._decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(
+            WorkerMessage
+        )
         self.ready = False
         self.rested = False
         self.pending: deque[int] = deque()
@@ -126,7 +128,7 @@ class ParseProcess:
             while self._outgoing:
                 del self._outgoing[: os.write(self.stdin, self._outgoing)]
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[WorkerMessage]:
         """What has arrived; raises EOFError when the process has ended."""
         try:
             data = os.read(self.stdout, _READ_BYTES)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Protocol
 
 from orchgit.errors import NotFoundError, TooLargeError
+from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry
-from orchgit.gitops.parsing.globs import compile_globs
 
 
 class FileTree(Protocol):

@@ -10,26 +10,26 @@ from typing import BinaryIO
 
 import msgspec
 
-from jobspec.budget import MAX_STEPS
 from jobspec.canonicalize import canonicalize
 from jobspec.errors import JobFileErrors
+from jobspec.evaluation.budget import MAX_STEPS
 from jobspec.parse import parse_job
 from orchgit.errors import InvariantError, JobFileError, OrchgitError
-from orchgit.gitops.parsing.frames import (
+from orchgit.gitops.parsing.job_parser import JobspecParser
+from orchgit.gitops.parsing.messages import (
     HEADER,
-    Answer,
-    Ask,
-    Chunk,
+    FileLookup,
     Form,
-    Found,
+    JobSpecJson,
+    LookupResult,
+    ParsedJob,
+    ParseFailure,
+    ParseRequest,
     Ready,
-    Request,
-    Spec,
-    Told,
-    Wrong,
+    ServerMessage,
+    WorkerMessage,
     framed,
 )
-from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
 
 
@@ -44,68 +44,72 @@ class ParseWorker:
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
-        self._decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+        self._decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decoder(
+            ServerMessage
+        )
         self._parser = JobspecParser()
-        self._waiting: deque[Chunk] = deque()
+        self._waiting: deque[ParseRequest] = deque()
 
     def serve(self) -> None:
         self._send(Ready())
         try:
             while True:
                 chunk = self._waiting.popleft() if self._waiting else self._receive()
-                assert isinstance(chunk, Chunk)
+                assert isinstance(chunk, ParseRequest)
                 self._answer(chunk)
         except _ServerGone:
             return
 
-    def _answer(self, chunk: Chunk) -> None:
+    def _answer(self, chunk: ParseRequest) -> None:
         var_files = [VarFile(name, content) for name, content in chunk.var_files]
         inputs = Inputs(chunk.variables, var_files)
         for path, content in chunk.files:
             self._send(self._within_memory(path, content, inputs, chunk.form))
 
-    def _within_memory(self, path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
+    def _within_memory(
+        self, path: str, content: bytes, inputs: Inputs, form: Form
+    ) -> WorkerMessage:
         try:
             if form is Form.JOB:
                 return self._parsed(path, content, inputs)
             return _spec(path, content, inputs, form)
         except MemoryError:
-            return Wrong(
+            return ParseFailure(
                 "cannot parse this file: it needs more memory than the limit "
                 "parse_memory_bytes allows; make its expressions smaller",
                 [],
                 MAX_STEPS,
             )
 
-    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> Answer:
+    def _parsed(self, path: str, content: bytes, inputs: Inputs) -> WorkerMessage:
         try:
             parsed = self._parser.parse(JobFile(path, lambda: content, self), inputs)
         except JobFileError as error:
             cause = error.__cause__
             steps = cause.steps if isinstance(cause, JobFileErrors) else 0
-            return Wrong(str(error), list(error.problems), steps)
+            return ParseFailure(str(error), list(error.problems), steps)
         except OrchgitError as error:
-            return Wrong(str(error), [])
-        return Found(parsed.job, parsed.line, parsed.steps)
+            return ParseFailure(str(error), [])
+        return ParsedJob(parsed.job, parsed.line, parsed.steps)
 
     # -- the commit's tree, as file functions see it ------------------------------------------
 
     def read(self, path: str) -> bytes:
-        return self._ask(Ask("read", path)).content
+        return self._ask(FileLookup("read", path)).content
 
     def exists(self, path: str) -> bool:
-        return self._ask(Ask("exists", path)).there
+        return self._ask(FileLookup("exists", path)).there
 
     def glob(self, base: str, pattern: str) -> list[str]:
-        return self._ask(Ask("glob", base, pattern)).paths
+        return self._ask(FileLookup("glob", base, pattern)).paths
 
     def absolute(self, path: str) -> str:
-        return self._ask(Ask("absolute", path)).text
+        return self._ask(FileLookup("absolute", path)).text
 
-    def _ask(self, ask: Ask) -> Told:
+    def _ask(self, ask: FileLookup) -> LookupResult:
         self._send(ask)
         told = self._receive()
-        while isinstance(told, Chunk):
+        while isinstance(told, ParseRequest):
             self._waiting.append(told)
             told = self._receive()
         if told.missing:
@@ -120,7 +124,7 @@ class ParseWorker:
         self._outgoing.write(framed(message))
         self._outgoing.flush()
 
-    def _receive(self) -> Request:
+    def _receive(self) -> ServerMessage:
         (size,) = HEADER.unpack(self._exactly(HEADER.size))
         return self._decoder.decode(self._exactly(size))
 
@@ -131,15 +135,15 @@ class ParseWorker:
         return data
 
 
-def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> Answer:
+def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessage:
     var_files = [(each.name, each.content) for each in inputs.var_files]
     try:
         spec = parse_job(
             content, filename=path, variables=inputs.variables, var_files=var_files
         ).spec
     except JobFileError as error:
-        return Wrong(str(error), list(error.problems))
-    return Spec(
+        return ParseFailure(str(error), list(error.problems))
+    return JobSpecJson(
         msgspec.json.encode(canonicalize(spec) if form is Form.SPEC_WITH_DEFAULTS else spec)
     )
 

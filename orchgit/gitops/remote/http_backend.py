@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from orchgit.child import Child
 from orchgit.gitops.git.process import GitProcess, kill
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.mirrors.mirror import Mirror
+
+_log = structlog.get_logger(component="gitops")
 
 _MAX_HEADER_BYTES = 16_384
 _MAX_WANTS_BYTES = 32 * 1024 * 1024
@@ -33,7 +35,7 @@ async def serve_upload_pack(git: GitProcess, mirror: Mirror, request: Request) -
     except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         feeding.cancel()
         await kill(process)
-        LOG.warning("git http-backend gave no answer", source=mirror.name, error=repr(error))
+        _log.warning("git http-backend gave no answer", source=mirror.name, error=repr(error))
         return PlainTextResponse("cannot read this repository: try again\n", 500)
     body = _body(process, feeding, git.limits.pack_timeout_s)
     return StreamingResponse(body, status, headers)

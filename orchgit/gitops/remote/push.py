@@ -12,22 +12,22 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.applying import Applier, ReadCommit, SourceMemory
-from orchgit.gitops.commits.plan import CommitPlan, Occasion
-from orchgit.gitops.git.maintenance import Maintenance
+from orchgit.gitops.commits.applier import CommitApplier, ReadCommit, SourceCache
+from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.git.quarantine import Quarantine
 from orchgit.gitops.git.repository import Repository
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.holders import Holders, Say
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirror
-from orchgit.gitops.mirrors.rules import full_ref
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.mirrors.maintenance import Maintenance
+from orchgit.gitops.mirrors.mirror import Mirror
+from orchgit.gitops.mirrors.quorum import ObjectQuorum, Say
+from orchgit.gitops.mirrors.rules import full_ref, shown_refs
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.remote.push_options import PushOptions, read_push_options
 from orchgit.gitops.remote.push_text import (
-    Forecast,
     RolloutText,
     end_line,
     plan_lines,
@@ -38,20 +38,21 @@ from orchgit.gitops.remote.receive_protocol import (
     RefCommand,
     check_command,
     check_room,
-    shown_refs,
 )
-from orchgit.gitops.rollouts.rollouts import RolloutTracker
 from orchgit.gitops.rollouts.task_failures import (
     TaskFailure,
     failure_lines,
     last_lines,
     task_failures,
 )
+from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+
+_log = structlog.get_logger(component="gitops")
 
 _DRY_RUN = "dry run: nothing was changed"
 
@@ -74,12 +75,6 @@ class NoLogs:
         return b""
 
 
-class Forecaster(Protocol):
-    """Asks the scheduler what a plan would do; may answer with nothing."""
-
-    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PushResult:
     """`refusals`: (ref, reason or ''), in the order of the commands."""
@@ -94,22 +89,22 @@ class PushReceiver:
 
     def __init__(
         self,
-        world: World,
+        context: UseCaseContext,
         git: GitProcess,
-        applier: Applier,
+        applier: CommitApplier,
         tracker: RolloutTracker,
         forecaster: Forecaster,
-        memory: Callable[[str], SourceMemory],
+        memory: Callable[[str], SourceCache],
         maintenance: Maintenance,
-        keeper: MirrorKeeper,
-        holders: Holders,
+        synchronizer: MirrorSynchronizer,
+        quorum: ObjectQuorum,
         logs: TaskLogs,
     ) -> None:
-        self._world = world
+        self._context = context
         self._logs = logs
         self._git = git
-        self._keeper = keeper
-        self._holders = holders
+        self._synchronizer = synchronizer
+        self._quorum = quorum
         self._maintenance = maintenance
         self._applier = applier
         self._tracker = tracker
@@ -130,7 +125,7 @@ class PushReceiver:
         UnavailableError where this server still lacks objects of earlier commits.
         """
         options = read_push_options(request.options)
-        await self._keeper.current(mirror.name)
+        await self._synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             quarantine = Quarantine(self._git, mirror.path)
             try:
@@ -162,7 +157,7 @@ class PushReceiver:
             await say("\n".join(failure_lines(failure, last_lines(output))))
 
     def _allocations(self, job: RolloutJob) -> Sequence[Allocation]:
-        with self._world.snapshot() as snapshot:
+        with self._context.snapshot() as snapshot:
             return snapshot.allocations_by_job(job.namespace, job.job_id)
 
     async def _output(self, failure: TaskFailure) -> bytes:
@@ -206,8 +201,8 @@ class _Push:
         repository = self._mirror.open(self._quarantine.path)
         if wanted := self._wanted():
             await self._quarantine.check_connected(wanted)
-        self._missing = await self._owner._keeper.settle_locked(self._mirror)
-        self._refs = self._owner._keeper.refs(self._mirror.name)
+        self._missing = await self._owner._synchronizer.sync_refs_locked(self._mirror)
+        self._refs = self._owner._synchronizer.refs(self._mirror.name)
         followed = full_ref(source.ref)
         commands = sorted(
             self._request.commands, key=lambda c: (c.ref != followed, not c.is_delete)
@@ -216,10 +211,10 @@ class _Push:
         why = await self._move_refs()
         refusals.update({move.ref: why for move in self._moves if why})
         try:
-            await self._owner._keeper.settle_locked(self._mirror)
+            await self._owner._synchronizer.sync_refs_locked(self._mirror)
         except OrchgitError as error:
             # The log has the refs, and the mirror follows; what was applied stays applied.
-            LOG.warning("cannot move refs of a mirror", source=source.name, error=str(error))
+            _log.warning("cannot move refs of a mirror", source=source.name, error=str(error))
         return PushResult(list(refusals.items()), "", self._rollout)
 
     def _wanted(self) -> list[str]:
@@ -285,11 +280,11 @@ class _Push:
         if command.new == source.status.applied_commit:
             self._move(command)
             return ""
-        occasion = Occasion("push", self._pusher)
+        trigger = Trigger("push", self._pusher)
         try:
             await self._accept()
             move = self._noted(command)
-            self._rollout = await applier.apply(read, plan, occasion, memory, [move])
+            self._rollout = await applier.apply(read, plan, trigger, memory, [move])
         except OrchgitError as error:
             await self._tell(str(error).splitlines())
             return "it could not be applied"
@@ -298,12 +293,12 @@ class _Push:
     async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
         await self._tell(problem_lines(plan.problems))
         if not self._options.dry_run:
-            occasion = Occasion("push", self._pusher)
+            trigger = Trigger("push", self._pusher)
             applier = self._owner._applier
             try:
-                await applier.record_refused(source, read, plan.problems, occasion)
+                await applier.record_refused(source, read, plan.problems, trigger)
             except OrchgitError as error:
-                LOG.warning("cannot record a refused push", source=source.name, error=str(error))
+                _log.warning("cannot record a refused push", source=source.name, error=str(error))
         count = len(plan.problems)
         return f"{count} problem{'s' * (count != 1)}, nothing was changed"
 
@@ -327,7 +322,7 @@ class _Push:
         self._quarantine.accept()
         self._mirror.held.update(wanted)
         try:
-            await self._owner._holders.hold(self._mirror.name, wanted, self._say)
+            await self._owner._quorum.hold(self._mirror.name, wanted, self._say)
         except OrchgitError as error:
             self._unheld = error
             raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from orchgit.gitops.commits.actions import Action
+from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.parsing.discovery import JobKey
-from orchgit.gitops.rollouts.rules import SETTLED, JobProgress
+from orchgit.gitops.rollouts.health import SETTLED, JobProgress
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
@@ -16,14 +16,6 @@ from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, Rollou
 _SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _MAX_LISTED = 50
 _MAX_EXPLAINED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What the scheduler would do with one job: updates by group, and what has no place."""
-
-    desired_updates: Mapping[str, DesiredUpdates] = field(default_factory=dict)
-    unplaced: Sequence[str] = ()
 
 
 def plan_lines(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError, OrchgitError
@@ -108,12 +108,6 @@ def check_room(command: RefCommand, refs: Mapping[str, str], max_refs: int) -> s
     below = f"{command.ref}/"
     clash = clash or next((ref for ref in refs if ref.startswith(below)), "")
     return f"{clash} is there: git cannot have both" if clash else ""
-
-
-def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
-    """The refs that a push sees. What no server has any more is not shown, so that it can be pushed
-    again, whole."""
-    return {name: object_id for name, object_id in refs.items() if object_id not in missing}
 
 
 def report(unpack_error: str, refusals: Iterable[tuple[str, str]]) -> bytes:

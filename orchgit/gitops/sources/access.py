@@ -16,8 +16,8 @@ from pathlib import Path
 
 from orchgit.errors import InvalidInputError, NotAllowedError, SourceError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.credentials import GitCredential
 from orchgit.gitops.git.urls import RepositoryUrl, parse_url, redact
-from orchgit.gitops.sources.fetch import GitCredential
 from orchgit.model.source import Source, SourceKind
 
 _MAX_POINTER_BYTES = 64 * 1024

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import JobFileError, OrchgitError, SourceError
-from orchgit.gitops.commits.applying import Applier, SourceMemory
-from orchgit.gitops.commits.plan import Occasion
+from orchgit.gitops.commits.applier import CommitApplier, SourceCache
+from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.git.maintenance import Maintenance
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.log import LOG
-from orchgit.gitops.mirrors.holders import Holders
-from orchgit.gitops.mirrors.keeper import MirrorKeeper
-from orchgit.gitops.mirrors.mirrors import Mirror
+from orchgit.gitops.mirrors.maintenance import Maintenance
+from orchgit.gitops.mirrors.mirror import Mirror
+from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, full_ref
+from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.sources.access import credential_of, opened_url
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.sources.wakeups import Wake, Wakeups
@@ -32,8 +32,10 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
-from orchgit.services.sources import move_refs, record_source_status
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.sources import move_refs, record_source_status
+
+_log = structlog.get_logger(component="gitops")
 
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
@@ -49,15 +51,15 @@ def _was_refused(source: Source, commit_id: str) -> bool:
 class ReconcilerPorts:
     """What the loops of all sources share."""
 
-    world: World
+    context: UseCaseContext
     git: GitProcess
-    applier: Applier
+    applier: CommitApplier
     config: GitopsConfig
     random: Random
-    memory: Callable[[str], SourceMemory]
+    memory: Callable[[str], SourceCache]
     maintenance: Maintenance
-    keeper: MirrorKeeper
-    holders: Holders
+    synchronizer: MirrorSynchronizer
+    quorum: ObjectQuorum
 
 
 class SourceReconciler:
@@ -67,7 +69,7 @@ class SourceReconciler:
         self.name = name
         self._mirror = mirror
         self._ports = ports
-        self._wakeups = Wakeups(ports.world.clock)
+        self._wakeups = Wakeups(ports.context.clock)
         self._failures = 0
         self._finished = 0
         self.last_checked_ns = 0
@@ -97,14 +99,14 @@ class SourceReconciler:
                 await self._note_error(error)
             except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
                 self._failures += 1
-                LOG.exception("a round of a source broke", source=self.name)
+                _log.exception("a round of a source broke", source=self.name)
                 await self._note_error(self._internal(error))
             await self._round_ended(self._wakeups.handled)
 
     def _internal(self, error: Exception) -> SourceError:
         return SourceError(
             f"cannot finish a round of source {self.name!r}: internal error "
-            f"({type(error).__name__}: {error}); the log of {self._ports.keeper.own_name} "
+            f"({type(error).__name__}: {error}); the log of {self._ports.synchronizer.own_name} "
             "has the traceback"
         )
 
@@ -136,7 +138,7 @@ class SourceReconciler:
             source = self._ports.applier.source(self.name)
             if source.paused:
                 return None
-            self.last_checked_ns = self._ports.world.now_ns()
+            self.last_checked_ns = self._ports.context.now_ns()
             commit_id = await self._newest_commit(source)
             if commit_id is not None and commit_id == source.status.applied_commit:
                 await self._record_error("")
@@ -148,11 +150,11 @@ class SourceReconciler:
     async def _newest_commit(self, source: Source) -> str | None:
         if source.kind == SourceKind.BUILTIN:
             return await self._builtin_commit(source)
-        await self._ports.keeper.settle_locked(self._mirror)
+        await self._ports.synchronizer.sync_refs_locked(self._mirror)
         known = source.status.applied_commit
         if not self._mirror.open().has_commit(known):
             known = ""
-        config, server = self._ports.config, self._ports.keeper.own_name
+        config, server = self._ports.config, self._ports.synchronizer.own_name
         url = await asyncio.to_thread(opened_url, config, source, server)
         credential = credential_of(config, source, server)
         try:
@@ -170,15 +172,15 @@ class SourceReconciler:
         """A path is one on the machine of whichever server leads."""
         if source.kind != SourceKind.LOCAL:
             return error
+        leader = self._ports.synchronizer.own_name
         return SourceError(
-            f"{error} (a local source is read on the machine of {self._ports.keeper.own_name}, "
-            "which leads)"
+            f"{error} (a local source is read on the machine of {leader}, which leads)"
         )
 
     async def _builtin_commit(self, source: Source) -> str | None:
         """The branch's commit. A new leader may have to wait for objects: that is an outage, and
         changes nothing."""
-        missing = await self._ports.keeper.settle_locked(self._mirror)
+        missing = await self._ports.synchronizer.sync_refs_locked(self._mirror)
         branch = await self._branch(source)
         for commit_id in (branch, source.status.applied_commit):
             if commit_id and commit_id in missing:
@@ -191,7 +193,7 @@ class SourceReconciler:
     async def _branch(self, source: Source) -> str | None:
         """Where the log says that the branch is. Refs from before they were in the log, and a
         branch that is followed before it was ever pushed, are entered there first."""
-        with self._ports.world.snapshot() as snapshot:
+        with self._ports.context.snapshot() as snapshot:
             known = snapshot.git_refs(source.name)
         followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
@@ -202,10 +204,10 @@ class SourceReconciler:
         branch = repository.resolve(followed)
         if branch is None or repository.is_descendant(applied, branch):
             moves[followed] = branch = applied
-        LOG.info("entering refs in the log", source=source.name, refs=len(moves))
+        _log.info("entering refs in the log", source=source.name, refs=len(moves))
         entered = [RefMove(ref, "", each) for ref, each in moves.items()]
-        await move_refs(self._ports.world, source.name, entered)
-        await self._ports.keeper.settle_locked(self._mirror)
+        await move_refs(self._ports.context, source.name, entered)
+        await self._ports.synchronizer.sync_refs_locked(self._mirror)
         return branch
 
     def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
@@ -229,15 +231,15 @@ class SourceReconciler:
         applier = self._ports.applier
         read = await applier.read(repository, commit_id, source, memory)
         plan = await applier.plan(read, self.name, memory)
-        occasion = Occasion(wake.trigger)
+        trigger = Trigger(wake.trigger)
         if plan.problems:
-            await applier.record_refused(source, read, plan.problems, occasion)
+            await applier.record_refused(source, read, plan.problems, trigger)
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
-        await self._ports.holders.hold(self.name, [commit_id])
-        rollout = await applier.apply(read, plan, occasion, memory)
-        await self._ports.keeper.settle_locked(self._mirror)
-        LOG.info(
+        await self._ports.quorum.hold(self.name, [commit_id])
+        rollout = await applier.apply(read, plan, trigger, memory)
+        await self._ports.synchronizer.sync_refs_locked(self._mirror)
+        _log.info(
             "commit applied",
             source=self.name,
             commit=commit_id,
@@ -256,13 +258,13 @@ class SourceReconciler:
             source.status,
             seen_commit=commit_id,
             last_error=text[:1000],
-            last_checked_ns=self._ports.world.now_ns(),
+            last_checked_ns=self._ports.context.now_ns(),
         )
-        await record_source_status(self._ports.world, self.name, status)
+        await record_source_status(self._ports.context, self.name, status)
 
     async def _note_error(self, error: OrchgitError) -> None:
         """In the log each time; in the source's status only when it says something new."""
-        LOG.warning("cannot reconcile", source=self.name, error=str(error))
+        _log.warning("cannot reconcile", source=self.name, error=str(error))
         if isinstance(error, JobFileError):
             return  # noted with its problems already
         async with self._mirror.lock:
@@ -274,8 +276,8 @@ class SourceReconciler:
         try:
             status = self._ports.applier.source(self.name).status
             if status.last_error != text:
-                now_ns = self._ports.world.now_ns()
+                now_ns = self._ports.context.now_ns()
                 noted = replace(status, last_error=text, last_checked_ns=now_ns)
-                await record_source_status(self._ports.world, self.name, noted)
+                await record_source_status(self._ports.context, self.name, noted)
         except OrchgitError as error:
-            LOG.warning("cannot record an error", source=self.name, error=str(error))
+            _log.warning("cannot record an error", source=self.name, error=str(error))

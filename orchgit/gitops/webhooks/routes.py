@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -24,10 +25,11 @@ from orchgit.errors import (
     UnavailableError,
 )
 from orchgit.gitops.git.urls import normalized
-from orchgit.gitops.log import LOG
 from orchgit.gitops.webhooks import generic, github
 from orchgit.gitops.webhooks.event import Deliveries, PushEvent
 from orchgit.model.source import Source
+
+_log = structlog.get_logger(component="gitops")
 
 _HOSTS: Mapping[str, ModuleType] = {"github": github, "generic": generic}
 _STATUS = {
@@ -62,7 +64,7 @@ class WebhookRoutes:
             return PlainTextResponse("", 400)
         except OrchgitError as error:
             status = _STATUS.get(type(error), 400)
-            LOG.warning("webhook refused", error=str(error), status=status)
+            _log.warning("webhook refused", error=str(error), status=status)
             return PlainTextResponse(f"{error}\n", status)
         return JSONResponse({"Woken": woken}, 202 if woken else 200)
 
@@ -108,7 +110,7 @@ class WebhookRoutes:
 
     def _lacks(self, name: str) -> UnavailableError:
         """Who sent it is told that it may be right; which secret is missing is for the log."""
-        LOG.error(
+        _log.error(
             "a source's webhook secret is not in the config here; every server needs it",
             secret=name,
             server=self.own_name(),

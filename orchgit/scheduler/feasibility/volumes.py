@@ -34,7 +34,7 @@ def is_sticky(group: TaskGroup) -> bool:
 
 
 @dataclass(slots=True)
-class ClaimBook:
+class StickyClaims:
     """The sticky claims of one job as this plan changes them.
 
     A claim is met while its allocation holds it; it must be honoured by the next placement when
@@ -70,12 +70,12 @@ class ClaimBook:
 
 
 @dataclass(slots=True)
-class HostVolumes:
+class HostVolumeCheck:
     """Decides for one group whether a node has what it asks for."""
 
     view: ClusterView
     group: TaskGroup
-    claims: ClaimBook
+    claims: StickyClaims
     proposed_on: Callable[[Node], Iterable[Allocation]]
     """The allocations that will be on the node, those of this plan included."""
     requests_of: Callable[[Allocation], Iterable[VolumeRequest]]
@@ -123,8 +123,8 @@ class VolumeCheck:
     """Both kinds of volumes as a check of rows."""
 
     nodes: Sequence[Node | None]
-    host: HostVolumes | None
-    csi: CsiVolumes | None
+    host: HostVolumeCheck | None
+    csi: CsiVolumeCheck | None
     frees_others: bool = True
 
     def refused(self, row: int, alloc_name: str) -> str:
@@ -140,7 +140,7 @@ class VolumeCheck:
 
 
 @dataclass(slots=True)
-class CsiVolumes:
+class CsiVolumeCheck:
     """Decides for one group whether its CSI volumes can be had on a node."""
 
     view: ClusterView

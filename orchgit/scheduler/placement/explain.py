@@ -17,9 +17,9 @@ from orchgit.scheduler.feasibility.checks import Check, values_of
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.placement.preemption import Eviction
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
-from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.offers import NotOfferedError, offer
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.selector import Request, Selector
 
 _SCORES_KEPT = 5
@@ -174,7 +174,9 @@ def _judge_row(
         tally.exhaust_rows(np.array([row]), dimension)
 
 
-def exhausted_dimension(proposed: Proposed, row: int, ask: Ask, selector: Selector) -> str:
+def exhausted_dimension(
+    proposed: Proposed, row: int, ask: RequiredResources, selector: Selector
+) -> str:
     """The first thing a node has too little of; empty when it has enough."""
     if proposed.free_slots(row) < 1:
         return "max allocation exceeded"

@@ -15,11 +15,11 @@ from orchgit.model.job import Job
 from orchgit.model.plan import AllocPreemption, AllocStop, AllocUpdate, VolumeClaimRequest
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.scheduler.feasibility.volumes import host_requests
-from orchgit.scheduler.placement.class_learning import ClassLearning
-from orchgit.scheduler.placement.evictions import Evictions
+from orchgit.scheduler.placement.class_sampling import ClassSampling
 from orchgit.scheduler.placement.explain import coalesce, failure, node_at, success, success_on_row
 from orchgit.scheduler.placement.fit import volume_source
 from orchgit.scheduler.placement.preemption import Eviction
+from orchgit.scheduler.placement.preemption_choice import PreemptionChoice
 from orchgit.scheduler.placement.stack import GroupStack, Stacks
 from orchgit.scheduler.plan_builder import PlanBuilder
 from orchgit.scheduler.ranking.best_first import NO_ROW
@@ -66,9 +66,9 @@ class Placer:
         self._updates = {update.alloc_id: update for update in self._plan.updates}
         self._explain_each = True
         self._explained: set[tuple[str, int]] = set()
-        self._class_learning = ClassLearning(stacks, evaluation.type)
+        self._class_learning = ClassSampling(stacks, evaluation.type)
         self._one_node_each = one_node_each
-        self.evictions = Evictions(stacks)
+        self.evictions = PreemptionChoice(stacks)
 
     def place_all(
         self, placements: Sequence[Placement], job_of: dict[int, tuple[Job, str]], deployment: str

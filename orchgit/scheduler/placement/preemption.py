@@ -12,9 +12,9 @@ from orchgit.model.node import NodeDevice
 from orchgit.model.resources import AllocatedResources
 from orchgit.scheduler.feasibility.devices import DevicePool, matches
 from orchgit.scheduler.placement.networks import ports_of
-from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.selector import Choice
 
 PRIORITY_GAP = 10
@@ -84,7 +84,7 @@ class Preemptor:
     _row: int = -1
     _victims: list[Allocation] = field(default_factory=list)
 
-    def evict_on(self, row: int, ask: Ask) -> Eviction | None:
+    def evict_on(self, row: int, ask: RequiredResources) -> Eviction | None:
         """The allocations to evict on the row, with the offer that is possible then."""
         self._row = row
         self._victims = []
@@ -120,7 +120,7 @@ class Preemptor:
 
     # --- ports, bandwidth and devices -----------------------------------------------------
 
-    def _offer(self, ask: Ask) -> Offer | None:
+    def _offer(self, ask: RequiredResources) -> Offer | None:
         """An offer, with the users of ports or devices evicted where that is what it takes."""
         for remedy in (None, self._free_ports, self._free_bandwidth, self._free_devices):
             if remedy is not None and not remedy(ask):
@@ -131,7 +131,7 @@ class Preemptor:
                 continue
         return None
 
-    def _free_ports(self, ask: Ask) -> bool:
+    def _free_ports(self, ask: RequiredResources) -> bool:
         wanted = {port.value for port in (ask.network and ask.network.reserved_ports) or ()}
         for network in ask.task_networks.values():
             wanted.update(port.value for port in network.reserved_ports or ())
@@ -139,7 +139,7 @@ class Preemptor:
         self._evict(victims)
         return bool(victims)
 
-    def _free_bandwidth(self, ask: Ask) -> bool:
+    def _free_bandwidth(self, ask: RequiredResources) -> bool:
         needed = sum(network.mbits or 0 for network in ask.task_networks.values())
         users = [(a, _mbits(a)) for a in self._candidates()]
         users = [(a, mbits) for a, mbits in users if mbits]
@@ -157,7 +157,7 @@ class Preemptor:
         self._evict(chosen)
         return bool(chosen)
 
-    def _free_devices(self, ask: Ask) -> bool:
+    def _free_devices(self, ask: RequiredResources) -> bool:
         """For each ask the device group that is cheapest to free."""
         node = self.proposed.columns.nodes[self._row]
         assert node is not None, "only rows with a node are looked at"
@@ -195,7 +195,7 @@ class Preemptor:
 
     # --- cpu, memory and disk -------------------------------------------------------------
 
-    def _missing(self, ask_cpu: int, ask: Ask) -> bool:
+    def _missing(self, ask_cpu: int, ask: RequiredResources) -> bool:
         columns, row = self.proposed.columns, self._row
         cpu, memory, disk = self.proposed.usage(row)
         return bool(
@@ -204,7 +204,7 @@ class Preemptor:
             or disk + ask.disk > columns.disk_capacity[row]
         )
 
-    def _make_room(self, ask_cpu: int, ask: Ask) -> bool:
+    def _make_room(self, ask_cpu: int, ask: RequiredResources) -> bool:
         if not self._missing(ask_cpu, ask):
             return True
         full = _Need(ask.memory, ask_cpu, ask.disk)

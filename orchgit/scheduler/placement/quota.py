@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from orchgit.model.allocation import Allocation
 from orchgit.scheduler.ports import QuotaRoom
-from orchgit.scheduler.ranking.ask import Ask
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 
 
 class QuotaUse:
@@ -18,7 +18,7 @@ class QuotaUse:
         self.name = room.name
         self._left = {"cpu": room.left_cpu, "memory": room.left_memory_mb}
 
-    def exceeded_by(self, ask: Ask) -> list[str]:
+    def exceeded_by(self, ask: RequiredResources) -> list[str]:
         """The dimensions that one more would exceed, as explanations name them."""
         wanted = {"cpu": ask.cpu, "memory": ask.memory}
         return [
@@ -27,7 +27,7 @@ class QuotaUse:
             if left is not None and wanted[name] > left
         ]
 
-    def take(self, ask: Ask, times: int = 1) -> None:
+    def take(self, ask: RequiredResources, times: int = 1) -> None:
         self._add(-ask.cpu * times, -ask.memory * times)
 
     def give_back(self, allocation: Allocation, times: int = 1) -> None:

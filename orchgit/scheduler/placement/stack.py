@@ -30,24 +30,24 @@ from orchgit.scheduler.feasibility.distinct import distinct_checks
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
 from orchgit.scheduler.feasibility.operands import DISTINCT_HOSTS, DISTINCT_PROPERTY
 from orchgit.scheduler.feasibility.volumes import (
-    ClaimBook,
-    CsiVolumes,
-    HostVolumes,
+    CsiVolumeCheck,
+    HostVolumeCheck,
+    StickyClaims,
     VolumeCheck,
     csi_requests,
     host_requests,
     is_sticky,
 )
-from orchgit.scheduler.outcome import ClassLesson
+from orchgit.scheduler.outcome import EligibleClasses
 from orchgit.scheduler.placement.explain import Candidates
 from orchgit.scheduler.placement.quota import QuotaUse
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
-from orchgit.scheduler.ranking.ask import Ask
-from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.selector import Ranking, Scores, Selector
 from orchgit.scheduler.ranking.spread import SpreadScore
+from orchgit.scheduler.ranking.tie_break import TieBreak
 
 
 class GroupStack:
@@ -73,8 +73,10 @@ class GroupStack:
         self._numa = numa
 
     @cached_property
-    def ask(self) -> Ask:
-        return Ask(self.group, oversubscription=self._oversubscription, numa=self._numa)
+    def ask(self) -> RequiredResources:
+        return RequiredResources(
+            self.group, oversubscription=self._oversubscription, numa=self._numa
+        )
 
     @cached_property
     def checks(self) -> list[Check]:
@@ -110,9 +112,9 @@ class Stacks:
         self.job = job
         self.proposed = proposed
         self.columns: NodeColumns = view.columns
-        self.chance = Chance(self.columns, seed)
+        self.tie_break = TieBreak(self.columns, seed)
         self.eligibility = ClassEligibility(self.columns)
-        self.claims = _claim_book(view, job, allocations)
+        self.claims = _sticky_claims(view, job, allocations)
         room = view.quota(job.namespace)
         self.quota = QuotaUse(room) if room is not None else None
         self._allocations = list(allocations)
@@ -157,7 +159,7 @@ class Stacks:
                 stack.ask,
                 stack.feasible(self.candidate_mask),
                 self._ranking(stack),
-                self.chance,
+                self.tie_break,
             )
             if stack.selector.follows_changes:
                 self._followers.append(stack.selector)
@@ -165,7 +167,7 @@ class Stacks:
                     stack.selector.changed(row, name, change)
         return stack.selector
 
-    def learn_classes(self) -> ClassLesson:
+    def find_eligible_classes(self) -> EligibleClasses:
         """Which classes can take the groups that were looked at, for a blocked evaluation."""
         if self.eligibility.has_escaped:
             return True, None
@@ -228,11 +230,11 @@ class Stacks:
     def _volume_check(self, stack: GroupStack) -> VolumeCheck:
         host = csi = None
         if host_requests(stack.group):
-            host = HostVolumes(
+            host = HostVolumeCheck(
                 self.view, stack.group, self.claims, self._proposed_on, self._requests_of
             )
         if csi_requests(stack.group):
-            csi = CsiVolumes(
+            csi = CsiVolumeCheck(
                 self.view, stack.job, stack.group, self._proposed_on, self._requests_of
             )
         return VolumeCheck(self.columns.nodes, host, csi)
@@ -286,11 +288,11 @@ class Stacks:
             selector.changed(row, group, change)
 
 
-def _claim_book(view: ClusterView, job: Job, allocations: Iterable[Allocation]) -> ClaimBook:
+def _sticky_claims(view: ClusterView, job: Job, allocations: Iterable[Allocation]) -> StickyClaims:
     wants = any(host_requests(group) for group in job.task_groups)
     claims = list(view.volume_claims(job.namespace, job.id)) if wants else []
     running = {a.id for a in allocations if not a.is_terminal}
-    return ClaimBook(claims, held_by={c.alloc_id for c in claims if c.alloc_id in running})
+    return StickyClaims(claims, held_by={c.alloc_id for c in claims if c.alloc_id in running})
 
 
 def affinity_scores(columns: NodeColumns, job: Job, group: TaskGroup) -> Scores | None:

@@ -17,7 +17,7 @@ Suits = Callable[[str, int], bool]
 """Whether a NUMA node has what a task wants there besides cores; it is taken at once."""
 
 
-def give_cores(
+def assign_cores(
     node: Node,
     in_use: Sequence[AllocatedResources],
     wanted: Mapping[str, int],

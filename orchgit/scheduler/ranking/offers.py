@@ -12,10 +12,10 @@ from orchgit.model.resources import AllocatedPort, AllocatedResources, NetworkRe
 from orchgit.scheduler.feasibility.devices import DeviceOffer, DevicePool
 from orchgit.scheduler.feasibility.targets import resolve
 from orchgit.scheduler.placement.networks import PortUnavailableError
-from orchgit.scheduler.ranking.ask import Ask
-from orchgit.scheduler.ranking.cores import Given, give_cores
-from orchgit.scheduler.ranking.near_devices import NearDevices
+from orchgit.scheduler.ranking.cores import Given, assign_cores
+from orchgit.scheduler.ranking.numa_devices import NumaDevices
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 
 _NO_DEVICES = "devices: no devices match request"
 
@@ -34,7 +34,7 @@ class Offer:
     device_score: float | None = None
 
 
-def offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> Offer:
+def offer(proposed: Proposed, row: int, ask: RequiredResources, rng: random.Random) -> Offer:
     """Raises NotOfferedError. Nothing is taken yet."""
     if ask.is_plain:
         ports = _group_ports(proposed, row, ask, rng) if ask.has_ports else []
@@ -42,7 +42,9 @@ def offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> Offer:
     return _special_offer(proposed, row, ask, rng)
 
 
-def _group_ports(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> list[AllocatedPort]:
+def _group_ports(
+    proposed: Proposed, row: int, ask: RequiredResources, rng: random.Random
+) -> list[AllocatedPort]:
     assert ask.network is not None, "has_ports says so"
     node = proposed.columns.nodes[row]
     assert node is not None, "only rows with a node are ranked"
@@ -63,7 +65,9 @@ def _interpolated(network: NetworkResource, node: Node) -> dict[str, str] | None
     return {name: resolve(name, node) or "" for name in names} if names else None
 
 
-def _special_offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -> Offer:
+def _special_offer(
+    proposed: Proposed, row: int, ask: RequiredResources, rng: random.Random
+) -> Offer:
     node = proposed.columns.nodes[row]
     assert node is not None, "only rows with a node are ranked"
     ports = _group_ports(proposed, row, ask, rng) if ask.has_ports else []
@@ -77,14 +81,14 @@ def _special_offer(proposed: Proposed, row: int, ask: Ask, rng: random.Random) -
 
 
 def _devices_and_cores(
-    node: Node, in_use: list[AllocatedResources], ask: Ask
+    node: Node, in_use: list[AllocatedResources], ask: RequiredResources
 ) -> tuple[DeviceOffer | None, Given | None]:
     """Devices that are wanted where the cores are come with them, the others from what is left."""
     pool = DevicePool(node, in_use)
     if ask.devices and pool.fork().offer(ask.devices) is None:
         raise NotOfferedError(_NO_DEVICES)
-    near = NearDevices(node, pool, ask)
-    cores = give_cores(node, in_use, ask.cores, ask.numa, near.suits) if ask.cores else None
+    near = NumaDevices(node, pool, ask)
+    cores = assign_cores(node, in_use, ask.cores, ask.numa, near.suits) if ask.cores else None
     if ask.cores and cores is None:
         raise NotOfferedError("numa" if "require" in ask.numa.values() else "cores")
     devices = near.complete() if ask.devices else None
@@ -94,7 +98,7 @@ def _devices_and_cores(
 
 
 def _task_networks(
-    proposed: Proposed, row: int, ask: Ask, rng: random.Random
+    proposed: Proposed, row: int, ask: RequiredResources, rng: random.Random
 ) -> dict[str, NetworkResource]:
     if not ask.task_networks:
         return {}

@@ -14,13 +14,13 @@ from orchgit.scheduler.feasibility.checks import by_node
 from orchgit.scheduler.feasibility.distinct import RowCheck
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
-from orchgit.scheduler.ranking.ask import Ask
 from orchgit.scheduler.ranking.best_first import NO_ROW
-from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.offers import NotOfferedError, Offer, offer
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.queues import Queues
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.spread import SpreadScore
+from orchgit.scheduler.ranking.tie_break import TieBreak
 
 Scores = NDArray[np.float64]
 _MAX_QUEUES = 64
@@ -67,16 +67,16 @@ class Selector:
     def __init__(
         self,
         proposed: Proposed,
-        ask: Ask,
+        ask: RequiredResources,
         mask: Mask,
         ranking: Ranking,
-        chance: Chance,
+        tie_break: TieBreak,
     ) -> None:
         self.ask = ask
         self.ranking = ranking
         self.rows: Numbers = np.flatnonzero(mask)
         self._proposed = proposed
-        self._chance = chance
+        self._tie_break = tie_break
         self._mask = mask
         self._group = ask.group.name
         self._cursor = len(proposed.touched)
@@ -91,7 +91,7 @@ class Selector:
 
     @property
     def rng(self) -> random.Random:
-        return self._chance.rng
+        return self._tie_break.rng
 
     # --- scores ---------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class Selector:
             if best == -np.inf:
                 return None
             equal = np.flatnonzero(scores == best)
-            position = equal[np.argmin(self._chance.ties[self.rows[equal]])]
+            position = equal[np.argmin(self._tie_break.ties[self.rows[equal]])]
             choice = self._accept(int(self.rows[position]), request)
             if choice is not None:
                 return choice
@@ -298,7 +298,7 @@ class Selector:
         if queues is None:
             rows = self.rows[self._sums[self.rows] != -np.inf]
             queues = self._queues = Queues(
-                rows, self._sums[rows], self._parts[rows], self._chance.ties, self.ranking.spread
+                rows, self._sums[rows], self._parts[rows], self._tie_break.ties, self.ranking.spread
             )
         while True:
             row = queues.best()

@@ -55,7 +55,7 @@ class Disconnect:
 
 
 @dataclass(slots=True)
-class Changes:
+class JobChanges:
     """Everything one job needs, over all its groups."""
 
     places: list[Placement] = field(default_factory=list)

@@ -14,14 +14,14 @@ from orchgit.scheduler.reconcile.changes import (
     without,
 )
 from orchgit.scheduler.reconcile.classify import Classes
-from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE
+from orchgit.scheduler.reconcile.failure_handling import FailureHandling
+from orchgit.scheduler.reconcile.group_state import DESTRUCTIVE, IN_PLACE
 from orchgit.scheduler.reconcile.names import NameIndex
-from orchgit.scheduler.reconcile.rolling import Rolling
+from orchgit.scheduler.reconcile.rolling_update import RollingUpdate
 from orchgit.scheduler.reconcile.stopping import choose_stops
-from orchgit.scheduler.reconcile.trouble import Trouble
 
 
-class GroupReconciler(Trouble, Rolling):
+class GroupReconciler(FailureHandling, RollingUpdate):
     """Runs once; fills the changes. `run` is the order of the decisions."""
 
     def run(self, everything: Allocs) -> bool:

@@ -13,7 +13,7 @@ from orchgit.scheduler.reconcile.changes import (
     LOST,
     NOT_NEEDED,
     Allocs,
-    Changes,
+    JobChanges,
     Stop,
     alloc_set,
 )
@@ -21,22 +21,22 @@ from orchgit.scheduler.reconcile.classify import classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.followups import Followups
 from orchgit.scheduler.reconcile.group import GroupReconciler
-from orchgit.scheduler.reconcile.group_part import World
+from orchgit.scheduler.reconcile.group_state import ReconcileContext
 
 _NOTHING: Mapping[str, SteadyGroup] = {}
 
 
 def reconcile(
-    world: World,
+    world: ReconcileContext,
     allocations: Sequence[Allocation],
     latest: Deployment | None,
     steady: Mapping[str, SteadyGroup] = _NOTHING,
-) -> tuple[Changes, DeploymentPlan]:
+) -> tuple[JobChanges, DeploymentPlan]:
     """Everything the job needs; the deployment plan says what new allocations are part of.
 
     `steady` ones count besides `allocations`, and are left as they are."""
     deployments = DeploymentPlan(world.job, latest, world.now_ns)
-    changes = Changes()
+    changes = JobChanges()
     followups = Followups(world.evaluation, world.ids, world.now_ns)
     groups = _by_group(world.job, allocations)
     if world.job is None or world.job.stop:
@@ -73,7 +73,7 @@ def _by_group(job: Job | None, allocations: Sequence[Allocation]) -> dict[str, A
     return groups
 
 
-def _stop_all(world: World, allocs: Allocs, changes: Changes) -> DesiredUpdates:
+def _stop_all(world: ReconcileContext, allocs: Allocs, changes: JobChanges) -> DesiredUpdates:
     """The job or the group is not wanted any more."""
     classes = classify(allocs, world.tainted, world.group_of, world.now_ns)
     lost = {**classes.lost, **classes.expiring}

@@ -16,7 +16,7 @@ from orchgit.scheduler.reconcile.classify import (
     last_recorded_status,
     unknown_since_ns,
 )
-from orchgit.scheduler.reconcile.group_part import DESTRUCTIVE, IN_PLACE, UpdateKind
+from orchgit.scheduler.reconcile.group_state import DESTRUCTIVE, IN_PLACE, UpdateKind
 
 Slot = tuple[str, int]
 """(node id, name index): each node has `count` of them for each group."""
@@ -48,7 +48,7 @@ class GroupDiff:
 
 
 @dataclass(slots=True)
-class SystemWorld:
+class SystemContext:
     """What the comparison knows."""
 
     job: Job | None
@@ -65,7 +65,7 @@ class SystemWorld:
     now_ns: int
 
 
-def diff_system(world: SystemWorld, allocations: Sequence[Allocation]) -> dict[str, GroupDiff]:
+def diff_system(world: SystemContext, allocations: Sequence[Allocation]) -> dict[str, GroupDiff]:
     """Group -> its difference; groups that the job does not have (any more) are stopped."""
     groups: dict[str, TaskGroup] = {}
     diffs: dict[str, GroupDiff] = {}
@@ -86,7 +86,7 @@ def diff_system(world: SystemWorld, allocations: Sequence[Allocation]) -> dict[s
 
 
 def _diff_group(
-    world: SystemWorld, group: TaskGroup, allocations: Sequence[Allocation], diff: GroupDiff
+    world: SystemContext, group: TaskGroup, allocations: Sequence[Allocation], diff: GroupDiff
 ) -> None:
     covered: set[Slot] = set()
     ended: dict[Slot, Allocation] = {}
@@ -112,7 +112,9 @@ def _diff_group(
                 diff.place.append(Missing(node, index, previous))
 
 
-def _sort_in(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff) -> None:
+def _sort_in(
+    world: SystemContext, group: TaskGroup, allocation: Allocation, diff: GroupDiff
+) -> None:
     if allocation.desired_transition.migrate:
         diff.migrate.append(allocation)
     elif _expired(world, allocation):
@@ -132,7 +134,7 @@ def _sort_in(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff:
 
 
 def _sort_on_tainted(
-    world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff
+    world: SystemContext, group: TaskGroup, allocation: Allocation, diff: GroupDiff
 ) -> None:
     node = world.tainted[allocation.node_id]
     if world.is_sysbatch and _ran_successfully(allocation):
@@ -150,7 +152,9 @@ def _sort_on_tainted(
         _compare(world, group, allocation, diff)
 
 
-def _compare(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff) -> None:
+def _compare(
+    world: SystemContext, group: TaskGroup, allocation: Allocation, diff: GroupDiff
+) -> None:
     """A live allocation on a node that is up: its node may not be the job's any more."""
     if allocation.node_id in world.candidates:
         _compare_version(world, group, allocation, diff)
@@ -161,7 +165,7 @@ def _compare(world: SystemWorld, group: TaskGroup, allocation: Allocation, diff:
 
 
 def _compare_version(
-    world: SystemWorld, group: TaskGroup, allocation: Allocation, diff: GroupDiff
+    world: SystemContext, group: TaskGroup, allocation: Allocation, diff: GroupDiff
 ) -> None:
     kind = world.update_kind(allocation, group)
     if kind == DESTRUCTIVE:
@@ -172,7 +176,7 @@ def _compare_version(
         diff.ignore.append(allocation)
 
 
-def _expired(world: SystemWorld, allocation: Allocation) -> bool:
+def _expired(world: SystemContext, allocation: Allocation) -> bool:
     """Without `lost_after` its time is up as soon as somebody looks again."""
     group = world.group_of(allocation)
     lost_after_ns = group.disconnect.lost_after_ns if group and group.disconnect else 0

@@ -34,7 +34,7 @@ from orchgit.scheduler.reconcile.system import GroupDiff
 
 
 @dataclass(slots=True)
-class Rolling:
+class UpdateAllowance:
     """How far one group may go now: of `limit` updates the first `canaries` are canaries."""
 
     limit: int
@@ -108,15 +108,15 @@ class SystemDeployment:
         allocations: Sequence[Allocation],
         total: int,
         is_busy: bool,
-    ) -> Rolling:
+    ) -> UpdateAllowance:
         """Look at one group: make or join the deployment, and say how much may be updated.
 
         `is_busy`: something is to be placed or replaced, so that the deployment goes on."""
         self._busy = self._busy or is_busy
         if not has_deployments(group.update) or self._job is None:
-            return Rolling(len(diff.update))
+            return UpdateAllowance(len(diff.update))
         if self._job.type != JobType.SYSTEM or not self.allowed:
-            return Rolling(len(diff.update))
+            return UpdateAllowance(len(diff.update))
         state = self._state(group, diff, allocations, total)
         assert group.update is not None, "has_deployments says so"
         unhealthy_yet = sum(
@@ -130,13 +130,13 @@ class SystemDeployment:
         )
         limit = max(group.update.max_parallel - unhealthy_yet, 0)
         if state is None or not diff.update or state.promoted or not group.update.canary:
-            return Rolling(limit)
+            return UpdateAllowance(limit)
         wanted = state.desired_canaries or min(
             math.ceil(total * group.update.canary / 100), group.update.max_parallel
         )
         state.desired_canaries = wanted
         missing = max(wanted - len(state.placed_canaries or ()), 0)
-        return Rolling(missing, missing, wanted, is_canarying=True)
+        return UpdateAllowance(missing, missing, wanted, is_canarying=True)
 
     def _state(
         self, group: TaskGroup, diff: GroupDiff, allocations: Sequence[Allocation], total: int

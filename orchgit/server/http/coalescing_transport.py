@@ -10,7 +10,7 @@ _AT_ONCE_BYTES = 1 << 16
 """From here on nothing is gained by waiting, and the transport has to see what it is asked."""
 
 
-class JoinedWrites(asyncio.Transport):
+class CoalescingTransport(asyncio.Transport):
     """In front of another transport: what is written in one turn of the event loop is one write.
 
     uvicorn writes an answer's head and its body apart, and uvloop sends at once what it is given.

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from orchgit.server.http.clients import HttpClients
-from orchgit.server.http.coalescing_transport import JoinedWrites
+from orchgit.server.http.coalescing_transport import CoalescingTransport
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200
@@ -77,7 +77,7 @@ class HttpProtocol(HttpToolsProtocol):
     # -- called by the event loop ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(JoinedWrites(cast(asyncio.Transport, transport)))
+        super().connection_made(CoalescingTransport(cast(asyncio.Transport, transport)))
         self._head_began_s = self.loop.time()
         address = self.client[0] if self.client else ""
         if self._counted is not None:

@@ -19,7 +19,7 @@ from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
 from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
-from orchgit.server.http.tls_listener import HttpsDoor
+from orchgit.server.http.tls_listener import TlsListener
 from orchgit.server.membership.addresses import split_host_port
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
 from orchgit.wire.tls import PerVersion
@@ -49,7 +49,7 @@ class HttpServer:
         self._app = BrowserGuard(app, self._access.names)
         self._bind = bind
         self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
-        self._door: HttpsDoor | None = None
+        self._tls_listener: TlsListener | None = None
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
         self._loop: asyncio.Task[None] | None = None
@@ -131,8 +131,10 @@ class HttpServer:
             app_state=server.lifespan.state,
         )
         handshake_s = self._access.limits.https_handshake_timeout_s
-        self._door = HttpsDoor(self._socket, context.get, make_protocol, self._clients, handshake_s)
-        self._door.open()
+        self._tls_listener = TlsListener(
+            self._socket, context.get, make_protocol, self._clients, handshake_s
+        )
+        self._tls_listener.open()
 
     async def stop(self, deadline_s: float) -> None:
         """Finish what is being answered within the deadline, then cut the rest."""
@@ -142,8 +144,8 @@ class HttpServer:
         await self._loop
         if self._sweeping is not None:
             self._sweeping.cancel()
-        if self._door is not None:
-            await self._door.close()
+        if self._tls_listener is not None:
+            await self._tls_listener.close()
         sockets = [self._socket] if self._socket else []
         self._server.config.timeout_graceful_shutdown = None
         try:

@@ -43,7 +43,7 @@ _WANTS_CERTIFICATE = _answer(
 )
 
 
-class HttpsDoor:
+class TlsListener:
     """`make_protocol` gives the protocol of one connection, which it gets after the handshake; it
     is told the client's address, which is counted, and has to count it off at the end. `context`
     is asked for at each handshake.
@@ -69,7 +69,9 @@ class HttpsDoor:
         asks = context().verify_mode != ssl.CERT_NONE
         self._make_protocol: Callable[[str], asyncio.Protocol] = make_protocol
         if asks:
-            self._make_protocol = partial(_Doorkeeper, make_protocol, clients, self._handshake_s)
+            self._make_protocol = partial(
+                _CertificateGate, make_protocol, clients, self._handshake_s
+            )
         self._accepting: asyncio.Task[None] | None = None
         self._entering: set[asyncio.Task[None]] = set()
 
@@ -128,7 +130,7 @@ class HttpsDoor:
         )
 
 
-class _Doorkeeper(asyncio.Protocol):
+class _CertificateGate(asyncio.Protocol):
     """Hands the connection of a client with a certificate on; others get the answer to anything."""
 
     def __init__(

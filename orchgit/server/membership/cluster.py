@@ -1,4 +1,4 @@
-"""What operators ask of the servers as a cluster: `ClusterPort` of the API."""
+"""What operators ask of the servers as a cluster: the `MembershipPort` of the API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchgit.control.leader import Control
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import RefusedError
 from orchgit.server.membership.joining import Joining
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.server_directory import ServerDirectory
 
 
 class Cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.ids import IdSource
 from orchgit.server.config import ServerConfig
-from orchgit.services.cluster_key import read_or_make_cluster_key
+from orchgit.services.secrets.cluster_key import read_or_make_cluster_key
 
 
 def kept_id(config: ServerConfig, ids: IdSource) -> str:

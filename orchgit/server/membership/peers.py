@@ -9,7 +9,7 @@ from orchgit.gitops.mirrors.peers import Peer
 from orchgit.model.server import ServerRecord
 from orchgit.raft.configuration import Member
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.services.server_directory import ServerDirectory
+from orchgit.services.cluster.server_directory import ServerDirectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from agent.belonging import Belonging
+from agent.connection.cluster_membership import Belonging
 from orchgit.errors import RefusedError
 from orchgit.model.cluster import ClusterName
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.check_state import CheckStatus, Probe, after, count_for_restart, initial
 from agent.drivers.base import ExecResult
-from agent.probes import Target, probe
+from agent.services.check_state import CheckStatus, Probe, after, count_for_restart, initial
+from agent.services.probes import Target, probe
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
 from orchgit.model.service import CheckRestart, Service, ServiceCheck

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.health import HealthRules, HealthView, Verdict, judge, rules_of
-from agent.task_state import Happened, apply, event
+from agent.allocations.health_rules import HealthRules, HealthView, Verdict, judge, rules_of
+from agent.tasks.task_state import Happened, apply, event
 from orchgit.model.allocation import TaskState
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.task import Task, TaskLifecycle

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from agent.allocations.paths import AllocPaths, open_inside
 from agent.hooks import (
     alloc_dir,
     artifacts,
@@ -27,8 +28,7 @@ from agent.hooks import (
 )
 from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
-from agent.paths import AllocPaths, open_inside
-from agent.template_renderer import TemplateRenderer
+from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import FakeClock
 from orchgit.errors import NotAllowedError, NotFoundError
 from orchgit.model.group import EphemeralDisk

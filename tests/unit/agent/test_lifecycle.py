@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent.lifecycle import client_status, group_end, kill_order, restarts_on_success, startable
-from agent.task_state import Happened
+from agent.tasks.lifecycle import (
+    client_status,
+    group_end,
+    kill_order,
+    restarts_on_success,
+    startable,
+)
+from agent.tasks.task_state import Happened
 from orchgit.model.allocation import TaskState
 from orchgit.model.task import Task, TaskLifecycle
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from agent.drivers.base import TaskHandle
-from agent.local_state import AllocRecord, LocalState, TaskRecord
-from agent.task_state import Happened, apply, event
+from agent.local_state.store import AllocRecord, LocalState, TaskRecord
+from agent.tasks.task_state import Happened, apply, event
 from orchgit.errors import UnavailableError
 from orchgit.model.allocation import TaskState
 from orchgit.model.volume import HostVolume

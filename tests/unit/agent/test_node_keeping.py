@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from agent.allocations.disconnected import OfflineStopper
+from agent.allocations.garbage import Ended, GarbageCollector, to_remove
 from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
-from agent.garbage import Ended, GarbageCollector, to_remove
-from agent.host_volumes import HostVolumes
-from agent.local_state import LocalState
-from agent.node_build import build_node
-from agent.offline import OfflineStopper
+from agent.local_state.store import LocalState
+from agent.node.host_volumes import HostVolumes
+from agent.node.registration import build_node
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import DriverInfo, NodeResources

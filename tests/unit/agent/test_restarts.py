@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.restarts import NO_RESTARTS, NOT_NEEDED, UNRECOVERABLE, Ended, Restarts, decide
+from agent.tasks.restarts import NO_RESTARTS, NOT_NEEDED, UNRECOVERABLE, Ended, Restarts, decide
 from orchgit.model.task import RestartPolicy
 
 S = 10**9

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.run_limit import EXCEEDED
+from agent.allocations.run_limit import EXCEEDED
 from orchgit.model.base import NS_PER_S
 from orchgit.model.job import Job
 from orchgit.model.task import TaskLifecycle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from agent import task_env
-from agent.task_env import EnvInput, TaskEnv
+from agent.tasks import environment as task_env
+from agent.tasks.environment import EnvInput, TaskEnv
 from orchgit.model.job import JobOrigin
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedTask
 from orchgit.model.task import Task

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from agent import task_state
-from agent.task_state import DEAD, MAX_EVENTS, PENDING, TRANSITIONS, Happened, apply, event
+from agent.tasks import task_state
+from agent.tasks.task_state import DEAD, MAX_EVENTS, PENDING, TRANSITIONS, Happened, apply, event
 from orchgit.errors import InvariantError
 from orchgit.model.allocation import TaskState
 

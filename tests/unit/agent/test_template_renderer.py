@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import psutil
 import pytest
 
-from agent.template_renderer import Rendered, RenderLimits, RenderRequest, TemplateRenderer
+from agent.templates.renderer import Rendered, RenderLimits, RenderRequest, TemplateRenderer
 from orchgit.errors import InvalidInputError
 
 Work = Callable[[TemplateRenderer], Awaitable[None]]

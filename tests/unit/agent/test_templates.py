@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.templates.functions import TemplateSources
-from agent.templates.render import render
+from agent.templates.functions import TemplateSources, task_functions
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError
+from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.render import MAX_STEPS, render
 
 ENV = {"NOMAD_PORT_http": "8080", "NAME": "shop", "JSON": '{"a": {"b": [1, 2]}, "on": true}'}
 
@@ -22,8 +24,10 @@ def read_file(path: str) -> str:
     return "file text"
 
 
-def rendered(text: str, **options: bool) -> str:
-    return render(text, TemplateSources(ENV, read_file, 1_700_000_000 * 10**9), **options)
+def rendered(text: str, **options: Any) -> str:
+    budget = StepBudget(MAX_STEPS)
+    sources = TemplateSources(ENV, read_file, 1_700_000_000 * 10**9)
+    return render(text, functions=task_functions(sources, budget), budget=budget, **options)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +106,8 @@ def test_what_is_refused(text: str, message: str) -> None:
 
 
 def test_other_delimiters_and_missing_keys() -> None:
-    sources = TemplateSources(ENV, read_file, 0)
-    assert render('[[ env "NAME" ]] {{x}}', sources, "[[", "]]") == "shop {{x}}"
+    text = '[[ env "NAME" ]] {{x}}'
+    assert rendered(text, delimiters=("[[", "]]")) == "shop {{x}}"
     with pytest.raises(InvalidInputError, match='no "none"'):
         rendered("{{ (parseJSON `{}`).none }}", err_missing_key=True)
 

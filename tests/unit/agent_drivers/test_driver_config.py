@@ -7,8 +7,7 @@ import os
 import msgspec
 import pytest
 
-from agent.drivers.config import decode_config, labelled
-from agent.drivers.durations import duration_s
+from agent.drivers.config import decode_config, duration_s, labelled
 from agent.drivers.raw_exec import RawExecConfig
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import group_name

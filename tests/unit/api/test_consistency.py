@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from orchgit.api.consistency import ELECTION_WAIT_S, Consistency
+from orchgit.api.consistency import ELECTION_WAIT_S, WRITES, Consistency
 from orchgit.api.placing import Place, place_of
 from orchgit.clock import FakeClock
 from orchgit.errors import NotLeaderError, UnavailableError
-from orchgit.replication.proposal import note_write, nothing_written
+from orchgit.replication.proposal import RequestWrites
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_the_place_of_a_request(request_line: str, place: Place) -> None:
     assert place_of(method, path, query.encode()) is place
 
 
-class World:
+class ScriptedServer:
     """A server whose leadership the test decides, and what was answered by whom."""
 
     def __init__(self) -> None:
@@ -65,8 +66,8 @@ class World:
         self.reads = 0
         self.lost = asyncio.Event()
         self.clock = FakeClock()
-        self.app: Callable[[], None] = lambda: None
-        self.edge = Consistency(self._app, self, self, self._forward, self.clock)
+        self.app: Callable[[RequestWrites | None], None] = lambda writes: None
+        self.edge = Consistency(self._app, self, self.has_node, self._forward, self.clock)
 
     async def read_index(self) -> int:
         self.reads += 1
@@ -80,7 +81,7 @@ class World:
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.seen.append(("here", await _body(receive)))
-        self.app()
+        self.app(scope.get(WRITES))
         if b"index=" in scope["query_string"]:
             await asyncio.Event().wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -125,9 +126,9 @@ async def _body(receive: Receive) -> bytes:
     return body
 
 
-def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def run(test: Callable[[ScriptedServer], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        await test(World())
+        await test(ScriptedServer())
 
     asyncio.run(main())
 
@@ -138,124 +139,138 @@ def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
 def test_leader_that_heard_no_majority_lately_asks_one_before_a_read(
     method: str, certain: bool, reads: int
 ) -> None:
-    async def scenario(world: World) -> None:
-        world.is_leader, world.leads_for_certain = True, certain
-        assert await world.ask(method, "/v1/jobs") == 200
-        assert world.reads == reads
+    async def scenario(server: ScriptedServer) -> None:
+        server.is_leader, server.leads_for_certain = True, certain
+        assert await server.ask(method, "/v1/jobs") == 200
+        assert server.reads == reads
 
     run(scenario)
 
 
 def test_a_follower_hands_on_and_answers_what_is_stale() -> None:
-    async def test(world: World) -> None:
-        assert await world.ask("PUT", "/v1/jobs", body=b"{}") == 200
-        assert await world.ask("GET", "/v1/jobs", "stale") == 200
-        assert await world.ask("GET", "/v1/client/known") == 200
-        assert await world.ask("GET", "/v1/client/unknown") == 200
-        assert world.seen == [("leader", b"{}"), ("here", b""), ("here", b""), ("leader", b"")]
+    async def test(server: ScriptedServer) -> None:
+        assert await server.ask("PUT", "/v1/jobs", body=b"{}") == 200
+        assert await server.ask("GET", "/v1/jobs", "stale") == 200
+        assert await server.ask("GET", "/v1/client/known") == 200
+        assert await server.ask("GET", "/v1/client/unknown") == 200
+        assert server.seen == [("leader", b"{}"), ("here", b""), ("here", b""), ("leader", b"")]
 
     run(test)
 
 
 def test_what_was_not_begun_is_tried_at_the_next_leader_with_its_whole_body() -> None:
-    async def test(world: World) -> None:
-        world.forwarding = [NotLeaderError("no"), NotLeaderError("no")]
+    async def test(server: ScriptedServer) -> None:
+        server.forwarding = [NotLeaderError("no"), NotLeaderError("no")]
         body = b"x" * 500
-        asking = asyncio.ensure_future(world.ask("PUT", "/v1/jobs", body=body))
-        await world.clock.advance(1.0)
+        asking = asyncio.ensure_future(server.ask("PUT", "/v1/jobs", body=body))
+        await server.clock.advance(1.0)
         assert await asking == 200
-        assert world.seen == [("leader", body)] * 3
+        assert server.seen == [("leader", body)] * 3
 
     run(test)
 
 
 def test_a_large_body_is_not_sent_twice() -> None:
-    async def test(world: World) -> None:
-        world.forwarding = [NotLeaderError("no")]
-        assert await world.ask("PUT", "/v1/jobs", body=b"x" * (2 << 20)) == 500
-        assert world.where == ["leader"]
+    async def test(server: ScriptedServer) -> None:
+        server.forwarding = [NotLeaderError("no")]
+        assert await server.ask("PUT", "/v1/jobs", body=b"x" * (2 << 20)) == 500
+        assert server.where == ["leader"]
 
     run(test)
 
 
 def test_without_a_leader_a_request_ends_as_in_nomad() -> None:
-    async def test(world: World) -> None:
-        world.forwarding = [NotLeaderError("no")] * 1000
-        asking = asyncio.ensure_future(world.ask("GET", "/v1/jobs"))
-        await world.clock.advance(ELECTION_WAIT_S - 0.5)
+    async def test(server: ScriptedServer) -> None:
+        server.forwarding = [NotLeaderError("no")] * 1000
+        asking = asyncio.ensure_future(server.ask("GET", "/v1/jobs"))
+        await server.clock.advance(ELECTION_WAIT_S - 0.5)
         assert not asking.done()
-        await world.clock.advance(1.0)
+        await server.clock.advance(1.0)
         assert await asking == 500
-        assert world.sent[1]["body"] == b"No cluster leader"
+        assert server.sent[1]["body"] == b"No cluster leader"
 
     run(test)
 
 
 def test_an_unknown_outcome_is_told_and_not_tried_again() -> None:
-    async def test(world: World) -> None:
-        world.forwarding = [UnavailableError("cannot tell")]
-        assert await world.ask("PUT", "/v1/jobs") == 503
-        assert world.where == ["leader"]
+    async def test(server: ScriptedServer) -> None:
+        server.forwarding = [UnavailableError("cannot tell")]
+        assert await server.ask("PUT", "/v1/jobs") == 503
+        assert server.where == ["leader"]
 
     run(test)
 
 
 def test_a_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
-    async def test(world: World) -> None:
-        world.is_leader = True
+    async def test(server: ScriptedServer) -> None:
+        server.is_leader = True
 
-        def depose() -> None:
-            assert nothing_written()
-            world.is_leader = False
+        def depose(writes: RequestWrites | None) -> None:
+            assert writes == RequestWrites(any=False)
+            server.is_leader = False
             raise NotLeaderError("no longer")
 
-        world.app = depose
-        asking = asyncio.ensure_future(world.ask("PUT", "/v1/jobs", body=b"{}"))
-        await world.clock.advance(1.0)
+        server.app = depose
+        asking = asyncio.ensure_future(server.ask("PUT", "/v1/jobs", body=b"{}"))
+        await server.clock.advance(1.0)
         assert await asking == 200
-        assert world.seen == [("here", b"{}"), ("leader", b"{}")]
+        assert server.seen == [("here", b"{}"), ("leader", b"{}")]
 
     run(test)
 
 
-def test_what_was_written_is_known_to_the_app() -> None:
-    async def test(world: World) -> None:
-        world.is_leader = True
+def test_each_request_that_the_leader_answers_has_its_own_record_of_writes() -> None:
+    async def test(server: ScriptedServer) -> None:
+        server.is_leader = True
+        seen: list[RequestWrites | None] = []
 
-        def write() -> None:
-            note_write()
-            assert not nothing_written()
+        def write(writes: RequestWrites | None) -> None:
+            assert writes is not None
+            seen.append(replace(writes))
+            writes.any = True
 
-        world.app = write
-        assert await world.ask("PUT", "/v1/jobs") == 200
+        server.app = write
+        assert await server.ask("PUT", "/v1/jobs") == 200
+        assert await server.ask("PUT", "/v1/jobs") == 200
+        assert seen == [RequestWrites(any=False)] * 2
+
+    run(test)
+
+
+def test_a_request_for_any_server_has_no_record_of_writes() -> None:
+    async def test(server: ScriptedServer) -> None:
+        seen: list[RequestWrites | None] = []
+        server.app = seen.append
+        assert await server.ask("GET", "/v1/jobs", "stale") == 200
+        assert seen == [None]
 
     run(test)
 
 
 def test_a_blocking_read_moves_on_when_this_server_is_deposed() -> None:
-    async def test(world: World) -> None:
-        world.is_leader = True
-        asking = asyncio.ensure_future(world.ask("GET", "/v1/jobs", "index=9"))
-        await world.clock.advance(0.0)
-        world.is_leader = False
-        world.lost.set()
-        await world.clock.advance(1.0)
+    async def test(server: ScriptedServer) -> None:
+        server.is_leader = True
+        asking = asyncio.ensure_future(server.ask("GET", "/v1/jobs", "index=9"))
+        await server.clock.advance(0.0)
+        server.is_leader = False
+        server.lost.set()
+        await server.clock.advance(1.0)
         assert await asking == 200
-        assert world.where == ["here", "leader"]
+        assert server.where == ["here", "leader"]
 
     run(test)
 
 
 def test_consistent_asks_the_others_first_and_a_forwarded_request_is_never_handed_on() -> None:
-    async def test(world: World) -> None:
-        world.is_leader = True
-        await world.ask("GET", "/v1/jobs", "consistent")
-        assert world.reads == 1
-        world.is_leader = False
+    async def test(server: ScriptedServer) -> None:
+        server.is_leader = True
+        await server.ask("GET", "/v1/jobs", "consistent")
+        assert server.reads == 1
+        server.is_leader = False
         scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "query_string": b""}
         with pytest.raises(NotLeaderError):
-            await world.edge.forwarded(scope, _nothing, _unsent)
-        assert world.where == ["here"]
+            await server.edge.forwarded(scope, _nothing, _unsent)
+        assert server.where == ["here"]
 
     run(test)
 

@@ -8,13 +8,13 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from orchgit.api.app import _TABLES
-from orchgit.api.call import Call
+from orchgit.api.call import ApiCall
 from orchgit.api.dispatch import Dispatch
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routing import Endpoint, endpoint
 
 
-async def nothing(call: Call) -> Response:
+async def nothing(call: ApiCall) -> Response:
     return Response()
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from orchgit.cli.commands.node import last_drain
-from orchgit.cli.durations import parse_duration_ns
 from orchgit.cli.main import COMMANDS, cli
 from orchgit.cli.printing.diff_text import changes_anything, count_text, job_diff_lines
 from orchgit.cli.printing.output import duration
+from orchgit.durations import parse_length_ns
+from orchgit.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,13 @@ from orchgit.cli.printing.output import duration
     [("30s", 30), ("1h30m", 5400), ("250ms", 0.25), ("1.5h", 5400)],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration_ns(text) == seconds * 1_000_000_000
+    assert parse_length_ns(text) == seconds * 1_000_000_000
 
 
 @pytest.mark.parametrize("text", ["", "5", "2d", "five", "-1s", "1s extra"])
 def test_durations_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="write it like 30s"):
-        parse_duration_ns(text)
+    with pytest.raises(InvalidInputError, match="write it like 30s"):
+        parse_length_ns(text)
 
 
 @pytest.mark.parametrize(

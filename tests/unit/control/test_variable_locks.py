@@ -12,11 +12,11 @@ import pytest
 from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.watchers.variable_locks import VariableLocks
 from orchgit.model.variable import StoredVariable, VariableConflictError
-from orchgit.services.keyring import Keyring
-from orchgit.services.sealing import new_key
-from orchgit.services.variables import NewVariable, Variables, WantedLock
-from orchgit.services.world import World
-from tests.support.world import in_world
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.sealing import new_key
+from orchgit.services.secrets.variables import NewVariable, VariableUseCases, WantedLock
+from tests.support.use_cases import with_context
 
 NEW = NewVariable("default", "app/leader", {"who": "me"})
 PLACE = ("default", "app/leader")
@@ -24,11 +24,11 @@ WANTED = WantedLock(ttl_ns=10 * SECOND_NS, lock_delay_ns=5 * SECOND_NS)
 
 
 @asynccontextmanager
-async def leading(world: World) -> AsyncIterator[None]:
+async def leading(context: UseCaseContext) -> AsyncIterator[None]:
     """The loop, as a reign runs it."""
-    locks = VariableLocks(world.state, world.clock)
-    feed = world.state.subscribe()
-    with world.snapshot() as snapshot:
+    locks = VariableLocks(context.state, context.clock)
+    feed = context.state.subscribe()
+    with context.snapshot() as snapshot:
         locks.restore(snapshot)
 
     async def follow() -> None:
@@ -45,24 +45,24 @@ async def leading(world: World) -> AsyncIterator[None]:
         feed.close()
 
 
-def run(work: Callable[[Variables, FakeClock], Awaitable[None]]) -> None:
-    async def inside(world: World) -> None:
-        assert isinstance(world.clock, FakeClock)
-        await work(Variables(world, Keyring(world, new_key())), world.clock)
+def run(work: Callable[[VariableUseCases, FakeClock], Awaitable[None]]) -> None:
+    async def inside(context: UseCaseContext) -> None:
+        assert isinstance(context.clock, FakeClock)
+        await work(VariableUseCases(context, Keyring(context, new_key())), context.clock)
 
-    in_world(inside)
+    with_context(inside)
 
 
-def held(variables: Variables) -> StoredVariable:
-    with variables.world.snapshot() as snapshot:
+def held(variables: VariableUseCases) -> StoredVariable:
+    with variables.context.snapshot() as snapshot:
         found = snapshot.variable(*PLACE)
     assert found is not None
     return found
 
 
-async def released(variables: Variables) -> StoredVariable:
+async def released(variables: VariableUseCases) -> StoredVariable:
     """Waits for the entry that ends the lock; real time passes while it is written."""
-    store = variables.world.state.store
+    store = variables.context.state.store
     async with asyncio.timeout(10):
         while True:
             index = store.watch.applied_index
@@ -72,8 +72,8 @@ async def released(variables: Variables) -> StoredVariable:
 
 
 def test_a_lock_that_is_not_renewed_ends_after_its_ttl() -> None:
-    async def work(variables: Variables, clock: FakeClock) -> None:
-        async with leading(variables.world):
+    async def work(variables: VariableUseCases, clock: FakeClock) -> None:
+        async with leading(variables.context):
             await variables.acquire_lock(NEW, WANTED)
             await clock.advance(9.9)
             assert held(variables).lock is not None
@@ -89,8 +89,8 @@ def test_a_lock_that_is_not_renewed_ends_after_its_ttl() -> None:
 
 
 def test_a_renewed_lock_lasts_and_a_write_is_no_renewal() -> None:
-    async def work(variables: Variables, clock: FakeClock) -> None:
-        async with leading(variables.world):
+    async def work(variables: VariableUseCases, clock: FakeClock) -> None:
+        async with leading(variables.context):
             lock_id = (await variables.acquire_lock(NEW, WANTED)).lock_id
             for _ in range(3):
                 await clock.advance(6)
@@ -106,11 +106,11 @@ def test_a_renewed_lock_lasts_and_a_write_is_no_renewal() -> None:
 
 
 def test_a_new_leader_gives_the_whole_ttl_again() -> None:
-    async def work(variables: Variables, clock: FakeClock) -> None:
-        async with leading(variables.world):
+    async def work(variables: VariableUseCases, clock: FakeClock) -> None:
+        async with leading(variables.context):
             await variables.acquire_lock(NEW, WANTED)
             await clock.advance(9)
-        async with leading(variables.world):
+        async with leading(variables.context):
             await clock.advance(9)
             assert held(variables).lock is not None
             await clock.advance(1.1)
@@ -120,8 +120,8 @@ def test_a_new_leader_gives_the_whole_ttl_again() -> None:
 
 
 def test_what_was_released_is_not_ended_again() -> None:
-    async def work(variables: Variables, clock: FakeClock) -> None:
-        async with leading(variables.world):
+    async def work(variables: VariableUseCases, clock: FakeClock) -> None:
+        async with leading(variables.context):
             first = await variables.acquire_lock(NEW, WANTED)
             await clock.advance(6)
             await variables.release_lock(*PLACE, first.lock_id)

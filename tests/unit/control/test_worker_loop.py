@@ -16,7 +16,7 @@ from orchgit.errors import ConflictError, RefusedError, TimedOutError, Unavailab
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import AllocMetric, EvalStatus, Evaluation
 from orchgit.model.plan import AllocStop, Plan, PlanResult
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.wire.messages import DequeuedEvaluation
 from tests.support.factories import make_evaluation
 
@@ -109,17 +109,19 @@ class LateViews:
         yield self
 
 
-def decide(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+def decide(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
     """Stop something, and call it complete."""
     done = msgspec.structs.replace(evaluation, status=EvalStatus.COMPLETE)
-    return Outcome(done, plan=Plan(eval_id=evaluation.id, stops=[AllocStop(alloc_id="a")]))
+    return SchedulingOutcome(
+        done, plan=Plan(eval_id=evaluation.id, stops=[AllocStop(alloc_id="a")])
+    )
 
 
-def nothing_to_do(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
-    return Outcome(msgspec.structs.replace(evaluation, status=EvalStatus.COMPLETE))
+def nothing_to_do(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
+    return SchedulingOutcome(msgspec.structs.replace(evaluation, status=EvalStatus.COMPLETE))
 
 
-def fail(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+def fail(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
     raise ZeroDivisionError
 
 
@@ -274,7 +276,7 @@ def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
 def test_of_a_batch_only_the_rejected_is_decided_again() -> None:
     decided: list[str] = []
 
-    def note(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+    def note(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
         decided.append(evaluation.id)
         return decide(evaluation, view, now_ns, seed)
 
@@ -296,7 +298,7 @@ def test_of_a_batch_only_the_rejected_is_decided_again() -> None:
 
 
 def test_of_a_batch_only_the_one_that_fails_is_given_back() -> None:
-    def fail_on_e1(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+    def fail_on_e1(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
         if evaluation.id == "e1":
             raise ZeroDivisionError
         return nothing_to_do(evaluation, view, now_ns, seed)
@@ -334,7 +336,9 @@ def test_an_evaluation_that_must_see_more_than_the_others_waits_for_a_later_view
 def test_what_is_on_its_way_is_waited_for_before_something_is_called_impossible() -> None:
     decided: list[str] = []
 
-    def no_room_at_first(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> Outcome:
+    def no_room_at_first(
+        evaluation: Evaluation, view: Any, now_ns: int, seed: int
+    ) -> SchedulingOutcome:
         decided.append(evaluation.id)
         outcome = decide(evaluation, view, now_ns, seed)
         if decided == ["e0", "e1"]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchgit.gitops.commits.actions import Registered, delete_trailers, plan_actions
+from orchgit.gitops.commits.actions import RegisteredJob, delete_trailers, plan_actions
 from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin
@@ -21,12 +21,12 @@ def desired(*jobs: Job) -> dict[JobKey, DesiredJob]:
     return {(job.namespace, job.id): DesiredJob(job, f"{job.id}.hcl", 1, "b" * 40) for job in jobs}
 
 
-def known(job: Job, source: str = "demo", claims: bool = False, index: int = 7) -> Registered:
+def known(job: Job, source: str = "demo", claims: bool = False, index: int = 7) -> RegisteredJob:
     origin = JobOrigin(source=source) if source else None
-    return Registered(replace(job, origin=origin, job_modify_index=index, version=3), claims)
+    return RegisteredJob(replace(job, origin=origin, job_modify_index=index, version=3), claims)
 
 
-def registered(*jobs: Registered) -> dict[JobKey, Registered]:
+def registered(*jobs: RegisteredJob) -> dict[JobKey, RegisteredJob]:
     return {(each.job.namespace, each.job.id): each for each in jobs}
 
 
@@ -192,9 +192,9 @@ def test_nothing_is_deleted_that_is_wanted_or_foreign(
     assert deleted == mine - wanted
 
 
-def former(job: Job, source: str) -> Registered:
+def former(job: Job, source: str) -> RegisteredJob:
     origin = JobOrigin(former_source=source)
-    return Registered(replace(job, origin=origin, job_modify_index=7), former=source)
+    return RegisteredJob(replace(job, origin=origin, job_modify_index=7), former=source)
 
 
 def test_job_of_a_removed_source_is_taken_over_only_with_adopt() -> None:
@@ -220,8 +220,8 @@ def test_job_of_a_removed_source_is_not_deleted_for_want_of_a_file() -> None:
 def test_released_job_is_left_alone_by_its_source_and_taken_by_another() -> None:
     job = make_job(id="web", priority=70)
     free = replace(make_job(id="web"), origin=JobOrigin(released_from="demo"))
-    found = plan_actions("demo", desired(job), registered(Registered(free)), ALL, ())
+    found = plan_actions("demo", desired(job), registered(RegisteredJob(free)), ALL, ())
     assert (found.changes, found.problems) == ((), ())
     assert found.released == (("default", "web"),)
-    other = plan_actions("other", desired(job), registered(Registered(free)), ALL, ())
+    other = plan_actions("other", desired(job), registered(RegisteredJob(free)), ALL, ())
     assert kinds(other.changes) == {"web": "update"}

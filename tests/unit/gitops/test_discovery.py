@@ -6,7 +6,7 @@ import pytest
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
 from orchgit.gitops.parsing.discovery import Discoverer, Discovery
-from orchgit.gitops.parsing.tree_files import TreeFiles
+from orchgit.gitops.parsing.file_functions import TreeFiles
 from orchgit.gitops.parsing.trees import MemoryTree, blob_id_of
 from orchgit.model.source import Source
 from tests.support.git_repos import batch_job

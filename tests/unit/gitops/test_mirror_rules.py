@@ -9,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.gitops.git.refs import ZERO_ID
-from orchgit.gitops.mirrors.holders import others_needed
 from orchgit.gitops.mirrors.peers import Peer
+from orchgit.gitops.mirrors.quorum import others_needed
 from orchgit.gitops.mirrors.rules import (
     KEPT_PREFIX,
     MAX_LOST_BACKOFF_S,
     Wanted,
     backoff_s,
     plan_mirror,
+    shown_refs,
 )
-from orchgit.gitops.remote.receive_protocol import RefCommand, check_room, shown_refs
+from orchgit.gitops.remote.receive_protocol import RefCommand, check_room
 
 OBJECTS = [f"{n:040x}" for n in range(1, 7)]
 NAMES = ["refs/heads/main", "refs/heads/x", "refs/tags/v1", "refs/notes/n"]

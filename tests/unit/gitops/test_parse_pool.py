@@ -14,12 +14,12 @@ import pytest
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.parsing.discovery import Discoverer
-from orchgit.gitops.parsing.frames import Form
+from orchgit.gitops.parsing.file_functions import TreeFiles
 from orchgit.gitops.parsing.job_parser import JobspecParser
+from orchgit.gitops.parsing.messages import Form
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, VarFile, parse_each
 from orchgit.gitops.parsing.process import ParseLimits
-from orchgit.gitops.parsing.tree_files import TreeFiles
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
 from tests.support.git_repos import batch_job

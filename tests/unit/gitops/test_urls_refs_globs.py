@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.errors import InvalidInputError, SourceError
+from orchgit.gitops.git.globs import matches
 from orchgit.gitops.git.refs import check_ref_name, is_commit_id, resolve_ref
 from orchgit.gitops.git.urls import normalized, parse_url, redact
-from orchgit.gitops.parsing.globs import matches
 from orchgit.gitops.parsing.trees import confined_path
 
 COMMIT = "a" * 40

@@ -9,10 +9,10 @@ import pytest
 
 from orchgit.errors import OrchgitError
 from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.parsing.file_functions import TreeFiles
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile
 from orchgit.gitops.parsing.process import ParseLimits
-from orchgit.gitops.parsing.tree_files import TreeFiles
 from orchgit.gitops.parsing.trees import MemoryTree
 from tests.support.hostile.job_files import JOB_FILES
 

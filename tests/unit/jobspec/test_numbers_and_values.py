@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobspec import numbers
-from jobspec.durations import DurationError, parse_ns, to_text
-from jobspec.graphemes import grapheme_count, graphemes
-from jobspec.values import ConvertError, List, SetOf, convert, equal, type_of, unify
+from jobspec.evaluation import numbers
+from jobspec.evaluation.values import ConvertError, List, SetOf, convert, equal, type_of, unify
+from jobspec.hcl.graphemes import grapheme_count, graphemes
+from orchgit.durations import DurationError, parse_ns, to_text
 
 FRACTIONS = st.fractions(min_value=-(10**12), max_value=10**12, max_denominator=10**9)
 

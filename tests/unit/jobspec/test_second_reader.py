@@ -15,9 +15,9 @@ import pytest
 from jobspec.errors import Diagnostics, SourceText
 from jobspec.hcl.lexer import Token, tokenize
 from jobspec.hcl.parser import parse_body
-from jobspec.hcl.second_reader import Outline, SecondReaderError, outline
 from jobspec.hcl.tree import Body
 from tests.support.jobspec_mutations import golden_texts, mutate
+from tests.support.second_reader import Outline, SecondReaderError, outline
 
 TOO_LAX = (
     ("Argument or block definition required", "takes newlines before a brace or an operator"),

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from jobspec.blocks import TABLES
+from jobspec.blocks.table import TABLES
 from jobspec.canonicalize import canonicalize, parsed_job, to_job
 from jobspec.errors import Diagnostics
 from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job, read_body, source_text
-from jobspec.same_job import difference
 from jobspec.validate import ClusterFacts, validate_job
-from jobspec.write_job import write_job
+from jobspec.writing.same_job import difference
+from jobspec.writing.write_job import write_job
 
 FOLDER = Path(__file__).resolve().parents[2] / "support" / "varied_jobs"
 FILES = sorted(FOLDER.iterdir())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jobspec.errors import JobFileErrors
 from jobspec.files import CurrentDirectory
 from jobspec.parse import parse_job
-from jobspec.set_image import Edited, Setting, repository_of, set_images, setting_of
+from jobspec.writing.set_image import Edited, Setting, repository_of, set_images, setting_of
 from orchgit.cli.commands.set_image import set_image
 from orchgit.errors import InvalidInputError
 from tests.support.jobspec_mutations import golden_texts

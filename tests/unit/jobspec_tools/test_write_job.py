@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobspec.canonicalize import canonicalize, to_job
 from jobspec.errors import Diagnostics, SourceText
-from jobspec.evaluate import Scope, evaluate
+from jobspec.evaluation.evaluate import Scope, evaluate
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
 from jobspec.hcl.format import format_text
@@ -21,8 +21,8 @@ from jobspec.hcl.literals import normal
 from jobspec.hcl.parser import parse_expression
 from jobspec.hcl.writer import expression, string
 from jobspec.parse import parse_job
-from jobspec.same_job import difference
-from jobspec.write_job import write_job
+from jobspec.writing.same_job import difference
+from jobspec.writing.write_job import write_job
 from orchgit.errors import InvalidInputError
 from tests.scenarios.run_jobspec_golden import _difference
 

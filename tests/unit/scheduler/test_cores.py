@@ -18,7 +18,7 @@ from orchgit.model.resources import (
     Resources,
 )
 from orchgit.model.task import Task
-from orchgit.scheduler.ranking.cores import PREFER, REQUIRE, give_cores
+from orchgit.scheduler.ranking.cores import PREFER, REQUIRE, assign_cores
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.factories import NOW_NS, make_group, make_job, make_task
@@ -43,7 +43,7 @@ def used(*cores: int) -> list[AllocatedResources]:
 
 
 def ids(node: Node, taken: list[AllocatedResources], count: int, affinity: str) -> list[int] | None:
-    found = give_cores(node, taken, {"t": count}, {"t": affinity})
+    found = assign_cores(node, taken, {"t": count}, {"t": affinity})
     return found and found["t"][0]
 
 
@@ -79,7 +79,7 @@ def test_no_core_is_given_twice_and_every_wish_is_heeded(
     node = node_of(*places)
     counts = {f"t{number}": count for number, (count, _) in enumerate(wanted)}
     affinities = {f"t{number}": affinity for number, (_, affinity) in enumerate(wanted)}
-    found = give_cores(node, used(*taken), counts, affinities)
+    found = assign_cores(node, used(*taken), counts, affinities)
     free = set(range(len(places))) - taken
     if found is None:
         assert sum(counts.values()) > len(free) or REQUIRE in affinities.values()

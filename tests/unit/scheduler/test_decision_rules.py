@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchgit.control.plans.check import examine_plan
 from orchgit.ids import SequentialIds
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.random_clusters import JOB_ID, RandomCase, random_case
@@ -31,7 +31,7 @@ class Player:
         self._ids = SequentialIds()
         self._number = 0
 
-    def decide(self) -> tuple[Outcome, list[str]]:
+    def decide(self) -> tuple[SchedulingOutcome, list[str]]:
         cluster = self.case.cluster
         self._number += 1
         evaluation = replace(self.case.evaluation, id=f"eval-{self._number}")
@@ -48,7 +48,7 @@ class Player:
     def _allocations(self) -> dict[str, Allocation]:
         return {a.id: a for a in self.case.cluster.allocations_by_job("default", JOB_ID)}
 
-    def _decision(self, before: dict[str, Allocation], outcome: Outcome) -> Decision:
+    def _decision(self, before: dict[str, Allocation], outcome: SchedulingOutcome) -> Decision:
         cluster, job = self.case.cluster, self.case.job
         latest = cluster.latest_deployment("default", JOB_ID)
         return Decision(

@@ -10,7 +10,7 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.node import Node
 from orchgit.model.plan import Placements
 from orchgit.model.resources import Resources
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.factories import NOW_NS, make_group, make_job, make_resources, make_task
@@ -32,7 +32,7 @@ def _group(count: int = 1, **settings: object) -> TaskGroup:
     return make_group(count=count, update=None, tasks=[task], **settings)
 
 
-def _schedule(group: TaskGroup, nodes: list[Node], *allocations: Allocation) -> Outcome:
+def _schedule(group: TaskGroup, nodes: list[Node], *allocations: Allocation) -> SchedulingOutcome:
     cluster = ListCluster(NOW_NS)
     job = make_job(id="web", task_groups=[group])
     cluster.jobs[job.namespace, job.id, job.version] = job
@@ -42,13 +42,13 @@ def _schedule(group: TaskGroup, nodes: list[Node], *allocations: Allocation) -> 
     return schedule(evaluation, cluster, NOW_NS, 1, SequentialIds())
 
 
-def _placements(outcome: Outcome) -> Placements:
+def _placements(outcome: SchedulingOutcome) -> Placements:
     assert outcome.plan is not None
     (placements,) = outcome.plan.placements
     return placements
 
 
-def _metric(outcome: Outcome, row: int = 0) -> AllocMetric:
+def _metric(outcome: SchedulingOutcome, row: int = 0) -> AllocMetric:
     placements = _placements(outcome)
     metric = placements.metrics_of.get(row) or placements.metrics
     assert metric is not None

@@ -28,7 +28,7 @@ from orchgit.model.node import (
 from orchgit.model.operator import PreemptionConfig
 from orchgit.model.resources import NetworkResource, Port, RequestedDevice, Resources
 from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.placement.fit import SINGLE_WRITER
 from orchgit.scheduler.placement.networks import ports_of
 from orchgit.scheduler.schedule import schedule
@@ -49,7 +49,7 @@ class World:
     ids: SequentialIds = field(default_factory=SequentialIds)
     evaluations: int = 0
 
-    def evaluate(self, job: Job, trigger: str = "job-register") -> Outcome:
+    def evaluate(self, job: Job, trigger: str = "job-register") -> SchedulingOutcome:
         """One evaluation of the job, its plan checked and committed."""
         self.evaluations += 1
         evaluation = Evaluation(
@@ -357,7 +357,7 @@ def test_plans_keep_the_rules_through_any_history(
         _check_counts(world.cluster, jobs)
 
 
-def _changes(outcome: Outcome) -> list[object]:
+def _changes(outcome: SchedulingOutcome) -> list[object]:
     plan = outcome.plan
     assert plan is not None
     return [plan.stops, plan.updates, plan.placements, plan.deployment, plan.deployment_updates]

@@ -9,7 +9,7 @@ from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.resources import Resources
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import QuotaRoom
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
@@ -31,13 +31,13 @@ def service(count: int, version: int = 0) -> Job:
     return replace(job, version=version, job_modify_index=version + 1)
 
 
-def evaluate(cluster: ListCluster, job: Job) -> Outcome:
+def evaluate(cluster: ListCluster, job: Job) -> SchedulingOutcome:
     cluster.jobs[job.namespace, job.id, job.version] = job
     evaluation = Evaluation(id="e", type=job.type, job_id=job.id, triggered_by="job-register")
     return schedule(evaluation, cluster, NOW_NS, 1, SequentialIds())
 
 
-def placed(outcome: Outcome) -> int:
+def placed(outcome: SchedulingOutcome) -> int:
     return sum(map(len, outcome.plan.placements)) if outcome.plan is not None else 0
 
 

@@ -11,7 +11,7 @@ from orchgit.model.job import Job, JobOrigin
 from orchgit.model.node import ClientHostVolume, Node
 from orchgit.model.plan import PlanResult
 from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
-from orchgit.scheduler.outcome import Attempts, Outcome, gave_up
+from orchgit.scheduler.outcome import Attempts, SchedulingOutcome, gave_up
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.factories import NOW_NS, make_group
@@ -34,7 +34,7 @@ def _register(cluster: ListCluster, job: Job) -> Job:
     return job
 
 
-def _run(cluster: ListCluster, job: Job, trigger: str = "job-register") -> Outcome:
+def _run(cluster: ListCluster, job: Job, trigger: str = "job-register") -> SchedulingOutcome:
     evaluation = Evaluation(
         id=f"e{cluster.index}", type=job.type, job_id=job.id, triggered_by=trigger
     )
@@ -185,7 +185,7 @@ def test_a_refused_evaluation_is_tried_five_times_then_blocks() -> None:
     job = _register(cluster, plain_job(count=2))
     evaluation = Evaluation(id="e1", type="service", job_id=job.id, triggered_by="job-register")
     attempts = Attempts("service")
-    outcome = Outcome(evaluation)
+    outcome = SchedulingOutcome(evaluation)
     while attempts.remain:
         outcome = schedule(evaluation, cluster, NOW_NS, 1, SequentialIds())
         attempts.record(None)

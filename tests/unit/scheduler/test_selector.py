@@ -11,11 +11,11 @@ from orchgit.model.constraint import Spread, SpreadTarget
 from orchgit.model.job import Job
 from orchgit.model.resources import Resources
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity
-from orchgit.scheduler.ranking.ask import Ask
-from orchgit.scheduler.ranking.chance import Chance
 from orchgit.scheduler.ranking.proposed import Proposed
+from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.selector import Ranking, Request, Selector
 from orchgit.scheduler.ranking.spread import SpreadScore
+from orchgit.scheduler.ranking.tie_break import TieBreak
 from tests.support.cluster import ListCluster
 from tests.support.factories import make_group, make_task
 from tests.support.factories import make_job as plain_job
@@ -45,10 +45,10 @@ def _choices(cluster: ListCluster, job: Job, *, queue: bool, spread: bool) -> li
     size = len(columns.nodes)
     chooser = Selector(
         proposed,
-        Ask(group, oversubscription=False),
+        RequiredResources(group, oversubscription=False),
         np.ones(size, dtype=np.bool_),
         ranking,
-        Chance(columns, seed=1),
+        TieBreak(columns, seed=1),
     )
     scores = []
     for _ in range(group.count):

@@ -23,7 +23,7 @@ from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy
 from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import VolumeRequest
-from orchgit.scheduler.outcome import Outcome
+from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.reconcile.steady import read_allocations
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
@@ -139,9 +139,9 @@ def _deployment(draw: st.DrawFn, job: Job, allocations: list[Allocation]) -> Dep
     )
 
 
-def _run(cluster: ListCluster, evaluation: Evaluation) -> Outcome:
+def _run(cluster: ListCluster, evaluation: Evaluation) -> SchedulingOutcome:
     outcome = schedule(evaluation, cluster, cluster.now_ns, 1, SequentialIds())
-    outcome.learn_classes = None
+    outcome.find_eligible_classes = None
     return outcome
 
 

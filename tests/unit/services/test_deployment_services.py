@@ -9,25 +9,27 @@ from orchgit.model.base import NS_PER_S, datetime_of_ns, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatusUpdate
 from orchgit.model.plan import PlanResult
 from orchgit.replication.commands import ApplyPlan, FailDeployment, SetJobStability
+from orchgit.services.context import UseCaseContext
 from orchgit.services.deployments import (
     fail_deployment,
     pause_deployment,
     promote_deployment,
     set_deployment_health,
 )
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_deployment, make_job
-from tests.support.world import in_world
+from tests.support.use_cases import with_context
 
 
-async def deployment_of(world: World, job_id: str, version: int = 0, **state: object) -> Deployment:
-    with world.snapshot() as snapshot:
+async def deployment_of(
+    context: UseCaseContext, job_id: str, version: int = 0, **state: object
+) -> Deployment:
+    with context.snapshot() as snapshot:
         job = snapshot.job("default", job_id)
     assert job is not None
     state_of_group = DeploymentState(desired_total=1, **state)  # type: ignore[arg-type]
     deployment = make_deployment(job, task_groups={"web": state_of_group}, job_version=version)
-    await world.propose(
+    await context.propose(
         ApplyPlan(
             namespace="default",
             job_id=job_id,
@@ -40,105 +42,105 @@ async def deployment_of(world: World, job_id: str, version: int = 0, **state: ob
 
 
 def test_pausing_and_resuming() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web")
-        paused = await pause_deployment(world, deployment.id, True)
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web")
+        paused = await pause_deployment(context, deployment.id, True)
+        with context.snapshot() as snapshot:
             found = snapshot.deployment(deployment.id)
         assert found is not None
         assert found.status == "paused"
         assert paused.eval_id == ""
-        assert (await pause_deployment(world, deployment.id, False)).eval_id
+        assert (await pause_deployment(context, deployment.id, False)).eval_id
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_resumed_deployment_has_its_whole_deadline_again() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        soon = datetime_of_ns(world.now_ns() + NS_PER_S)
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        soon = datetime_of_ns(context.now_ns() + NS_PER_S)
         deployment = await deployment_of(
-            world, "web", progress_deadline_ns=600 * NS_PER_S, require_progress_by=soon
+            context, "web", progress_deadline_ns=600 * NS_PER_S, require_progress_by=soon
         )
-        await pause_deployment(world, deployment.id, True)
-        await world.clock.advance(3600)  # type: ignore[attr-defined]
-        await pause_deployment(world, deployment.id, False)
-        with world.snapshot() as snapshot:
+        await pause_deployment(context, deployment.id, True)
+        await context.clock.advance(3600)  # type: ignore[attr-defined]
+        await pause_deployment(context, deployment.id, False)
+        with context.snapshot() as snapshot:
             found = snapshot.deployment(deployment.id)
         assert found is not None
         assert (found.status, found.status_description) == ("running", "Deployment is running")
         deadline = found.task_groups["web"].require_progress_by
         assert deadline is not None
-        assert ns_of_datetime(deadline) == world.now_ns() + 600 * NS_PER_S
+        assert ns_of_datetime(deadline) == context.now_ns() + 600 * NS_PER_S
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_failure_says_when_there_is_nothing_to_go_back_to() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web", auto_revert=True)
-        assert (await fail_deployment(world, deployment.id)).reverted_job_version is None
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web", auto_revert=True)
+        assert (await fail_deployment(context, deployment.id)).reverted_job_version is None
+        with context.snapshot() as snapshot:
             found = snapshot.deployment(deployment.id)
         assert found is not None
         assert found.status_description.endswith("- no stable job version to auto revert to")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_failure_does_not_undo_a_change_that_came_at_the_same_time() -> None:
-    async def work(world: World) -> None:
-        first = await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web")
-        await register_job(world, make_job(id="web", priority=60))
-        update = DeploymentStatusUpdate(deployment.id, "failed", "because", world.now_ns())
+    async def work(context: UseCaseContext) -> None:
+        first = await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web")
+        await register_job(context, make_job(id="web", priority=60))
+        update = DeploymentStatusUpdate(deployment.id, "failed", "because", context.now_ns())
         with pytest.raises(ConflictError, match="somebody else changed it"):
-            await world.propose(
+            await context.propose(
                 FailDeployment(
                     update=update,
                     job=make_job(id="web", priority=70),
                     expected_modify_index=first.job_modify_index,
                 )
             )
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
         assert job is not None
         assert found is not None
         assert (job.priority, found.status) == (60, "running")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_failing_ends_it_and_what_is_over_stays_over() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web")
-        done = await fail_deployment(world, deployment.id)
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web")
+        done = await fail_deployment(context, deployment.id)
         assert done.reverted_job_version is None
         for again in (
-            fail_deployment(world, deployment.id),
-            pause_deployment(world, deployment.id, True),
-            promote_deployment(world, deployment.id),
+            fail_deployment(context, deployment.id),
+            pause_deployment(context, deployment.id, True),
+            promote_deployment(context, deployment.id),
         ):
             with pytest.raises(RefusedError, match="terminal deployment"):
                 await again
 
-    in_world(work)
+    with_context(work)
 
 
 def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_it() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web", priority=50))
-        await world.propose(
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web", priority=50))
+        await context.propose(
             SetJobStability(namespace="default", job_id="web", version=0, stable=True)
         )
-        await register_job(world, make_job(id="web", priority=60))
-        await register_job(world, make_job(id="web", priority=70))
-        deployment = await deployment_of(world, "web", version=2, auto_revert=True)
-        done = await fail_deployment(world, deployment.id)
-        with world.snapshot() as snapshot:
+        await register_job(context, make_job(id="web", priority=60))
+        await register_job(context, make_job(id="web", priority=70))
+        deployment = await deployment_of(context, "web", version=2, auto_revert=True)
+        done = await fail_deployment(context, deployment.id)
+        with context.snapshot() as snapshot:
             job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
         assert done.reverted_job_version == 0
         assert job is not None
@@ -146,7 +148,7 @@ def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_i
         assert found is not None
         assert "rolling back to job version 0" in found.status_description
 
-    in_world(work)
+    with_context(work)
 
 
 @pytest.mark.parametrize(
@@ -157,24 +159,24 @@ def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_i
     ],
 )
 def test_promotion_needs_healthy_canaries(state: dict[str, int], refusal: str) -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web", **state)
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web", **state)
         with pytest.raises(RefusedError, match=refusal):
-            await promote_deployment(world, deployment.id)
+            await promote_deployment(context, deployment.id)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_health_is_set_only_for_members_and_not_for_nobody() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        deployment = await deployment_of(world, "web")
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        deployment = await deployment_of(context, "web")
         with pytest.raises(RefusedError, match="not part of deployment"):
-            await set_deployment_health(world, deployment.id, ["stranger"], [])
+            await set_deployment_health(context, deployment.id, ["stranger"], [])
         with pytest.raises(InvalidInputError, match="at least one"):
-            await set_deployment_health(world, deployment.id, [], [])
+            await set_deployment_health(context, deployment.id, [], [])
         with pytest.raises(NotFoundError, match="deployment not found"):
-            await set_deployment_health(world, "none", ["x"], [])
+            await set_deployment_health(context, "none", ["x"], [])
 
-    in_world(work)
+    with_context(work)

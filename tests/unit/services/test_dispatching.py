@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.job import ParameterizedJobConfig
-from orchgit.services.admission import MAX_PAYLOAD_BYTES
-from orchgit.services.dispatch_job import (
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES
+from orchgit.services.jobs.dispatch import (
     DispatchRequest,
     check_meta,
     check_payload,
     dispatch_job,
 )
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_batch_job, make_job
-from tests.support.world import in_world
+from tests.support.use_cases import with_context
 
 
 def encoded(size: int) -> str:
@@ -70,12 +70,14 @@ def test_meta_is_taken_exactly_when_complete_and_allowed(
 
 
 def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         config = ParameterizedJobConfig(meta_required=["m"])
-        await register_job(world, make_batch_job(id="p", parameterized_job=config, meta={"k": "v"}))
+        await register_job(
+            context, make_batch_job(id="p", parameterized_job=config, meta={"k": "v"})
+        )
         request = DispatchRequest(payload=encoded(3), meta={"m": "1"}, id_prefix="blue")
-        done = await dispatch_job(world, "default", "p", request)
-        with world.snapshot() as snapshot:
+        done = await dispatch_job(context, "default", "p", request)
+        with context.snapshot() as snapshot:
             child = snapshot.job("default", done.job_id)
             parent = snapshot.job("default", "p")
         assert child is not None
@@ -88,30 +90,30 @@ def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
         assert parent.meta == {"k": "v"}
         assert done.eval_id
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_same_idempotency_token_names_the_first_child() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         await register_job(
-            world, make_batch_job(id="p", parameterized_job=ParameterizedJobConfig())
+            context, make_batch_job(id="p", parameterized_job=ParameterizedJobConfig())
         )
         request = DispatchRequest(idempotency_token="once")
-        first = await dispatch_job(world, "default", "p", request)
-        again = await dispatch_job(world, "default", "p", request)
+        first = await dispatch_job(context, "default", "p", request)
+        again = await dispatch_job(context, "default", "p", request)
         assert (again.job_id, again.eval_id) == (first.job_id, "")
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             assert len(snapshot.jobs_by_parent("default", "p")) == 1
 
-    in_world(work)
+    with_context(work)
 
 
 def test_only_a_parameterized_job_that_is_there_can_be_dispatched() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="is not a parameterized job"):
-            await dispatch_job(world, "default", "web", DispatchRequest())
+            await dispatch_job(context, "default", "web", DispatchRequest())
         with pytest.raises(RefusedError, match="parameterized job not found"):
-            await dispatch_job(world, "default", "none", DispatchRequest())
+            await dispatch_job(context, "default", "none", DispatchRequest())
 
-    in_world(work)
+    with_context(work)

@@ -17,20 +17,20 @@ from orchgit.replication.commands import (
     UpdateAllocsFromClient,
     UpdateNodeStatus,
 )
-from orchgit.services.node_class import computed_class
-from orchgit.services.node_operations import (
+from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.stop import stop_allocation
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.register import register_job
+from orchgit.services.nodes.computed_class import computed_class
+from orchgit.services.nodes.operations import (
     drain_node,
     evaluate_node,
     purge_node,
     set_node_eligibility,
 )
-from orchgit.services.nodes import gated_status, register_node, update_node_status
-from orchgit.services.register_job import register_job
-from orchgit.services.stop_allocation import stop_allocation
-from orchgit.services.update_allocs import update_allocs
-from orchgit.services.world import World
+from orchgit.services.nodes.registration import gated_status, register_node, update_node_status
 from tests.support.factories import make_group, make_job, make_node, make_system_job
-from tests.support.world import in_world, placed_job, ready_node
+from tests.support.use_cases import placed_job, ready_node, with_context
 
 
 def system_job(job_id: str, **fields: Any) -> Job:
@@ -38,80 +38,82 @@ def system_job(job_id: str, **fields: Any) -> Job:
     return make_system_job(id=job_id, task_groups=groups, **fields)
 
 
-def stored(world: World, node_id: str) -> Node:
-    with world.snapshot() as snapshot:
+def stored(context: UseCaseContext, node_id: str) -> Node:
+    with context.snapshot() as snapshot:
         node = snapshot.node(node_id)
     assert node is not None
     return node
 
 
 def test_registering_never_sets_a_known_nodes_status() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         node = make_node(status="ready")
-        first = await register_node(world, node)
+        first = await register_node(context, node)
         assert first.status == "initializing"
-        await update_allocs(world, node.id, [])
-        await update_node_status(world, node.id, "ready")
-        again = await register_node(world, replace(node, name="renamed", status="down"))
-        assert again.status == stored(world, node.id).status == "ready"
-        assert stored(world, node.id).name == "renamed"
+        await update_allocs(context, node.id, [])
+        await update_node_status(context, node.id, "ready")
+        again = await register_node(context, replace(node, name="renamed", status="down"))
+        assert again.status == stored(context, node.id).status == "ready"
+        assert stored(context, node.id).name == "renamed"
 
-    in_world(work)
+    with_context(work)
 
 
 def test_registering_again_with_the_same_facts_writes_nothing() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         node = make_node()
-        await register_node(world, node)
-        with world.snapshot() as snapshot:
+        await register_node(context, node)
+        with context.snapshot() as snapshot:
             before = snapshot.index
-        await register_node(world, node)
-        with world.snapshot() as snapshot:
+        await register_node(context, node)
+        with context.snapshot() as snapshot:
             assert snapshot.index == before
 
-    in_world(work)
+    with_context(work)
 
 
 def test_another_secret_is_refused() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         node = make_node()
-        await register_node(world, node)
+        await register_node(context, node)
         with pytest.raises(NotAllowedError, match="secret"):
-            await register_node(world, replace(node, secret_id="other"))
+            await register_node(context, replace(node, secret_id="other"))
 
-    in_world(work)
+    with_context(work)
 
 
 @pytest.mark.parametrize("field", ["id", "secret_id", "name", "datacenter", "node_pool"])
 def test_an_incomplete_node_is_refused(field: str) -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         with pytest.raises(InvalidInputError, match="missing"):
-            await register_node(world, replace(make_node(), **{field: ""}))
+            await register_node(context, replace(make_node(), **{field: ""}))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_an_unknown_pool_is_made_for_its_first_node() -> None:
-    async def work(world: World) -> None:
-        await register_node(world, make_node(node_pool="gpu"))
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_node(context, make_node(node_pool="gpu"))
+        with context.snapshot() as snapshot:
             assert snapshot.node_pool("gpu") is not None
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_node_that_was_away_is_initializing_until_its_report_is_applied() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        await world.propose(UpdateNodeStatus(node_id=node.id, status="down", missed_heartbeat=True))
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await context.propose(
+            UpdateNodeStatus(node_id=node.id, status="down", missed_heartbeat=True)
+        )
         with pytest.raises(RefusedError, match="while it is down"):
-            await update_allocs(world, node.id, [])
-        assert (await update_node_status(world, node.id, "ready")).status == "initializing"
-        assert (await update_node_status(world, node.id, "ready")).status == "initializing"
-        await update_allocs(world, node.id, [])
-        assert (await update_node_status(world, node.id, "ready")).status == "ready"
+            await update_allocs(context, node.id, [])
+        assert (await update_node_status(context, node.id, "ready")).status == "initializing"
+        assert (await update_node_status(context, node.id, "ready")).status == "initializing"
+        await update_allocs(context, node.id, [])
+        assert (await update_node_status(context, node.id, "ready")).status == "ready"
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_gate_compares_indexes_strictly() -> None:
@@ -123,63 +125,63 @@ def test_the_gate_compares_indexes_strictly() -> None:
 
 
 def test_a_node_going_down_evaluates_the_jobs_on_it_and_system_jobs() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        await placed_job(world, make_job(id="web"), [node])
-        await register_job(world, make_job(id="elsewhere"))
-        await register_job(world, system_job("sys"))
-        await register_job(world, system_job("far", datacenters=["other*"]))
-        change = await update_node_status(world, node.id, "down")
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await placed_job(context, make_job(id="web"), [node])
+        await register_job(context, make_job(id="elsewhere"))
+        await register_job(context, system_job("sys"))
+        await register_job(context, system_job("far", datacenters=["other*"]))
+        change = await update_node_status(context, node.id, "down")
+        with context.snapshot() as snapshot:
             evaluations = [snapshot.evaluation(each) for each in change.eval_ids]
         assert sorted(each.job_id for each in evaluations if each) == ["sys", "web"]
         assert {each.triggered_by for each in evaluations if each} == {"node-update"}
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_failed_allocation_evaluates_its_job_once() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        first, second = await placed_job(world, make_job(id="web", count=2), [node, node])
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        first, second = await placed_job(context, make_job(id="web", count=2), [node, node])
         reports = [AllocClientUpdate(first, "failed"), AllocClientUpdate(second, "failed")]
-        await update_allocs(world, node.id, reports)
-        await update_allocs(world, node.id, reports)
-        with world.snapshot() as snapshot:
+        await update_allocs(context, node.id, reports)
+        await update_allocs(context, node.id, reports)
+        with context.snapshot() as snapshot:
             found = snapshot.evaluations_by_job("default", "web")
         assert [each.triggered_by for each in found].count("alloc-failure") == 1
 
-    in_world(work)
+    with_context(work)
 
 
 def test_reports_of_other_nodes_allocations_are_dropped() -> None:
-    async def work(world: World) -> None:
-        owner, stranger = await ready_node(world), await ready_node(world)
-        (alloc_id,) = await placed_job(world, make_job(id="web"), [owner])
-        await update_allocs(world, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        owner, stranger = await ready_node(context), await ready_node(context)
+        (alloc_id,) = await placed_job(context, make_job(id="web"), [owner])
+        await update_allocs(context, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
+        with context.snapshot() as snapshot:
             allocation = snapshot.allocation(alloc_id)
             evaluations = snapshot.evaluations_by_job("default", "web")
         assert allocation is not None
         assert allocation.client_status == "running"
         assert "alloc-failure" not in {each.triggered_by for each in evaluations}
 
-    in_world(work)
+    with_context(work)
 
 
 def test_reports_of_an_unknown_node_are_refused() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         with pytest.raises(NotFoundError, match="unknown"):
-            await update_allocs(world, "nobody", [])
+            await update_allocs(context, "nobody", [])
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_drain_starts_now_and_makes_the_node_ineligible() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        await drain_node(world, node.id, DrainStrategy(deadline_ns=60_000_000_000))
-        draining = stored(world, node.id)
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await drain_node(context, node.id, DrainStrategy(deadline_ns=60_000_000_000))
+        draining = stored(context, node.id)
         assert draining.drain_strategy is not None
         assert draining.scheduling_eligibility == "ineligible"
         started, force = draining.drain_strategy.started_at, draining.drain_strategy.force_deadline
@@ -187,36 +189,36 @@ def test_a_drain_starts_now_and_makes_the_node_ineligible() -> None:
         assert force is not None
         assert (force - started).total_seconds() == 60
         with pytest.raises(RefusedError, match="while it is draining"):
-            await set_node_eligibility(world, node.id, "eligible")
-        await drain_node(world, node.id, None, mark_eligible=True)
-        assert stored(world, node.id).is_ready
+            await set_node_eligibility(context, node.id, "eligible")
+        await drain_node(context, node.id, None, mark_eligible=True)
+        assert stored(context, node.id).is_ready
 
-    in_world(work)
+    with_context(work)
 
 
 def test_becoming_eligible_evaluates_system_jobs() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        await register_job(world, system_job("sys"))
-        assert (await set_node_eligibility(world, node.id, "ineligible")).eval_ids == ()
-        assert len((await set_node_eligibility(world, node.id, "eligible")).eval_ids) == 1
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await register_job(context, system_job("sys"))
+        assert (await set_node_eligibility(context, node.id, "ineligible")).eval_ids == ()
+        assert len((await set_node_eligibility(context, node.id, "eligible")).eval_ids) == 1
         with pytest.raises(RefusedError, match="invalid scheduling eligibility"):
-            await set_node_eligibility(world, node.id, "maybe")
+            await set_node_eligibility(context, node.id, "maybe")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_purged_node_is_gone_and_its_jobs_are_evaluated() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        await placed_job(world, make_job(id="web"), [node])
-        assert len((await evaluate_node(world, node.id)).eval_ids) == 1
-        change = await purge_node(world, node.id)
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await placed_job(context, make_job(id="web"), [node])
+        assert len((await evaluate_node(context, node.id)).eval_ids) == 1
+        change = await purge_node(context, node.id)
+        with context.snapshot() as snapshot:
             assert snapshot.node(node.id) is None
         assert len(change.eval_ids) == 1
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
@@ -236,35 +238,35 @@ def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
     ],
 )
 def test_report_revives_only_what_was_called_lost(ended: str, reported: str, stays: str) -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
-        alloc_ids = await placed_job(world, make_job(), [node])
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        alloc_ids = await placed_job(context, make_job(), [node])
         command = UpdateAllocsFromClient(
-            now_ns=world.now_ns(),
+            now_ns=context.now_ns(),
             node_id=node.id,
             updates=[AllocClientUpdate(alloc_ids[0], ended)],
         )
-        await world.propose(command)
-        await update_allocs(world, node.id, [AllocClientUpdate(alloc_ids[0], reported)])
-        with world.snapshot() as snapshot:
+        await context.propose(command)
+        await update_allocs(context, node.id, [AllocClientUpdate(alloc_ids[0], reported)])
+        with context.snapshot() as snapshot:
             held = snapshot.allocation(alloc_ids[0])
         assert held is not None
         assert held.client_status == stays
 
-    in_world(work)
+    with_context(work)
 
 
 def test_allocation_of_a_purged_job_can_be_stopped() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
         job = make_job()
-        alloc_ids = await placed_job(world, job, [node])
+        alloc_ids = await placed_job(context, job, [node])
         deletion = JobDeletion(namespace=job.namespace, job_id=job.id, purge=True)
-        await world.propose(DeregisterJob(now_ns=world.now_ns(), deletion=deletion))
-        stopped = await stop_allocation(world, alloc_ids[0])
-        with world.snapshot() as snapshot:
+        await context.propose(DeregisterJob(now_ns=context.now_ns(), deletion=deletion))
+        stopped = await stop_allocation(context, alloc_ids[0])
+        with context.snapshot() as snapshot:
             evaluation = snapshot.evaluation(stopped.eval_id)
         assert evaluation is not None
         assert evaluation.job_id == job.id
 
-    in_world(work)
+    with_context(work)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from orchgit.model.resources import Resources
-from orchgit.services.dry_run import DryRun
-from orchgit.services.register_job import register_job
-from orchgit.services.world import World
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.dry_run import DryRun
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_group, make_job, make_task
-from tests.support.world import in_world, placed_job, ready_node
+from tests.support.use_cases import placed_job, ready_node, with_context
 
 
 def big_job(job_id: str, memory_mb: int, count: int = 1, priority: int = 50):  # type: ignore[no-untyped-def]
@@ -18,27 +18,27 @@ def big_job(job_id: str, memory_mb: int, count: int = 1, priority: int = 50):  #
 
 
 def test_a_plan_says_what_would_be_placed_and_changes_nothing() -> None:
-    async def work(world: World) -> None:
-        await ready_node(world)
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context)
+        with context.snapshot() as snapshot:
             before = snapshot.index
-        (plan,) = (await DryRun(world).plan_jobs([make_job(id="web", count=3)])).jobs
+        (plan,) = (await DryRun(context).plan_jobs([make_job(id="web", count=3)])).jobs
         assert plan.annotations is not None
         assert plan.annotations.desired_tg_updates["web"].place == 3
         assert plan.failed_tg_allocs == {}
         assert plan.job_modify_index == 0
         assert plan.diff.type == "Added"
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             assert snapshot.index == before
             assert snapshot.job("default", "web") is None
 
-    in_world(work)
+    with_context(work)
 
 
 def test_jobs_that_fit_alone_but_not_together_are_told_so() -> None:
-    async def work(world: World) -> None:
-        await ready_node(world, memory_mb=1000)
-        dry_run = DryRun(world)
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context, memory_mb=1000)
+        dry_run = DryRun(context)
         one, two = big_job("one", 600), big_job("two", 600)
         assert not (await dry_run.plan_jobs([one])).jobs[0].failed_tg_allocs
         assert not (await dry_run.plan_jobs([two])).jobs[0].failed_tg_allocs
@@ -46,26 +46,26 @@ def test_jobs_that_fit_alone_but_not_together_are_told_so() -> None:
         assert not first.failed_tg_allocs
         assert second.failed_tg_allocs["web"].dimension_exhausted == {"memory": 1}
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_more_important_job_is_planned_first_whatever_the_order() -> None:
-    async def work(world: World) -> None:
-        await ready_node(world, memory_mb=1000)
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context, memory_mb=1000)
         low, high = big_job("low", 600, priority=20), big_job("high", 600, priority=80)
-        planned = (await DryRun(world).plan_jobs([low, high])).jobs
+        planned = (await DryRun(context).plan_jobs([low, high])).jobs
         assert [bool(each.failed_tg_allocs) for each in planned] == [True, False]
         assert [each.job.id for each in planned] == ["low", "high"]
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_deletion_makes_room_for_what_comes_with_it() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world, memory_mb=100)
-        await placed_job(world, make_job(id="old", priority=60), [node])
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context, memory_mb=100)
+        await placed_job(context, make_job(id="old", priority=60), [node])
         new = big_job("new", 80, priority=40)
-        dry_run = DryRun(world)
+        dry_run = DryRun(context)
         assert (await dry_run.plan_jobs([new])).jobs[0].failed_tg_allocs
         planned, deleted = (await dry_run.plan_jobs([new], [("default", "old")])).jobs
         assert not planned.failed_tg_allocs
@@ -73,31 +73,31 @@ def test_a_deletion_makes_room_for_what_comes_with_it() -> None:
         assert deleted.annotations.desired_tg_updates["web"].stop == 1
         assert deleted.diff.type == "Deleted"
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_registered_specification_again_changes_nothing() -> None:
-    async def work(world: World) -> None:
-        node = await ready_node(world)
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
         job = make_job(id="web")
-        await placed_job(world, job, [node])
-        (plan,) = (await DryRun(world).plan_jobs([job])).jobs
+        await placed_job(context, job, [node])
+        (plan,) = (await DryRun(context).plan_jobs([job])).jobs
         assert plan.annotations is not None
         assert plan.annotations.desired_tg_updates["web"].ignore == 1
         assert plan.diff.type == "None"
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_plan_sees_what_was_registered_since_the_last_one() -> None:
-    async def work(world: World) -> None:
-        await ready_node(world)
-        dry_run, job = DryRun(world), make_job(id="web")
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context)
+        dry_run, job = DryRun(context), make_job(id="web")
         await dry_run.plan_jobs([job])
-        await register_job(world, job)
+        await register_job(context, job)
         (plan,) = (await dry_run.plan_jobs([make_job(id="web", priority=70)])).jobs
         assert plan.job.version == 1
         assert plan.job_modify_index > 0
         assert plan.diff.type == "Edited"
 
-    in_world(work)
+    with_context(work)

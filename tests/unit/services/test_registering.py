@@ -13,22 +13,22 @@ from orchgit.model.job import PeriodicConfig
 from orchgit.model.node import Namespace
 from orchgit.model.operator import SchedulerConfig
 from orchgit.replication.commands import UpsertNamespaces
-from orchgit.services.deregister_job import DeregisterOptions, deregister_job
-from orchgit.services.evaluate_job import evaluate_job
-from orchgit.services.periodic_force import periodic_force
-from orchgit.services.register_job import RegisterOptions, register_job
-from orchgit.services.revert_job import revert_job
-from orchgit.services.scale_job import ScaleRequest, scale_job
-from orchgit.services.scheduler_config import set_scheduler_config
-from orchgit.services.world import World
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.evaluate import evaluate_job
+from orchgit.services.jobs.force_periodic import periodic_force
+from orchgit.services.jobs.register import RegisterOptions, register_job
+from orchgit.services.jobs.revert import revert_job
+from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from tests.support.factories import make_batch_job, make_group, make_job
-from tests.support.world import in_world
+from tests.support.use_cases import with_context
 
 
 def test_a_registered_job_has_one_pending_evaluation() -> None:
-    async def work(world: World) -> None:
-        done = await register_job(world, make_job(id="web"))
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        done = await register_job(context, make_job(id="web"))
+        with context.snapshot() as snapshot:
             job, evaluation = snapshot.job("default", "web"), snapshot.evaluation(done.eval_id)
         assert job is not None
         assert evaluation is not None
@@ -37,43 +37,43 @@ def test_a_registered_job_has_one_pending_evaluation() -> None:
         assert evaluation.job_modify_index == done.job_modify_index
         assert evaluation.create_index == done.eval_create_index == done.index
 
-    in_world(work)
+    with_context(work)
 
 
 def test_what_jobs_have_to_meet_is_what_it_is_now() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         with pytest.raises(ValidationError, match="nonexistent namespace"):
-            await register_job(world, make_job(id="web", namespace="apps"))
-        await world.propose(UpsertNamespaces(namespaces=[Namespace("apps")]))
-        await register_job(world, make_job(id="web", namespace="apps"))
-        await set_scheduler_config(world, SchedulerConfig(reject_job_registration=True))
+            await register_job(context, make_job(id="web", namespace="apps"))
+        await context.propose(UpsertNamespaces(namespaces=[Namespace("apps")]))
+        await register_job(context, make_job(id="web", namespace="apps"))
+        await set_scheduler_config(context, SchedulerConfig(reject_job_registration=True))
         with pytest.raises(RefusedError, match="disabled by an operator"):
-            await register_job(world, make_job(id="web"))
+            await register_job(context, make_job(id="web"))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_no_namespace_is_the_default_one_for_the_enforced_index_too() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="job already exists"):
             await register_job(
-                world, make_job(id="web", namespace=""), RegisterOptions(enforce_index=0)
+                context, make_job(id="web", namespace=""), RegisterOptions(enforce_index=0)
             )
 
-    in_world(work)
+    with_context(work)
 
 
 def test_the_same_specification_again_makes_no_version() -> None:
-    async def work(world: World) -> None:
-        first = await register_job(world, make_job(id="web", task_groups=[make_group()]))
-        again = await register_job(world, make_job(id="web", task_groups=[make_group()]))
+    async def work(context: UseCaseContext) -> None:
+        first = await register_job(context, make_job(id="web", task_groups=[make_group()]))
+        again = await register_job(context, make_job(id="web", task_groups=[make_group()]))
         assert again.job_modify_index == first.job_modify_index
-        with world.snapshot() as snapshot:
+        with context.snapshot() as snapshot:
             assert len(snapshot.job_versions("default", "web")) == 1
 
-    in_world(work)
+    with_context(work)
 
 
 @pytest.mark.parametrize(
@@ -84,154 +84,154 @@ def test_the_same_specification_again_makes_no_version() -> None:
     ],
 )
 def test_a_wrong_enforced_index_is_refused_in_words_clients_know(expected: int, words: str) -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         options = RegisterOptions(enforce_index=expected)
         with pytest.raises(RefusedError, match=f"Enforcing job modify index {expected}.*{words}"):
-            await register_job(world, make_job(id="web", priority=60), options)
+            await register_job(context, make_job(id="web", priority=60), options)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_enforcing_an_index_of_no_job_is_refused() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         with pytest.raises(RefusedError, match="job does not exist"):
-            await register_job(world, make_job(), RegisterOptions(enforce_index=5))
+            await register_job(context, make_job(), RegisterOptions(enforce_index=5))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_job_cannot_change_its_type() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match='from type "service" to "batch"'):
-            await register_job(world, make_batch_job(id="web"))
+            await register_job(context, make_batch_job(id="web"))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_job_cannot_become_periodic() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_batch_job(id="b"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_batch_job(id="b"))
         with pytest.raises(RefusedError, match="non-periodic job to being periodic"):
             await register_job(
-                world, make_batch_job(id="b", periodic=PeriodicConfig(spec="* * * * *"))
+                context, make_batch_job(id="b", periodic=PeriodicConfig(spec="* * * * *"))
             )
 
-    in_world(work)
+    with_context(work)
 
 
 def test_every_problem_is_reported_at_once() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         job = make_job(id="web", namespace="nowhere", node_pool="nothing")
         with pytest.raises(ValidationError) as caught:
-            await register_job(world, job)
+            await register_job(context, job)
         text = "\n".join(caught.value.problems)
         assert 'nonexistent namespace "nowhere"' in text
         assert 'nonexistent node pool "nothing"' in text
 
-    in_world(work)
+    with_context(work)
 
 
 def test_registration_can_be_closed_by_an_operator() -> None:
-    async def work(world: World) -> None:
-        await set_scheduler_config(world, SchedulerConfig(reject_job_registration=True))
+    async def work(context: UseCaseContext) -> None:
+        await set_scheduler_config(context, SchedulerConfig(reject_job_registration=True))
         with pytest.raises(RefusedError, match="disabled by an operator"):
-            await register_job(world, make_job())
+            await register_job(context, make_job())
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_periodic_parent_gets_no_evaluation_but_its_forced_launch_does() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         parent = make_batch_job(id="p", periodic=PeriodicConfig(spec="0 0 1 1 *"))
-        assert (await register_job(world, parent)).eval_id == ""
-        done = await periodic_force(world, "default", "p")
-        with world.snapshot() as snapshot:
+        assert (await register_job(context, parent)).eval_id == ""
+        done = await periodic_force(context, "default", "p")
+        with context.snapshot() as snapshot:
             (child,) = snapshot.jobs_by_parent("default", "p")
             launch = snapshot.periodic_launch("default", "p")
-        assert child.id == f"p/periodic-{world.now_ns() // 10**9}"
+        assert child.id == f"p/periodic-{context.now_ns() // 10**9}"
         assert child.periodic is None
-        assert launch == world.now_ns()
+        assert launch == context.now_ns()
         assert done.eval_id
 
-    in_world(work)
+    with_context(work)
 
 
 def test_stopping_keeps_the_job_and_purging_forgets_it() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        stopped = await deregister_job(world, "default", "web", DeregisterOptions())
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        stopped = await deregister_job(context, "default", "web", DeregisterOptions())
+        with context.snapshot() as snapshot:
             job = snapshot.job("default", "web")
         assert job is not None
         assert job.stop
         assert stopped.eval_id
-        await deregister_job(world, "default", "web", DeregisterOptions(purge=True))
-        with world.snapshot() as snapshot:
+        await deregister_job(context, "default", "web", DeregisterOptions(purge=True))
+        with context.snapshot() as snapshot:
             assert snapshot.job("default", "web") is None
 
-    in_world(work)
+    with_context(work)
 
 
 def test_stopping_what_is_not_there_changes_nothing() -> None:
-    async def work(world: World) -> None:
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        with context.snapshot() as snapshot:
             before = snapshot.index
-        done = await deregister_job(world, "default", "none", DeregisterOptions())
+        done = await deregister_job(context, "default", "none", DeregisterOptions())
         assert (done.index, done.eval_id) == (before, "")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_reverting_runs_the_earlier_specification_as_a_new_version() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web", priority=50))
-        await register_job(world, make_job(id="web", priority=60))
-        await revert_job(world, "default", "web", 0)
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web", priority=50))
+        await register_job(context, make_job(id="web", priority=60))
+        await revert_job(context, "default", "web", 0)
+        with context.snapshot() as snapshot:
             job = snapshot.job("default", "web")
         assert job is not None
         assert (job.version, job.priority) == (2, 50)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_reverting_refuses_the_current_version_a_wrong_guess_and_an_unknown_one() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="can't revert to current version"):
-            await revert_job(world, "default", "web", 0)
+            await revert_job(context, "default", "web", 0)
         with pytest.raises(RefusedError, match="enforcing version 7"):
-            await revert_job(world, "default", "web", 0, enforce_version=7)
+            await revert_job(context, "default", "web", 0, enforce_version=7)
         with pytest.raises(RefusedError, match="version 9 not found"):
-            await revert_job(world, "default", "web", 9)
+            await revert_job(context, "default", "web", 9)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_scaling_changes_one_count_within_its_bounds() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         scaling = ScalingPolicy(min=1, max=3)
         group = replace(make_group(name="g"), scaling=scaling)
-        await register_job(world, make_job(id="web", task_groups=[group]))
-        done = await scale_job(world, "default", "web", ScaleRequest("g", 3))
-        with world.snapshot() as snapshot:
+        await register_job(context, make_job(id="web", task_groups=[group]))
+        done = await scale_job(context, "default", "web", ScaleRequest("g", 3))
+        with context.snapshot() as snapshot:
             job = snapshot.job("default", "web")
         assert job is not None
         assert job.task_groups[0].count == 3
         assert done.eval_id
         with pytest.raises(InvalidInputError, match="greater than scaling policy maximum: 4 > 3"):
-            await scale_job(world, "default", "web", ScaleRequest("g", 4))
+            await scale_job(context, "default", "web", ScaleRequest("g", 4))
         with pytest.raises(InvalidInputError, match="less than scaling policy minimum: 0 < 1"):
-            await scale_job(world, "default", "web", ScaleRequest("g", 0))
+            await scale_job(context, "default", "web", ScaleRequest("g", 0))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
-    async def work(world: World) -> None:
-        limited = dataclasses.replace(world, job_max_count=10)
+    async def work(context: UseCaseContext) -> None:
+        limited = dataclasses.replace(context, job_max_count=10)
         groups = [make_group(name="a", count=6), make_group(name="b", count=5)]
         with pytest.raises(ValidationError, match="configured job_max_count: 11 > 10"):
             await register_job(limited, make_job(id="web", task_groups=groups))
@@ -241,29 +241,29 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
             await scale_job(limited, "default", "web", ScaleRequest("a", 7))
         await scale_job(limited, "default", "web", ScaleRequest("a", 5))
         with pytest.raises(ValidationError, match="job_max_count: 50001 > 50000"):
-            await register_job(world, make_job(task_groups=[make_group(count=50_001)]))
-        unlimited = dataclasses.replace(world, job_max_count=0)
+            await register_job(context, make_job(task_groups=[make_group(count=50_001)]))
+        unlimited = dataclasses.replace(context, job_max_count=0)
         await register_job(unlimited, make_job(task_groups=[make_group(count=60_000)]))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_job_that_keeps_its_counts_is_held_to_job_max_count_too() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
-        limited = dataclasses.replace(world, job_max_count=5)
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
+        limited = dataclasses.replace(context, job_max_count=5)
         fewer = make_job(id="web", task_groups=[make_group(name="a", count=1)])
         with pytest.raises(ValidationError, match="job_max_count: 6 > 5"):
             await register_job(limited, fewer, RegisterOptions(preserve_counts=True))
         await register_job(limited, fewer)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         await register_job(
-            world,
+            context,
             make_batch_job(
                 id="cron",
                 periodic=PeriodicConfig(spec="@daily"),
@@ -271,39 +271,39 @@ def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
             ),
         )
         with pytest.raises(InvalidInputError, match="job_max_count: 6 > 5"):
-            await periodic_force(dataclasses.replace(world, job_max_count=5), "default", "cron")
+            await periodic_force(dataclasses.replace(context, job_max_count=5), "default", "cron")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_an_autoscalers_error_changes_nothing() -> None:
-    async def work(world: World) -> None:
-        registered = await register_job(world, make_job(id="web"))
-        done = await scale_job(world, "default", "web", ScaleRequest("web", None, error=True))
+    async def work(context: UseCaseContext) -> None:
+        registered = await register_job(context, make_job(id="web"))
+        done = await scale_job(context, "default", "web", ScaleRequest("web", None, error=True))
         assert done.eval_id == ""
         assert done.job_modify_index == registered.job_modify_index
 
-    in_world(work)
+    with_context(work)
 
 
 def test_preserved_counts_are_those_that_run() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web", count=5))
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web", count=5))
         options = RegisterOptions(preserve_counts=True)
-        await register_job(world, make_job(id="web", count=1, priority=60), options)
-        with world.snapshot() as snapshot:
+        await register_job(context, make_job(id="web", count=1, priority=60), options)
+        with context.snapshot() as snapshot:
             job = snapshot.job("default", "web")
         assert job is not None
         assert (job.task_groups[0].count, job.priority) == (5, 60)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_evaluating_asks_again_without_a_new_version() -> None:
-    async def work(world: World) -> None:
-        await register_job(world, make_job(id="web"))
-        done = await evaluate_job(world, "default", "web")
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web"))
+        done = await evaluate_job(context, "default", "web")
+        with context.snapshot() as snapshot:
             found = snapshot.evaluations_by_job("default", "web")
             job = snapshot.job("default", "web")
         assert done.eval_id in {each.id for each in found}
@@ -311,4 +311,4 @@ def test_evaluating_asks_again_without_a_new_version() -> None:
         assert job is not None
         assert job.version == 0
 
-    in_world(work)
+    with_context(work)

@@ -11,65 +11,65 @@ from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import StoreSource
-from orchgit.services.host_volumes import (
-    delete_host_volume,
-    delete_volume_claim,
-    put_host_volume,
-)
-from orchgit.services.implied_constraints import with_implied_constraints
-from orchgit.services.namespaces import delete_namespace, put_namespace
-from orchgit.services.node_pools import delete_node_pool, put_node_pool
-from orchgit.services.register_job import register_job
-from orchgit.services.scheduler_config import set_scheduler_config
-from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
-from orchgit.services.sources import (
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.sources import (
     change_source,
     create_source,
     pause_source,
     put_source,
     remove_source,
 )
-from orchgit.services.world import World
+from orchgit.services.host_volumes import (
+    delete_host_volume,
+    delete_volume_claim,
+    put_host_volume,
+)
+from orchgit.services.jobs.implied_constraints import with_implied_constraints
+from orchgit.services.jobs.register import register_job
+from orchgit.services.namespaces import delete_namespace, put_namespace
+from orchgit.services.nodes.pools import delete_node_pool, put_node_pool
+from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
 from tests.support.factories import make_group, make_job, make_task
-from tests.support.world import in_world, ready_node
+from tests.support.use_cases import ready_node, with_context
 
 
 def test_a_namespace_with_live_jobs_cannot_be_deleted() -> None:
-    async def work(world: World) -> None:
-        await put_namespace(world, Namespace(name="apps"))
-        await register_job(world, make_job(id="web", namespace="apps"))
+    async def work(context: UseCaseContext) -> None:
+        await put_namespace(context, Namespace(name="apps"))
+        await register_job(context, make_job(id="web", namespace="apps"))
         with pytest.raises(RefusedError, match="non-terminal jobs: stop web first"):
-            await delete_namespace(world, "apps")
+            await delete_namespace(context, "apps")
         with pytest.raises(RefusedError, match="can not delete default namespace"):
-            await delete_namespace(world, "default")
+            await delete_namespace(context, "default")
         with pytest.raises(RefusedError, match="Must match regex"):
-            await put_namespace(world, Namespace(name="bad name!"))
+            await put_namespace(context, Namespace(name="bad name!"))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_node_pool_with_nodes_cannot_be_deleted() -> None:
-    async def work(world: World) -> None:
-        await put_node_pool(world, NodePool(name="gpu"))
-        await ready_node(world, node_pool="gpu")
+    async def work(context: UseCaseContext) -> None:
+        await put_node_pool(context, NodePool(name="gpu"))
+        await ready_node(context, node_pool="gpu")
         with pytest.raises(RefusedError, match="has nodes"):
-            await delete_node_pool(world, "gpu")
+            await delete_node_pool(context, "gpu")
         with pytest.raises(InvalidInputError, match="not allowed"):
-            await put_node_pool(world, NodePool(name="all"))
+            await put_node_pool(context, NodePool(name="all"))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
-    async def work(world: World) -> None:
-        index, updated = await set_scheduler_config(world, SchedulerConfig())
+    async def work(context: UseCaseContext) -> None:
+        index, updated = await set_scheduler_config(context, SchedulerConfig())
         assert updated
         wrong = SchedulerConfig(scheduler_algorithm="spread")
-        assert (await set_scheduler_config(world, wrong, index + 5))[1] is False
+        assert (await set_scheduler_config(context, wrong, index + 5))[1] is False
         with pytest.raises(InvalidInputError, match="invalid scheduler algorithm: zz"):
-            await set_scheduler_config(world, SchedulerConfig(scheduler_algorithm="zz"))
+            await set_scheduler_config(context, SchedulerConfig(scheduler_algorithm="zz"))
 
-    in_world(work)
+    with_context(work)
 
 
 @pytest.mark.parametrize(
@@ -86,105 +86,105 @@ def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
     ],
 )
 def test_a_source_that_cannot_work_is_refused(change: dict[str, object], problem: str) -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         with pytest.raises(InvalidInputError, match=problem):
-            await put_source(world, replace(Source(name="demo"), **change))
+            await put_source(context, replace(Source(name="demo"), **change))
 
-    in_world(work)
+    with_context(work)
 
 
 def test_pausing_a_source_keeps_its_settings() -> None:
-    async def work(world: World) -> None:
-        await put_source(world, Source(name="demo", ref="refs/heads/x"))
-        await pause_source(world, "demo", True)
-        with world.snapshot() as snapshot:
+    async def work(context: UseCaseContext) -> None:
+        await put_source(context, Source(name="demo", ref="refs/heads/x"))
+        await pause_source(context, "demo", True)
+        with context.snapshot() as snapshot:
             source = snapshot.source("demo")
         assert source is not None
         assert (source.paused, source.ref) == (True, "refs/heads/x")
-        await remove_source(world, "demo")
+        await remove_source(context, "demo")
         with pytest.raises(NotFoundError, match="orchgit source list"):
-            await remove_source(world, "demo")
+            await remove_source(context, "demo")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_source_that_exists_is_not_added_again() -> None:
-    async def work(world: World) -> None:
-        await create_source(world, Source(name="demo", ref="refs/heads/x"))
+    async def work(context: UseCaseContext) -> None:
+        await create_source(context, Source(name="demo", ref="refs/heads/x"))
         with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
-            await create_source(world, Source(name="demo"))
-        with world.snapshot() as snapshot:
+            await create_source(context, Source(name="demo"))
+        with context.snapshot() as snapshot:
             source = snapshot.source("demo")
         assert source is not None
         assert source.ref == "refs/heads/x"
 
-    in_world(work)
+    with_context(work)
 
 
 def test_kind_and_name_of_a_source_never_change() -> None:
-    async def work(world: World) -> None:
-        await create_source(world, Source(name="demo", kind="remote", url="https://a.example/x"))
+    async def work(context: UseCaseContext) -> None:
+        await create_source(context, Source(name="demo", kind="remote", url="https://a.example/x"))
         with pytest.raises(InvalidInputError, match=r"from remote to builtin.*-adopt"):
-            await change_source(world, "demo", lambda one: replace(one, kind="builtin", url=""))
+            await change_source(context, "demo", lambda one: replace(one, kind="builtin", url=""))
         with pytest.raises(InvalidInputError, match="`orchgit source rename demo new`"):
-            await change_source(world, "demo", lambda one: replace(one, name="new"))
-        with world.snapshot() as snapshot:
+            await change_source(context, "demo", lambda one: replace(one, name="new"))
+        with context.snapshot() as snapshot:
             found = snapshot.sources()
         entry = StoreSource(source=Source(name="demo"), expected_modify_index=found[0].modify_index)
         with pytest.raises(RefusedError, match="its kind is remote"):
-            await world.propose(entry)
+            await context.propose(entry)
         with pytest.raises(NotFoundError, match="orchgit source list"):
-            await change_source(world, "gone", lambda one: one)
+            await change_source(context, "gone", lambda one: one)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_volume_needs_a_name_a_node_and_to_be_alone_with_its_name() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         with pytest.raises(RefusedError, match="missing name"):
-            await put_host_volume(world, HostVolume())
+            await put_host_volume(context, HostVolume())
         with pytest.raises(RefusedError, match="could not place volume"):
-            await put_host_volume(world, HostVolume(name="data"))
-        node = await ready_node(world)
-        volume = await put_host_volume(world, HostVolume(name="data"))
+            await put_host_volume(context, HostVolume(name="data"))
+        node = await ready_node(context)
+        volume = await put_host_volume(context, HostVolume(name="data"))
         assert (volume.node_id, volume.node_pool) == (node.id, "default")
         with pytest.raises(RefusedError, match="already"):
-            await put_host_volume(world, HostVolume(name="data", node_id=node.id))
+            await put_host_volume(context, HostVolume(name="data", node_id=node.id))
         with pytest.raises(NotFoundError, match="volume not found"):
-            await delete_host_volume(world, "other", volume.id)
-        await delete_host_volume(world, "default", volume.id)
+            await delete_host_volume(context, "other", volume.id)
+        await delete_host_volume(context, "default", volume.id)
         with pytest.raises(NotFoundError, match="claim not found"):
-            await delete_volume_claim(world, "none")
+            await delete_volume_claim(context, "none")
 
-    in_world(work)
+    with_context(work)
 
 
 def test_prefix_search_is_bounded_and_says_so() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         for number in range(LIMIT + 2):
-            await register_job(world, make_job(id=f"web-{number}"))
-        with world.snapshot() as snapshot:
+            await register_job(context, make_job(id=f"web-{number}"))
+        with context.snapshot() as snapshot:
             found = search_prefix(snapshot, "web-", "jobs", "default")
             assert len(found["jobs"]) == LIMIT + 1
             assert search_prefix(snapshot, "web-", "all", "other")["jobs"] == []
             with pytest.raises(RefusedError, match="context must be one of"):
                 search_prefix(snapshot, "x", "zz", None)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_fuzzy_search_finds_names_inside_jobs_with_the_way_to_them() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         task = make_task(name="PostgresMain")
-        await register_job(world, make_job(id="db", task_groups=[make_group(tasks=[task])]))
-        with world.snapshot() as snapshot:
+        await register_job(context, make_job(id="db", task_groups=[make_group(tasks=[task])]))
+        with context.snapshot() as snapshot:
             found = search_fuzzy(snapshot, "postgres", "all", "default")
             (match,) = found["tasks"]
             assert (match.id, match.scope) == ("PostgresMain", ("default", "db", "web"))
             with pytest.raises(RefusedError, match="at least 2 characters, got 1"):
                 search_fuzzy(snapshot, "p", "all", None)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_implied_constraints_are_added_once() -> None:

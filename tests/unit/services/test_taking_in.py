@@ -9,7 +9,7 @@ import pytest
 from orchgit.errors import UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.raft.configuration import Member, PeerProgress
-from orchgit.services.membership import check_is_gone
+from orchgit.services.cluster.membership import check_is_gone
 
 BLANK = ServerRecord(address="c:1", name="three")
 

@@ -12,27 +12,27 @@ import pytest
 
 from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.variable import VariableConflictError
-from orchgit.services.cluster_key import read_or_make_cluster_key
-from orchgit.services.keyring import Keyring
-from orchgit.services.sealing import Sealer, SealError, new_key
-from orchgit.services.variables import (
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.cluster_key import read_or_make_cluster_key
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.sealing import Sealer, SealError, new_key
+from orchgit.services.secrets.variables import (
     MAX_ITEMS_BYTES,
     NewVariable,
-    Variables,
+    VariableUseCases,
     WantedLock,
     check_path,
 )
-from orchgit.services.world import World
-from tests.support.world import in_world
+from tests.support.use_cases import with_context
 
 SECOND_NS = 1_000_000_000
 
 
-def with_variables(work: Callable[[Variables], Awaitable[None]]) -> None:
-    async def run(world: World) -> None:
-        await work(Variables(world, Keyring(world, new_key())))
+def with_variables(work: Callable[[VariableUseCases], Awaitable[None]]) -> None:
+    async def run(context: UseCaseContext) -> None:
+        await work(VariableUseCases(context, Keyring(context, new_key())))
 
-    in_world(run)
+    with_context(run)
 
 
 def new(path: str = "app/db", **items: str) -> NewVariable:
@@ -40,11 +40,11 @@ def new(path: str = "app/db", **items: str) -> NewVariable:
 
 
 def test_items_come_back_as_they_were_written() -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         items = {"password": "s3cr3t\n", "ümlaut": "\N{SNOWMAN}", "empty": ""}
         stored = await variables.put(NewVariable("default", "app/db", items))
         assert variables.items(stored) == items
-        with variables.world.snapshot() as snapshot:
+        with variables.context.snapshot() as snapshot:
             found = snapshot.variable("default", "app/db")
         assert found == stored
 
@@ -52,7 +52,7 @@ def test_items_come_back_as_they_were_written() -> None:
 
 
 def test_a_conflict_carries_what_is_there() -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         stored = await variables.put(new(), expected_index=0)
         with pytest.raises(VariableConflictError) as caught:
             await variables.put(new(user="bob"), expected_index=0)
@@ -85,7 +85,7 @@ def test_paths_that_are_refused(path: str) -> None:
 
 
 def test_the_size_is_limited_and_the_limit_named() -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         await variables.put(new(k="v" * (MAX_ITEMS_BYTES - 1)))
         with pytest.raises(InvalidInputError, match="limited to 65536 bytes"):
             await variables.put(new(k="v" * MAX_ITEMS_BYTES))
@@ -94,7 +94,7 @@ def test_the_size_is_limited_and_the_limit_named() -> None:
 
 
 def test_a_lock_is_acquired_renewed_and_released() -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         await variables.put(new())
         held = await variables.acquire_lock(NewVariable("default", "app/db", {}), WantedLock())
         assert variables.items(held) == {"user": "ada"}
@@ -114,7 +114,7 @@ def test_a_lock_is_acquired_renewed_and_released() -> None:
 
 @pytest.mark.parametrize("ttl_s", [0, 9, 24 * 3600 + 1])
 def test_a_lock_lasts_ten_seconds_to_a_day(ttl_s: int) -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         with pytest.raises(InvalidInputError, match="TTL"):
             await variables.acquire_lock(new(), WantedLock(ttl_ns=ttl_s * SECOND_NS))
 
@@ -122,14 +122,14 @@ def test_a_lock_lasts_ten_seconds_to_a_day(ttl_s: int) -> None:
 
 
 def test_after_a_full_rotation_the_old_key_can_go() -> None:
-    async def work(variables: Variables) -> None:
+    async def work(variables: VariableUseCases) -> None:
         for number in range(3):
             await variables.put(new(f"app/{number}", secret=str(number)))
-        keyring = variables.keyring
-        old = await keyring.active_key()
-        key = await keyring.rotate(full=True)
-        await keyring.delete(old.key_id)
-        with variables.world.snapshot() as snapshot:
+        keyring, context = variables.keyring, variables.context
+        old = await keyring.active_key(context)
+        key = await keyring.rotate(context, full=True)
+        await keyring.delete(context, old.key_id)
+        with variables.context.snapshot() as snapshot:
             found = snapshot.variables()
         assert {each.key_id for each in found} == {key.key_id}
         assert [variables.items(each)["secret"] for each in found] == ["0", "1", "2"]
@@ -138,27 +138,29 @@ def test_after_a_full_rotation_the_old_key_can_go() -> None:
 
 
 def test_many_first_writers_make_one_root_key() -> None:
-    async def work(variables: Variables) -> None:
-        other = Variables(variables.world, Keyring(variables.world, new_key()))
+    async def work(variables: VariableUseCases) -> None:
+        other = VariableUseCases(variables.context, Keyring(variables.context, new_key()))
         puts = (each.put(new()) for each in (variables, other))
         results = await asyncio.gather(*puts, return_exceptions=True)
         [refused] = [each for each in results if isinstance(each, UnavailableError)]
         assert "did not wrap" in refused.message
-        with variables.world.snapshot() as snapshot:
+        with variables.context.snapshot() as snapshot:
             assert len(snapshot.root_keys()) == 1
 
     with_variables(work)
 
 
 def test_another_server_with_the_same_cluster_key_can_read() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         cluster_key = new_key()
-        stored = await Variables(world, Keyring(world, cluster_key)).put(new(pin="1234"))
-        assert Variables(world, Keyring(world, cluster_key)).items(stored) == {"pin": "1234"}
+        stored = await VariableUseCases(context, Keyring(context, cluster_key)).put(new(pin="1234"))
+        assert VariableUseCases(context, Keyring(context, cluster_key)).items(stored) == {
+            "pin": "1234"
+        }
         with pytest.raises(UnavailableError, match="copy the cluster key file"):
-            Variables(world, Keyring(world, new_key())).items(stored)
+            VariableUseCases(context, Keyring(context, new_key())).items(stored)
 
-    in_world(work)
+    with_context(work)
 
 
 def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:

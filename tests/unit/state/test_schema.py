@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
+import subprocess
+import sys
 
 import pytest
+from sqlite_utils import Database
 
 from orchgit.errors import InvariantError
 from orchgit.state import schema
@@ -28,24 +32,82 @@ def columns(database: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
 
 
-def test_migrating_again_changes_nothing(database: sqlite3.Connection) -> None:
-    before = database.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    schema.migrate(database)
-    assert database.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    assert version == len(schema.MIGRATIONS)
+def sql_of(database: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    return database.execute("SELECT type, name, sql FROM sqlite_master ORDER BY rowid").fetchall()
 
 
-def test_a_failed_migration_leaves_the_version_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def version_of(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def database_of_version(version: int) -> sqlite3.Connection:
+    """A database as the version of orchgit that knew so many migrations made it."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    for number, script in enumerate(schema.MIGRATIONS[:version], start=1):
+        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+    return connection
+
+
+def test_schema_of_released_databases_is_unchanged(database: sqlite3.Connection) -> None:
+    digest = hashlib.sha256(repr(sql_of(database)).encode()).hexdigest()
+    assert digest[:16] == "e61e092d555bef2c"
+
+
+def test_migrating_again_changes_nothing(database: sqlite3.Connection) -> None:
+    before = sql_of(database)
+    schema.migrate(database)
+    assert sql_of(database) == before
+    assert version_of(database) == len(schema.MIGRATIONS)
+
+
+@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS)))
+def test_upgraded_database_has_the_schema_of_a_new_one(
+    database: sqlite3.Connection, version: int
+) -> None:
+    upgraded = database_of_version(version)
+    schema.migrate(upgraded)
+    assert sql_of(upgraded) == sql_of(database)
+    assert version_of(upgraded) == len(schema.MIGRATIONS)
+
+
+def test_upgrade_keeps_the_rows() -> None:
+    connection = database_of_version(5)
+    connection.execute("INSERT INTO rollouts VALUES ('r', 'demo', 'healthy', 'c', 3, 4, x'80')")
+    schema.migrate(connection)
+    assert connection.execute("SELECT * FROM rollouts").fetchall() == [
+        ("r", "demo", "healthy", "c", 3, 4, b"\x80", 0)
+    ]
+
+
+@pytest.mark.parametrize("version", [0, len(schema.MIGRATIONS)])
+def test_migration_by_a_function_gets_the_database(version: int) -> None:
+    def widen(database: Database) -> None:
+        database.table("servers").transform(types={"id": bytes})
+
+    connection = database_of_version(version)
+    schema.migrate(connection, (*schema.MIGRATIONS, widen))
+    types = {row[1]: row[2] for row in connection.execute("PRAGMA table_info(servers)")}
+    assert types["id"] == "BLOB"
+    assert version_of(connection) == len(schema.MIGRATIONS) + 1
+
+
+def test_failed_migration_leaves_the_version_before(database: sqlite3.Connection) -> None:
     broken = (*schema.MIGRATIONS, "CREATE TABLE extra (a); CREATE TABLE extra (b)")
-    monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError):
-        schema.migrate(connection)
-    connection.execute("ROLLBACK")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    assert version == len(broken) - 1
-    assert not columns(connection, "extra")
+        schema.migrate(database, broken)
+    assert not database.in_transaction
+    assert version_of(database) == len(schema.MIGRATIONS)
+    assert not columns(database, "extra")
+
+
+def test_opening_without_a_migration_imports_no_sqlite_utils() -> None:
+    code = (
+        "import sqlite3, sys; from orchgit.state import schema; "
+        "database = sqlite3.connect(':memory:', isolation_level=None); "
+        "schema.migrate(database); schema.migrate(database); "
+        "sys.exit('sqlite_utils' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize(

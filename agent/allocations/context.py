@@ -1,0 +1,63 @@
+"""What the runners are given: the node's services, and the allocation that its tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.allocations.paths import AllocPaths
+from agent.artifacts.plan import FetchLimits
+from agent.drivers.base import Driver
+from agent.hooks.base import VolumeSource
+from agent.local_state.store import LocalState
+from agent.services.registrations import ServiceTable
+from agent.templates.renderer import TemplateRenderer
+from orchgit.clock import Clock
+from orchgit.errors import DriverError
+from orchgit.model.allocation import Allocation
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.model.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """One per agent."""
+
+    clock: Clock
+    local: LocalState
+    drivers: Mapping[str, Driver]
+    node: Callable[[], Node]
+    region: str
+    host_env: dict[str, str]
+    alloc_root: Path
+    services: ServiceTable
+    wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
+    """Waits until another allocation of this node has ended; its files, if they are still here."""
+    templates: TemplateRenderer = field(default_factory=TemplateRenderer)
+    max_kill_timeout_s: float = 30.0
+    """A task's own `kill_timeout` counts up to this."""
+    fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+
+    def driver(self, name: str) -> Driver:
+        found = self.drivers.get(name)
+        if found is None:
+            raise DriverError(f'cannot start the task: this node has no driver "{name}"')
+        return found
+
+
+@dataclass
+class AllocContext:
+    """One per allocation; `update` replaces what the servers may change in place."""
+
+    alloc: Allocation
+    job: Job
+    paths: AllocPaths
+    volume_sources: dict[str, VolumeSource] = field(default_factory=dict)
+
+    @property
+    def group(self) -> TaskGroup:
+        group = self.job.group(self.alloc.task_group)
+        assert group is not None, f"job {self.job.id} has no group {self.alloc.task_group}"
+        return group

@@ -1,0 +1,85 @@
+"""Watches one allocation until the pure rules of `health` call it healthy or not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from agent.allocations.context import AllocContext
+from agent.allocations.health_rules import HealthRules, HealthView, judge, rules_of
+from agent.local_state.store import AllocRecord
+from agent.loops import spawn
+from agent.services.registrations import AllocServices
+from orchgit.clock import Clock
+from orchgit.model.allocation import TaskState
+from orchgit.model.base import NS_PER_S
+from orchgit.model.group import MigrateStrategy, UpdateStrategy
+from orchgit.model.job import JobType
+
+
+class Watched(Protocol):
+    """What the watch needs of the allocation's runner."""
+
+    context: AllocContext
+    local: AllocRecord
+    services: AllocServices
+
+    @property
+    def states(self) -> dict[str, TaskState]: ...
+
+    def set_health(self, healthy: bool, reason: str) -> None: ...
+
+
+class HealthWatch:
+    """`begin` it (again, when the deployment changes); `look` after every change."""
+
+    def __init__(self, watched: Watched, clock: Clock) -> None:
+        self._watched = watched
+        self._clock = clock
+        self._rules: HealthRules | None = None
+        self._timer: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Only allocations of a deployment, or services (for their migration), are judged."""
+        context, local = self._watched.context, self._watched.local
+        status = context.alloc.deployment_status
+        if status is not None and status.healthy is not None and local.healthy is None:
+            return  # a person, or an earlier life of this node's state, has decided
+        strategy: UpdateStrategy | MigrateStrategy | None = None
+        if context.alloc.deployment_id:
+            strategy = context.group.update
+        if strategy is None and context.job.type == JobType.SERVICE:
+            strategy = context.group.migrate or MigrateStrategy()
+        if strategy is None or local.healthy is not None:
+            return
+        self._rules = rules_of(strategy, local.health_from_ns or local.received_ns)
+        self.look()
+
+    def look(self) -> None:
+        """Judge now, and set the timer for the next moment at which time alone decides."""
+        if self._rules is None:
+            return
+        self._cancel_timer()
+        watched, now_ns = self._watched, self._clock.now_ns()
+        view = HealthView(watched.states, watched.services.passing_since_ns)
+        verdict = judge(self._rules, watched.context.group.tasks, view, now_ns)
+        if verdict.healthy is not None:
+            self._rules = None
+            watched.set_health(verdict.healthy, verdict.reason)
+        elif verdict.look_again_ns:
+            delay_s = max(0.0, (verdict.look_again_ns - now_ns) / NS_PER_S)
+            self._timer = spawn(self._look_later(delay_s), "health timer")
+
+    def close(self) -> None:
+        self._rules = None
+        self._cancel_timer()
+
+    async def _look_later(self, delay_s: float) -> None:
+        await self._clock.sleep(delay_s)
+        self._timer = None
+        self.look()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,167 @@
+"""All allocations of the node: what the servers want becomes runners, and they become reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from agent.allocations.alloc_runner import AllocRunner
+from agent.allocations.context import AllocContext, NodeServices
+from agent.allocations.paths import AllocPaths
+from agent.hooks import alloc_dir
+from agent.local_state.store import AllocRecord, StoredAlloc
+from agent.loops import spawn, until_done
+from orchgit.errors import NotFoundError
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.job import Job, JobType
+from orchgit.wire.messages import AllocReport, AllocSet
+
+_log = structlog.get_logger(component="agent")
+_BOUND_TO_NODE = (JobType.SYSTEM, JobType.SYSBATCH)
+NEVER_RAN = "the node does not run this allocation"
+
+
+class Allocations:
+    """`report(report, urgent)` is called with each new report; it must return at once.
+
+    Urgent is what schedulers and deployments act on: a status, a task's state, health. That a
+    task's directory is being built may travel with the next urgent one.
+    """
+
+    def __init__(self, node: NodeServices, report: Callable[[AllocReport, bool], None]) -> None:
+        self._node = node
+        self._report = report
+        self._told: dict[str, AllocReport] = {}
+        self._runners: dict[str, AllocRunner] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
+
+    def __iter__(self) -> Iterator[AllocRunner]:
+        return iter(list(self._runners.values()))
+
+    def get(self, alloc_id: str) -> AllocRunner:
+        runner = self._runners.get(alloc_id)
+        if runner is None:
+            raise NotFoundError(f'Unknown allocation "{alloc_id}"')
+        return runner
+
+    def knows(self, alloc_id: str) -> bool:
+        return alloc_id in self._runners
+
+    def restore(self, stored: list[StoredAlloc]) -> None:
+        """At start: every allocation is known again before a server is spoken to. What runs is
+        taken up at once; what is to be started again waits for the servers, who may have replaced
+        it elsewhere meanwhile. Nothing replaces the allocation of a node-bound job."""
+        for entry in stored:
+            context = AllocContext(entry.alloc, entry.job, self._paths(entry.alloc.id))
+            runner = AllocRunner(self._node, context, entry.local, entry.tasks, self._changed)
+            if entry.job.type not in _BOUND_TO_NODE:
+                runner.hold()
+            self._add(runner)
+
+    def take(self, wanted: AllocSet) -> None:
+        """What a server says: new and changed allocations, and which ones it still knows."""
+        for delivery in wanted.changed:
+            runner = self._runners.get(delivery.alloc.id)
+            if runner is not None:
+                self._update(runner, delivery.alloc, delivery.job, wanted.index)
+            elif not delivery.alloc.is_client_terminal:
+                self._receive(delivery.alloc, delivery.job)
+        for alloc in wanted.jobless:
+            runner = self._runners.get(alloc.id)
+            if runner is not None:
+                self._update(runner, alloc, runner.context.job, wanted.index)
+            else:
+                self._report(AllocReport(alloc.id, ClientStatus.COMPLETE, NEVER_RAN), True)
+        keep = set(wanted.wanted)
+        for alloc_id, runner in self._runners.items():
+            is_known = _is_older(runner, wanted.index)
+            if alloc_id not in keep and is_known:
+                self._begin_removal(alloc_id)
+            runner.release()
+
+    def _update(self, runner: AllocRunner, alloc: Allocation, job: Job, index: int) -> None:
+        if _is_older(runner, index) and alloc.modify_index != runner.context.alloc.modify_index:
+            runner.update(alloc, job)
+
+    def full_report(self) -> list[AllocReport]:
+        return [runner.report() for runner in self._runners.values()]
+
+    async def wait_ended(self, alloc_id: str) -> AllocPaths | None:
+        """Until that allocation has ended here; where its files are, if they are still here."""
+        runner = self._runners.get(alloc_id)
+        if runner is None:
+            return None
+        await runner.ended.wait()
+        return None if runner.local.files_removed else runner.context.paths
+
+    async def remove_files(self, runner: AllocRunner) -> None:
+        """An ended allocation's files are garbage: the facts about it stay."""
+        await alloc_dir.remove(runner.context.paths)
+        runner.set_local(files_removed=True)
+
+    async def close(self) -> None:
+        """The agent stops: every loop ends, the tasks go on."""
+        pending = list(self._removing.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.gather(*(runner.close() for runner in self._runners.values()))
+
+    def _receive(self, alloc: Allocation, job: Job) -> None:
+        """Stored now; the first start of a task waits until that (and this) is on disk."""
+        _log.info("allocation received", alloc=alloc.id, job=alloc.job_id, group=alloc.task_group)
+        local = AllocRecord(received_ns=self._node.clock.now_ns())
+        self._node.local.put_allocation(alloc, job, local)
+        context = AllocContext(alloc, job, self._paths(alloc.id))
+        self._add(AllocRunner(self._node, context, local, {}, self._changed))
+
+    def _add(self, runner: AllocRunner) -> None:
+        self._runners[runner.id] = runner
+        self._node.services.by_alloc[runner.id] = runner.services
+        runner.start()
+
+    def _begin_removal(self, alloc_id: str) -> None:
+        if alloc_id not in self._removing:
+            name = f"remove {alloc_id}"
+            work = until_done(lambda: self._remove(alloc_id), name, self._node.clock)
+            self._removing[alloc_id] = spawn(work, name)
+
+    async def _remove(self, alloc_id: str) -> None:
+        """The servers have forgotten it: end what runs of it, and forget it too."""
+        runner = self._runners[alloc_id]
+        runner.end_locally("the servers no longer know this allocation")
+        await runner.ended.wait()
+        await runner.close()
+        await alloc_dir.remove(runner.context.paths)
+        self._node.local.remove_allocation(alloc_id)
+        del self._runners[alloc_id]
+        self._told.pop(alloc_id, None)
+        self._node.services.by_alloc.pop(alloc_id, None)
+        del self._removing[alloc_id]
+
+    def _changed(self, runner: AllocRunner) -> None:
+        report, told = runner.report(), self._told.get(runner.id)
+        if report != told:
+            self._told[runner.id] = report
+            self._report(report, told is not None and _gist(report) != _gist(told))
+
+    def _paths(self, alloc_id: str) -> AllocPaths:
+        return AllocPaths(self._node.alloc_root / alloc_id)
+
+
+def _is_older(runner: AllocRunner, index: int) -> bool:
+    """Whether a server at this index knows at least what this node was told last: one that is
+    behind must neither end an allocation nor take a change back. After the restore of a backup the
+    allocations are older than what the node was told, and the index is newer."""
+    return runner.context.alloc.modify_index <= index
+
+
+def _gist(report: AllocReport) -> tuple[object, ...]:
+    states = (report.task_states or {}).items()
+    return (
+        report.client_status,
+        report.deployment_healthy,
+        [(name, state.state, state.failed, state.restarts) for name, state in states],
+    )

@@ -1,0 +1,1 @@
+"""What the agent stores on its disk, so that a restarted agent finds its tasks again."""

@@ -1,0 +1,146 @@
+"""Running one service check once: http, tcp, script or grpc. A probe never raises.
+
+HTTP is spoken by hand: a check is one GET, and a client library would cost every node more memory
+than the agent itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from agent.drivers.base import ExecResult
+from agent.services.check_state import Probe
+from orchgit.errors import OrchgitError
+from orchgit.model.base import NS_PER_S
+from orchgit.model.service import ServiceCheck
+
+RunInTask = Callable[[list[str], float], Awaitable[ExecResult]]
+"""(command, timeout_s) -> result, in the context of the check's task."""
+
+_MAX_OUTPUT = 3 * 1024
+_TOO_MANY = 429
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is checked: an address, and the task that scripts run in."""
+
+    host: str
+    port: int
+    run_in_task: RunInTask | None = None
+
+
+async def probe(check: ServiceCheck, target: Target) -> Probe:
+    """One result within the check's timeout."""
+    kind = _KINDS.get(check.type)
+    if kind is None:
+        return Probe(False, f'cannot run a check of type "{check.type}"')
+    timeout_s = (check.timeout_ns or NS_PER_S) / NS_PER_S
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await kind(check, target, timeout_s)
+    except TimeoutError:
+        return Probe(False, f"{check.type}: no answer within {timeout_s:g}s")
+    except (
+        OSError,
+        ssl.SSLError,
+        OrchgitError,
+        ValueError,
+        asyncio.IncompleteReadError,
+    ) as problem:
+        return Probe(False, f"{check.type}: {problem}")
+
+
+async def _tcp(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+    _, writer = await asyncio.open_connection(target.host, target.port)
+    writer.close()
+    return Probe(True, f"tcp: {target.host}:{target.port} accepts connections")
+
+
+async def _http(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+    context = _tls(check) if check.protocol == "https" else None
+    name = check.tls_server_name or target.host
+    reader, writer = await asyncio.open_connection(
+        target.host, target.port, ssl=context, server_hostname=name if context else None
+    )
+    try:
+        writer.write(_request(check, target))
+        await writer.drain()
+        status_line = await reader.readline()
+        code = int(status_line.split()[1]) if len(status_line.split()) > 1 else 0
+        body = await _body(reader)
+    finally:
+        writer.close()
+    return Probe(200 <= code < 300, f"http: {code} {body}".strip(), warning=code == _TOO_MANY)
+
+
+async def _body(reader: asyncio.StreamReader) -> str:
+    while (await reader.readline()).strip():
+        pass
+    data = await reader.read(_MAX_OUTPUT)
+    return data.decode("utf-8", "replace")
+
+
+def _request(check: ServiceCheck, target: Target) -> bytes:
+    body = check.body.encode()
+    headers = {
+        "Host": f"{target.host}:{target.port}",
+        "User-Agent": "orchgit-check",
+        "Accept": "*/*",
+        "Connection": "close",
+    }
+    headers |= {name: ", ".join(values) for name, values in (check.header or {}).items()}
+    if body:
+        headers["Content-Length"] = str(len(body))
+    lines = [f"{check.method or 'GET'} {check.path or '/'} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ValueError("a line break in the check's method, path or header")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def _tls(check: ServiceCheck) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if check.tls_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _script(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+    if target.run_in_task is None:
+        return Probe(False, "script: its task does not run")
+    result = await target.run_in_task([check.command, *(check.args or ())], timeout_s)
+    output = result.output[-_MAX_OUTPUT:].decode("utf-8", "replace")
+    return Probe(result.exit_code == 0, output, warning=result.exit_code == 1)
+
+
+async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+    import grpc.aio  # loaded by the agent's link already; a probe alone must not need it
+
+    address = f"{target.host}:{target.port}"
+    if check.grpc_use_tls:
+        channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials())
+    else:
+        channel = grpc.aio.insecure_channel(address)
+    name = check.grpc_service.encode()
+    request = b"\x0a" + bytes([len(name)]) + name if name else b""
+    async with channel:
+        try:
+            answer = await channel.unary_unary("/grpc.health.v1.Health/Check")(
+                request, timeout=timeout_s
+            )
+        except grpc.aio.AioRpcError as problem:
+            return Probe(False, f"grpc: {problem.code().name}")
+    return Probe(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
+
+
+_KINDS: dict[str, Callable[[ServiceCheck, Target, float], Awaitable[Probe]]] = {
+    "tcp": _tcp,
+    "http": _http,
+    "script": _script,
+    "grpc": _grpc,
+}

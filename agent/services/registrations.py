@@ -1,0 +1,228 @@
+"""Services of the node's allocations: who listens where, and whether their checks pass.
+
+Registrations are local facts, read by the agent's HTTP routes; nothing here talks to a server.
+Each allocation has one `AllocServices`; a group's services have the owner "", a task's its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent.loops import spawn, until_done
+from agent.services import check_state
+from agent.services.check_state import CheckState, CheckStatus
+from agent.services.probes import RunInTask, Target, probe
+from orchgit.clock import Clock
+from orchgit.model.allocation import Allocation
+from orchgit.model.base import NS_PER_S
+from orchgit.model.interpolation import Interpolator
+from orchgit.model.node import Node
+from orchgit.model.runtime_variables import allocated_ports
+from orchgit.model.service import Service, ServiceCheck
+from orchgit.model.service_names import interpolated_service, registered_tags
+from orchgit.whole_number import whole_number
+
+_log = structlog.get_logger(component="agent")
+
+_FIRST_RETRY_S = 0.05
+_MIN_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One instance of a service."""
+
+    id: str
+    service_name: str
+    namespace: str
+    node_id: str
+    datacenter: str
+    job_id: str
+    alloc_id: str
+    tags: list[str]
+    address: str
+    port: int
+
+
+@dataclass
+class RunningCheck:
+    id: str
+    service: Service
+    check: ServiceCheck
+    owner: str
+    state: CheckState
+    loop: asyncio.Task[None] | None = None
+
+
+@dataclass
+class ServiceTable:
+    """Every allocation's services on this node."""
+
+    by_alloc: dict[str, AllocServices] = field(default_factory=dict)
+
+    def registrations(self) -> Iterator[Registration]:
+        for services in self.by_alloc.values():
+            yield from services.registrations.values()
+
+
+class AllocServices:
+    """One allocation's services. `on_change` is called when a check's status changes;
+    `on_unhealthy(owner, check)` when check_restart wants a restart."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        node: Callable[[], Node],
+        alloc: Allocation,
+        on_change: Callable[[], None],
+        on_unhealthy: Callable[[str, ServiceCheck], None],
+    ) -> None:
+        self._clock = clock
+        self._node = node
+        self.alloc = alloc
+        self._on_change = on_change
+        self._on_unhealthy = on_unhealthy
+        self.registrations: dict[str, Registration] = {}
+        self.checks: dict[str, RunningCheck] = {}
+
+    def start(
+        self,
+        owner: str,
+        services: list[Service],
+        interpolate: Interpolator,
+        run_in_task: Callable[[str], RunInTask],
+    ) -> None:
+        """Register the owner's services and begin their checks."""
+        self.stop(owner)
+        for service in services:
+            service = interpolated_service(service, interpolate)
+            registration = self._register(owner, service)
+            for check in service.checks or ():
+                task_name = check.task_name or owner
+                target = self._target(service, check, registration, run_in_task(task_name))
+                self._begin(owner, service, check, target)
+
+    def stop(self, owner: str) -> None:
+        """Deregister the owner's services and end their checks."""
+        mark = _owner_mark(owner)
+        self.registrations = {
+            id_: entry for id_, entry in self.registrations.items() if mark not in id_
+        }
+        for id_, running in list(self.checks.items()):
+            if running.owner == owner:
+                if running.loop is not None:
+                    running.loop.cancel()
+                del self.checks[id_]
+
+    def close(self) -> None:
+        for owner in {running.owner for running in self.checks.values()}:
+            self.stop(owner)
+        self.registrations.clear()
+
+    @property
+    def passing_since_ns(self) -> int | None:
+        """Since when every check that counts passes; None while one does not; 0 without checks."""
+        latest_ns = 0
+        for running in self.checks.values():
+            if not check_state.counts_for_health(running.check):
+                continue
+            if running.state.passing_since_ns is None:
+                return None
+            latest_ns = max(latest_ns, running.state.passing_since_ns)
+        return latest_ns
+
+    # -- registering -------------------------------------------------------------------------------
+
+    def _register(self, owner: str, service: Service) -> Registration:
+        host, port = self._address(service.port_label, service.address)
+        node = self._node()
+        registration = Registration(
+            id=f"_nomad{_owner_mark(owner)}{self.alloc.id}-{service.name}-{service.port_label}",
+            service_name=service.name,
+            namespace=self.alloc.namespace,
+            node_id=node.id,
+            datacenter=node.datacenter,
+            job_id=self.alloc.job_id,
+            alloc_id=self.alloc.id,
+            tags=registered_tags(service, self.alloc),
+            address=host,
+            port=port,
+        )
+        self.registrations[registration.id] = registration
+        return registration
+
+    def _address(self, port_label: str, address: str) -> tuple[str, int]:
+        for port in allocated_ports(self.alloc):
+            if port.label == port_label:
+                return address or port.host_ip or "127.0.0.1", port.value
+        number = max(whole_number(port_label) or 0, 0)
+        own = self._node().attributes.get("unique.network.ip-address", "127.0.0.1")
+        return address or own, number
+
+    def _target(
+        self, service: Service, check: ServiceCheck, entry: Registration, run: RunInTask
+    ) -> Target:
+        if check.port_label and check.port_label != service.port_label:
+            host, port = self._address(check.port_label, "")
+            return Target(host, port, run)
+        return Target(entry.address, entry.port, run)
+
+    # -- checking ----------------------------------------------------------------------------------
+
+    def _begin(self, owner: str, service: Service, check: ServiceCheck, target: Target) -> None:
+        name = (
+            f"{self.alloc.id}/{owner}/{service.name}/{check.name}/{check.type}/{check.port_label}"
+        )
+        id_ = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+        state = check_state.initial(check, self._clock.now_ns())
+        running = RunningCheck(id_, service, check, owner, state)
+        self.checks[id_] = running
+        work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
+        running.loop = spawn(work, f"check {name}")
+
+    async def _loop(self, running: RunningCheck, target: Target) -> None:
+        """Run the check each interval. Until it first passes (a program that starts) it is asked
+        more often, and only what comes at the job's own pace counts as a failure."""
+        started_ns = self._clock.now_ns()
+        interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
+        retry_s, due_ns = _FIRST_RETRY_S, started_ns
+        while True:
+            result = await probe(running.check, target)
+            now_ns = self._clock.now_ns()
+            if result.ok or now_ns >= due_ns + round(interval_s * NS_PER_S):
+                due_ns = now_ns
+                self._take(running, result, started_ns)
+            if running.state.status is CheckStatus.PENDING and not result.ok:
+                await self._clock.sleep(min(retry_s, interval_s))
+                retry_s *= 2
+            else:
+                await self._clock.sleep(interval_s)
+
+    def _take(self, running: RunningCheck, result: check_state.Probe, started_ns: int) -> None:
+        now_ns = self._clock.now_ns()
+        before = running.state.status
+        state = check_state.after(running.check, running.state, result, now_ns)
+        running.state, restart = check_state.count_for_restart(
+            running.check, state, result, started_ns, now_ns
+        )
+        if running.state.status is not before:
+            log = _log.warning if running.state.status is CheckStatus.FAILURE else _log.info
+            log(
+                "check changed its status",
+                alloc=self.alloc.id,
+                check=running.check.name,
+                was=before.value,
+                now=running.state.status.value,
+            )
+            self._on_change()
+        if restart:
+            self._on_unhealthy(running.owner, running.check)
+
+
+def _owner_mark(owner: str) -> str:
+    return f"-task-{owner}-" if owner else "-group-"

@@ -1,0 +1,1 @@
+"""The evaluation of HCL expressions: values, variables, locals, and what one file may cost."""

@@ -1,0 +1,68 @@
+"""Asking the scheduler what a commit would do, all its jobs together on one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from orchgit.errors import OrchgitError
+from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.rollouts.placement_reasons import placement_reasons
+from orchgit.model.evaluation import AllocMetric, DesiredUpdates
+from orchgit.model.job import Job
+from orchgit.model.rollout import JobAction
+from orchgit.services.jobs.dry_run import DryRun, JobPlan
+
+_log = structlog.get_logger(component="gitops")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the scheduler would do with one job: updates by group, and what has no place."""
+
+    desired_updates: Mapping[str, DesiredUpdates] = field(default_factory=dict)
+    unplaced: Sequence[str] = ()
+
+
+class Forecaster(Protocol):
+    """Asks the scheduler what a plan would do; may answer with nothing."""
+
+    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]: ...
+
+
+class SchedulerForecaster:
+    """A preview that fails is no reason to refuse a commit: the plan is then shown without it."""
+
+    def __init__(self, dry_run: DryRun, max_jobs: int = 200) -> None:
+        self._dry_run = dry_run
+        self._max_jobs = max_jobs
+
+    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]:
+        """Nothing for a commit of more jobs than anybody would read about."""
+        changes = plan.actions.changes
+        if not changes or len(changes) > self._max_jobs:
+            return {}
+        jobs = [action.desired.job for action in changes if action.desired is not None]
+        deletions = [action.key for action in plan.actions.of(JobAction.DELETE)]
+        try:
+            plans = await self._dry_run.plan_jobs(jobs, deletions)
+        except OrchgitError as error:
+            _log.warning("cannot forecast a commit", source=plan.source.name, error=str(error))
+            return {}
+        return {(each.job.namespace, each.job.id): _forecast(each) for each in plans.jobs}
+
+
+def _forecast(plan: JobPlan) -> Forecast:
+    updates = plan.annotations.desired_tg_updates if plan.annotations is not None else {}
+    return Forecast(updates, tuple(_unplaced(plan.job, plan.failed_tg_allocs)))
+
+
+def _unplaced(job: Job, failed: Mapping[str, AllocMetric]) -> Iterable[str]:
+    for group, metric in failed.items():
+        reasons = placement_reasons(metric, job.group(group))
+        why = f": {', '.join(reasons)}" if reasons else ""
+        yield f"group {group}: {1 + metric.coalesced_failures} without a place{why}"

@@ -1,0 +1,109 @@
+"""Where the mirrors lie, and the locks of each: who moves refs holds one, who fetches the other."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.quarantine import remove_leftovers
+from orchgit.gitops.git.repository import Repository, TreeCache, init_bare
+from orchgit.gitops.mirrors.rules import Wanted
+from orchgit.model.source import SourceKind, is_source_name
+
+_MARKER = "orchgit-source"
+"""A file in the repository that says which source it is for."""
+_EXPECTED = "expected"
+
+
+@dataclass(slots=True)
+class Mirror:
+    """One source's bare repository.
+
+    `lock` is held while refs move or packs are replaced, `fetching` while objects are brought in
+    from another server. `held` are objects known to be here with all they lead to; `settled` is
+    what the refs were last made to show.
+    """
+
+    name: str
+    path: Path
+    limits: GitLimits
+    cache: TreeCache = field(default_factory=TreeCache)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    held: set[str] = field(default_factory=set)
+    synced: Wanted | None = None
+    writes: int = 0
+
+    def create(self) -> None:
+        """Make it, or take it over from a process that may have died in the middle of anything."""
+        init_bare(self.path)
+        remove_leftovers(self.path)
+
+    def become(self, identity: str, is_wanted: bool) -> None:
+        """Make sure that nothing is here which was fetched for another source of this name.
+        `is_wanted`: the state names objects of it, so one from before identities were written is
+        this source's. The caller holds `lock`."""
+        marker = self.path / _MARKER
+        known = marker.read_text(encoding="ascii") if marker.exists() else ""
+        if known == identity:
+            return
+        if known != _EXPECTED and (known or not is_wanted):
+            shutil.rmtree(self.path)
+            self.create()
+            self.cache = TreeCache()
+            self.held.clear()
+        marker.write_text(identity, encoding="ascii")
+
+    def expect(self) -> None:
+        """Objects come for a source that this server has not heard of yet: they are to stay. The
+        caller holds `lock`."""
+        (self.path / _MARKER).write_text(_EXPECTED, encoding="ascii")
+
+    def open(self, quarantine: Path | None = None) -> Repository:
+        return Repository(self.path, self.limits, self.cache, quarantine)
+
+
+class MirrorStore:
+    """All mirrors of a server, in one directory that only this user may enter."""
+
+    def __init__(self, directory: Path, limits: GitLimits) -> None:
+        self.directory = directory
+        self._limits = limits
+        self._mirrors: dict[str, Mirror] = {}
+        self._making = threading.Lock()
+
+    def get(self, source: str) -> Mirror:
+        """The mirror of a source; its repository is made, or taken over, at first use. May be
+        called from any thread: taking over removes what must not be in use already."""
+        with self._making:
+            mirror = self._mirrors.get(source)
+            if mirror is None:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                mirror = Mirror(source, self._path(source), self._limits)
+                mirror.create()
+                self._mirrors[source] = mirror
+            return mirror
+
+    def existing(self, source: str) -> Mirror | None:
+        """The mirror of a source, if this server has one."""
+        return self.get(source) if (self._path(source) / "HEAD").exists() else None
+
+    def served(self, source: str, kind: str | None) -> Mirror:
+        """The mirror of a source whose repository this cluster is the home of."""
+        if kind != SourceKind.BUILTIN:
+            raise NotFoundError(
+                f"cannot find a git repository named {source!r} here: "
+                "`orchgit source list` shows the built-in ones"
+            )
+        return self.get(source)
+
+    def _path(self, source: str) -> Path:
+        """Other servers name sources too: only what can be a source's name becomes a path."""
+        if not is_source_name(source):
+            raise InvalidInputError(f"cannot use {source[:80]!r} as the name of a repository")
+        return self.directory / f"{source}.git"

@@ -1,0 +1,293 @@
+"""On every server: the mirrors hold what the state names, and their refs show what the state says.
+
+Whatever a mirror lacks is fetched from the leader, else from any server that has it. So a server
+that joined, got a snapshot or was cut off catches up by itself, and each can take over from a
+leader that is gone together with its disk and with the host the repositories came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import structlog
+
+from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.first_of import first_of
+from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
+from orchgit.gitops.mirrors.pack_exchange import PackExchange
+from orchgit.gitops.mirrors.packs import lacking
+from orchgit.gitops.mirrors.rules import (
+    MAX_BACKOFF_S,
+    MAX_LOST_BACKOFF_S,
+    MirrorPlan,
+    Wanted,
+    backoff_s,
+    plan_mirror,
+    shown_refs,
+    wanted_of,
+)
+from orchgit.services.context import UseCaseContext
+from orchgit.state.changes import target
+from orchgit.wire.messages import PackFrame
+
+_log = structlog.get_logger(component="gitops")
+
+_IDLE_WAIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Objects that this server lacks, and all of these others."""
+
+    objects: frozenset[str]
+    peers: frozenset[str]
+
+
+class MirrorSynchronizer:
+    """`run` on every server for as long as it runs. `caught_up` is told a source's name when
+    objects came that had been missing."""
+
+    def __init__(
+        self,
+        context: UseCaseContext,
+        mirrors: MirrorStore,
+        git: GitProcess,
+        exchange: PackExchange,
+        random: Random,
+        caught_up: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._mirrors = mirrors
+        self._git = git
+        self._exchange = exchange
+        self._random = random
+        self._caught_up = caught_up
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._lacking: dict[str, int] = {}
+        self._lost: dict[str, _Lost] = {}
+        self._came: dict[str, asyncio.Event] = {}
+        """Set when objects came to a mirror without being asked for: with a push."""
+
+    @property
+    def lacking_objects(self) -> int:
+        """How many this server's mirrors lack now."""
+        return sum(self._lacking.values())
+
+    @property
+    def own_name(self) -> str:
+        """This server, as errors name it."""
+        return self._exchange.own_name
+
+    # -- following the state ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled; then no follower is left."""
+        try:
+            while True:
+                with self._context.snapshot() as snapshot:
+                    index = snapshot.index
+                    names = {source.name for source in snapshot.sources()}
+                    names.update(snapshot.repositories())
+                self._match(names)
+                await self._context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+        finally:
+            followers = list(self._followers.values())
+            self._followers.clear()
+            for task in followers:
+                task.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+
+    def _match(self, names: set[str]) -> None:
+        for name in names - self._followers.keys():
+            task = asyncio.create_task(self._follow(name), name=f"mirror {name}")
+            self._followers[name] = task
+        for name in self._followers.keys() - names:
+            self._followers.pop(name).cancel()
+            self._lacking.pop(name, None)
+            self._lost.pop(name, None)
+            self._came.pop(name, None)
+
+    async def _follow(self, name: str) -> None:
+        """Until cancelled. What a server has that does not answer is asked for every few seconds;
+        what none has is said once, and asked for ever more rarely."""
+        failures, said = 0, ""
+        while True:
+            with self._context.snapshot() as snapshot:
+                index = snapshot.index
+            error = await self._round(name)
+            lost = self._lost.get(name)
+            if error not in ("", said) and lost is None:
+                _log.warning("a mirror lacks objects", source=name, error=error)
+            said = error
+            if lost is not None:
+                pause_s = backoff_s(failures, self._random.random(), MAX_LOST_BACKOFF_S)
+                await self._until_worth_asking(name, lost, index, pause_s)
+            else:
+                chance = self._random.random()
+                pause_s = backoff_s(failures, chance) if error else _IDLE_WAIT_S
+                await self._context.state.store.watch.wait(_targets(name), index, pause_s)
+            failures = failures + 1 if error else 0
+
+    async def _until_worth_asking(self, name: str, lost: _Lost, index: int, pause_s: float) -> None:
+        """Returns before `pause_s` if something else is lacking now, there are other servers, or
+        a push or a commit has come, which may have brought it to one of them."""
+        clock, watch = self._context.clock, self._context.state.store.watch
+        began_s, wanted = clock.monotonic_s(), self.wanted(name)
+        while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
+            came = self._came.setdefault(name, asyncio.Event())
+            came.clear()
+            changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
+            async with first_of(changed, came.wait()):
+                pass
+            with self._context.snapshot() as snapshot:
+                index = snapshot.index
+            if self.wanted(name) != wanted:
+                pause_s = min(pause_s, MAX_BACKOFF_S)
+            if not await self._is_still(name, lost):
+                return
+
+    async def _is_still(self, name: str, lost: _Lost | None) -> bool:
+        """Whether the same is lacking, and the same servers lack it. The refs follow on the way."""
+        if lost is None or lost.peers != self._exchange.others():
+            return False
+        missing = await self.sync_refs(await asyncio.to_thread(self._mirrors.get, name))
+        self._lacking[name] = len(missing)
+        return missing == lost.objects
+
+    async def _round(self, name: str) -> str:
+        """What went wrong, or ''. One bad round must not end the following of a mirror."""
+        try:
+            await self.catch_up(name)
+        except OrchgitError as error:
+            return str(error)
+        except Exception:  # noqa: BLE001 - the next round may do better
+            _log.exception("a round of a mirror broke", source=name)
+            return "it broke"
+        return ""
+
+    async def wait_until_current(self, name: str) -> None:
+        """Returns at once where the mirror shows what the state says; else waits for that within
+        `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
+        Where every server was asked, and none has them, there is nothing to wait for."""
+        mirror = self._mirrors.get(name)
+        if mirror.synced == self.wanted(name) or await self._is_still(name, self._lost.get(name)):
+            return
+        limit_s = self._git.limits.catch_up_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.catch_up(name)
+        except NotFoundError:
+            return
+        except TimeoutError:
+            raise UnavailableError(
+                f"cannot use repository {name!r} on {self.own_name} yet: its newest "
+                f"objects are still being fetched from other servers (waited {limit_s:g} s); "
+                "try again"
+            ) from None
+
+    async def catch_up(self, name: str) -> None:
+        """Fetch what is lacking, and let the refs follow. UnavailableError: a server that may have
+        the objects was not reached. NotFoundError: all were asked, and none has them."""
+        mirror = await asyncio.to_thread(self._mirrors.get, name)
+        async with mirror.fetching:
+            missing = await self.sync_refs(mirror)
+            self._lacking[name] = len(missing)
+            if not missing:
+                return
+            _log.info("fetching from other servers", source=name, objects=len(missing))
+            peers, known = self._exchange.others(), self._lost.pop(name, None)
+            try:
+                await self._exchange.fetch_from_any(mirror, missing)
+            except NotFoundError as error:
+                lost = self._lost[name] = _Lost(await self.sync_refs(mirror), peers)
+                if known is None or known.objects != lost.objects:
+                    _log.error("objects are lost", source=name, error=str(error))
+                raise
+            finally:
+                self._lacking[name] = len(await self.sync_refs(mirror))
+            self._caught_up(name)
+
+    async def sync_refs(self, mirror: Mirror) -> frozenset[str]:
+        """Let the refs follow the newest state as far as the objects are here; what is lacking.
+        The caller must not hold the mirror's lock."""
+        async with mirror.lock:
+            return await self.sync_refs_locked(mirror)
+
+    async def sync_refs_locked(self, mirror: Mirror) -> frozenset[str]:
+        """`settle` for who holds the lock already."""
+        wanted = self.wanted(mirror.name)
+        if mirror.synced == wanted:
+            return frozenset()
+        if wanted.identity:
+            await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
+        missing = await lacking(self._git, mirror, wanted.objects)
+        await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
+        mirror.synced = wanted if not missing else None
+        if not missing:
+            self._tell_that_objects_came(mirror.name)
+        return missing
+
+    def _tell_that_objects_came(self, name: str) -> None:
+        if name in self._came:
+            self._came[name].set()
+
+    async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
+        """The refs that can be pushed to here."""
+        missing = await self.sync_refs(mirror)
+        return shown_refs(self.refs(mirror.name), missing)
+
+    def refs(self, name: str) -> dict[str, str]:
+        """Where the log says that the branches and tags are."""
+        with self._context.snapshot() as snapshot:
+            return snapshot.git_refs(name)
+
+    def wanted(self, name: str) -> Wanted:
+        with self._context.snapshot() as snapshot:
+            return wanted_of(snapshot, name)
+
+    # -- for other servers -----------------------------------------------------------------------
+
+    async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
+        """The leader asks: returns when the objects are here and on disk. It may name a source
+        that this server has not heard of yet."""
+        mirror = await asyncio.to_thread(self._mirrors.get, source)
+        await self._claim(mirror)
+        await self._exchange.hold(mirror, wants, address)
+        self._tell_that_objects_came(source)
+
+    async def _claim(self, mirror: Mirror) -> None:
+        """What is held for a source must not go when the mirror becomes that source's later."""
+        async with mirror.lock:
+            wanted = self.wanted(mirror.name)
+            if wanted.identity:
+                await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
+            else:
+                await asyncio.to_thread(mirror.expect)
+
+    def pack(
+        self, source: str, wants: Sequence[str], haves: Sequence[str]
+    ) -> AsyncGenerator[PackFrame, None]:
+        """What of the wants is missing here, then a pack with the others."""
+        return self._exchange.pack(source, wants, haves)
+
+
+def _targets(name: str) -> tuple[str, str]:
+    """What may change which objects a mirror must hold."""
+    return target("sources", name), target("git_refs", name)
+
+
+def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> MirrorPlan:
+    """What goes away first: a branch may be called like a directory of one that was deleted."""
+    repository = mirror.open()
+    plan = plan_mirror(wanted, held, repository.refs())
+    for name in plan.drop:
+        repository.delete_ref(name)
+    for name, object_id in plan.put.items():
+        repository.set_ref(name, object_id)
+    if wanted.head and repository.head() != wanted.head:
+        repository.set_head(wanted.head)
+    return plan

@@ -1,0 +1,292 @@
+"""How a commit is doing, judged from evaluations, deployments and allocations. Pure.
+
+A job's verdict first, then the rollout's: it ends only when every job has settled, and it is
+healthy only if every job is. Nothing here waits: the caller judges again when something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchgit.gitops.rollouts.placement_reasons import placement_reasons
+from orchgit.model.allocation import Allocation, ClientStatus
+from orchgit.model.base import NS_PER_S, ns_of_datetime
+from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
+from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.job import Job, JobType
+from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
+
+
+class JobProgress(StrEnum):
+    APPLIED = "applied"
+    PROGRESSING = "progressing"
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    REVERTED = "reverted"
+    SUPERSEDED = "superseded"
+
+
+SETTLED = frozenset(
+    (JobProgress.HEALTHY, JobProgress.FAILED, JobProgress.REVERTED, JobProgress.SUPERSEDED)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """What is known of one job of a rollout. `evaluations` are those of the job, any order;
+    `deployment` is the one of the version that the rollout registered."""
+
+    job: Job | None
+    evaluations: Sequence[Evaluation]
+    deployment: Deployment | None
+    allocations: Sequence[Allocation]
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    status: JobProgress
+    description: str = ""
+    deployment_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """How long a job may go without progress before it has failed.
+
+    `patience_ns` where neither the source says it (`limit_ns`, 0: it does not) nor a deployment.
+    """
+
+    patience_ns: int
+    limit_ns: int = 0
+
+    def is_past(self, since_ns: int, now_ns: int) -> bool:
+        """Of work without a deployment, which was registered at `since_ns`."""
+        return now_ns - since_ns > (self.limit_ns or self.patience_ns)
+
+    def is_past_for(self, deployment: Deployment, since_ns: int, now_ns: int) -> bool:
+        """A deployment fails by itself when its allocations make no progress; but one that has not
+        placed any has no deadline of its own. It gets the time that its groups allow, and some
+        more, so that its own verdict comes first."""
+        states = deployment.task_groups.values()
+        progress_ns = max((since_ns, *(_progress_ns(state) for state in states)))
+        longest_ns = max((self.patience_ns, *(state.progress_deadline_ns for state in states)))
+        return now_ns - progress_ns > (self.limit_ns or longest_ns + _GRACE_NS)
+
+
+_GRACE_NS = 60 * NS_PER_S
+
+
+def _progress_ns(state: DeploymentState) -> int:
+    """When the leader last saw an allocation placed or become healthy; 0: never."""
+    if state.require_progress_by is None:
+        return 0
+    return ns_of_datetime(state.require_progress_by) - state.progress_deadline_ns
+
+
+def judge_job(
+    change: RolloutJob, view: JobView, since_ns: int, now_ns: int, deadline: Deadline
+) -> JobVerdict:
+    """`since_ns`: when the rollout was applied."""
+    if change.action == JobAction.DELETE:
+        return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
+    job = view.job
+    if job is None or (job.stop and job.version == change.job_version):
+        return JobVerdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
+    if view.deployment is not None and not view.deployment.is_active:
+        return _judge_ended(view.deployment, job, change)
+    if job.version != change.job_version:
+        return JobVerdict(JobProgress.SUPERSEDED, f"version {job.version} replaced it")
+    if job.is_periodic or job.is_parameterized:
+        return JobVerdict(JobProgress.HEALTHY, "waits for its launches")
+    if view.deployment is not None:
+        late = deadline.is_past_for(view.deployment, since_ns, now_ns)
+        return _judge_active(view.deployment, view, late)
+    late = deadline.is_past(since_ns, now_ns)
+    return _judge_without_deployment(change, job, view, late)
+
+
+def _judge_deletion(view: JobView, late: bool) -> JobVerdict:
+    left = [alloc for alloc in view.allocations if not _is_over(alloc)]
+    if view.job is not None and not view.job.stop:
+        return JobVerdict(JobProgress.SUPERSEDED, "the job was registered again")
+    if left:
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return JobVerdict(status, f"{len(left)} still to stop")
+    return JobVerdict(JobProgress.HEALTHY, "stopped")
+
+
+def _is_over(alloc: Allocation) -> bool:
+    """Gone from its node, as far as its agent can still tell."""
+    if alloc.is_client_terminal:
+        return True
+    return alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN
+
+
+def _judge_ended(deployment: Deployment, job: Job, change: RolloutJob) -> JobVerdict:
+    description = deployment.status_description
+    if deployment.status == DeploymentStatus.SUCCESSFUL:
+        healthy = sum(state.healthy_allocs for state in deployment.task_groups.values())
+        return JobVerdict(JobProgress.HEALTHY, f"{healthy} healthy", deployment.id)
+    if deployment.status == DeploymentStatus.CANCELLED:
+        return JobVerdict(JobProgress.SUPERSEDED, description, deployment.id)
+    rolled_back = job.version != change.job_version
+    status = JobProgress.REVERTED if rolled_back else JobProgress.FAILED
+    return JobVerdict(status, description, deployment.id)
+
+
+def _judge_active(deployment: Deployment, view: JobView, late: bool) -> JobVerdict:
+    states = deployment.task_groups.values()
+    healthy = sum(state.healthy_allocs for state in states)
+    total = sum(max(state.desired_total, state.desired_canaries) for state in states)
+    notes = [f"{healthy}/{total} healthy"]
+    unhealthy = sum(state.unhealthy_allocs for state in states)
+    if unhealthy:
+        notes.append(f"{unhealthy} unhealthy")
+    if any(s.desired_canaries and not s.promoted and not s.auto_promote for s in states):
+        notes.append("canaries wait for promotion")
+    if deployment.status == DeploymentStatus.PAUSED:
+        notes.append("paused")
+    waiting = _unplaced(view)
+    if waiting:
+        notes.append(waiting)
+    if late and not _waits_for_a_person(deployment):
+        return JobVerdict(JobProgress.FAILED, f"no progress: {', '.join(notes)}", deployment.id)
+    return JobVerdict(JobProgress.PROGRESSING, ", ".join(notes), deployment.id)
+
+
+def _waits_for_a_person(deployment: Deployment) -> bool:
+    """Paused, or all its canaries are healthy and nothing else is left to do before promotion."""
+    if deployment.status == DeploymentStatus.PAUSED:
+        return True
+    open_states = [
+        state
+        for state in deployment.task_groups.values()
+        if state.healthy_allocs < max(state.desired_total, state.desired_canaries)
+        or (state.desired_canaries and not state.promoted)
+    ]
+    return bool(open_states) and all(
+        state.desired_canaries
+        and not state.promoted
+        and not state.auto_promote
+        and state.healthy_allocs >= state.desired_canaries
+        for state in open_states
+    )
+
+
+def _judge_without_deployment(
+    change: RolloutJob, job: Job, view: JobView, late: bool
+) -> JobVerdict:
+    evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
+    if evaluation is None or not evaluation.is_terminal:
+        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+        return JobVerdict(status, "scheduling...")
+    if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
+        return JobVerdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
+    unplaced = _unplaced(view)
+    if unplaced:
+        return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
+    return _judge_allocations(change, job, view, late)
+
+
+def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
+    return any(not e.is_terminal for e in evaluations)
+
+
+def _unplaced(view: JobView) -> str:
+    """What the blocked evaluation of the job waits for, in words."""
+    blocked = [e for e in view.evaluations if e.status == EvalStatus.BLOCKED]
+    if not blocked:
+        return ""
+    newest = max(blocked, key=lambda e: (e.create_index, e.modify_index))
+    failures = (newest.failed_tg_allocs or {}).values()
+    count = sum((newest.queued_allocations or {}).values())
+    count = count or sum(1 + metric.coalesced_failures for metric in failures)
+    return f"{count or 'some'} not placed{_why(newest, view.job)}"
+
+
+def _why(evaluation: Evaluation, job: Job | None) -> str:
+    reasons: dict[str, None] = {}
+    for name, metric in (evaluation.failed_tg_allocs or {}).items():
+        group = job.group(name) if job is not None else None
+        reasons.update(dict.fromkeys(placement_reasons(metric, group)))
+    return f" ({', '.join(list(reasons)[:3])})" if reasons else ""
+
+
+def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) -> JobVerdict:
+    """Batch, system and service work without a deployment: running, or done, is healthy."""
+    wanted = _wanted(job)
+    current = [a for a in view.allocations if a.job_version == change.job_version]
+    live = [a for a in current if not a.is_server_terminal and not a.next_allocation]
+    failed = [a for a in live if a.client_status in (ClientStatus.FAILED, ClientStatus.LOST)]
+    good = [a for a in live if a.client_status in (ClientStatus.RUNNING, ClientStatus.COMPLETE)]
+    if failed and not any(a.followup_eval_id for a in failed):
+        pending = _followed_up(view.evaluations)
+        if not pending:
+            return JobVerdict(JobProgress.FAILED, f"{len(failed)} failed")
+    if wanted is None:
+        wanted = len(live)
+    if len(good) >= wanted and not failed:
+        return JobVerdict(JobProgress.HEALTHY, _placed(good))
+    description = f"{len(good)}/{wanted} running"
+    if failed:
+        description += f", {len(failed)} failed"
+    return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, description)
+
+
+def _wanted(job: Job) -> int | None:
+    """How many allocations the job asks for; None for system jobs: as many as nodes allow."""
+    if job.type in (JobType.SYSTEM, JobType.SYSBATCH):
+        return None
+    return sum(group.count for group in job.task_groups)
+
+
+def _placed(good: Sequence[Allocation]) -> str:
+    done = sum(1 for a in good if a.client_status == ClientStatus.COMPLETE)
+    running = len(good) - done
+    parts = [f"{running} running"] if running else []
+    parts += [f"{done} complete"] if done else []
+    return ", ".join(parts) or "nothing to run"
+
+
+_REASONS_SHOWN = 5
+
+
+def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
+    """The rollout's status from its jobs', with one line that says why."""
+    judged = list(jobs)
+    by_status: dict[str, list[str]] = {}
+    for job in judged:
+        by_status.setdefault(job.status, []).append(job.job_id)
+    waiting = [j for s, ids in by_status.items() if s not in SETTLED for j in ids]
+    if waiting:
+        done = sum(len(ids) for status, ids in by_status.items() if status in SETTLED)
+        return RolloutStatus.PROGRESSING, f"{done} of {done + len(waiting)} jobs settled"
+    bad = [job for job in judged if job.status in (JobProgress.FAILED, JobProgress.REVERTED)]
+    if bad:
+        back = by_status.get(JobProgress.REVERTED)
+        suffix = f"; back on the stable version: {_names(back)}" if back else ""
+        return RolloutStatus.FAILED, f"failed: {_reasons(bad)}{suffix}"
+    superseded = by_status.get(JobProgress.SUPERSEDED)
+    if superseded:
+        return (
+            RolloutStatus.DEGRADED,
+            f"changed again before they were healthy: {_names(superseded)}",
+        )
+    return RolloutStatus.HEALTHY, "every job is healthy"
+
+
+def _reasons(bad: Sequence[RolloutJob]) -> str:
+    """The first jobs by name, each with what is wrong with it."""
+    shown = sorted(bad, key=lambda job: (job.job_id, job.namespace))[:_REASONS_SHOWN]
+    texts = [
+        f"{job.job_id} ({job.description})" if job.description else job.job_id for job in shown
+    ]
+    more = f" and {len(bad) - len(shown)} more" if len(bad) > len(shown) else ""
+    return ", ".join(texts) + more
+
+
+def _names(job_ids: Sequence[str]) -> str:
+    more = f" and {len(job_ids) - 5} more" if len(job_ids) > 5 else ""
+    return ", ".join(sorted(job_ids)[:5]) + more

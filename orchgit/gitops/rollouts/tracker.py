@@ -1,0 +1,182 @@
+"""Following what was applied until it is healthy or not; one loop on the leader.
+
+The judgement of every rollout under way is made again when something it depends on changed, and
+recorded in the log when it says something new. All it needs lies in the state: a new leader, or a
+restarted one, goes on where the last stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import structlog
+from msgspec.structs import replace
+
+from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.gitops.rollouts.health import SETTLED, Deadline, JobView, judge_job, judge_rollout
+from orchgit.model.deployment import Deployment
+from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.rollouts import record_rollout
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="gitops")
+
+_KEPT = 1_000
+"""Judgements kept for those who follow a push; the state has the rest."""
+_TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts")
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerConfig:
+    """`patience_s`: how long a job may make no progress where neither its source nor its deployment
+    says it."""
+
+    patience_s: float = 600.0
+    pause_s: float = 0.02
+    record_interval_s: float = 1.0
+    idle_wait_s: float = 300.0
+    busy_wait_s: float = 2.0
+
+
+class RolloutTracker:
+    def __init__(self, context: UseCaseContext, config: TrackerConfig | None = None) -> None:
+        self._context = context
+        self._config = config or TrackerConfig()
+        self._latest: dict[str, Rollout] = {}
+        self._recorded_at_s: dict[str, float] = {}
+        self._news = asyncio.Condition()
+        self._running = True
+
+    async def run(self) -> None:
+        """Until cancelled; those who follow a rollout then hear that it goes on without them."""
+        self._running = True
+        try:
+            await self._judge_forever()
+        finally:
+            self._running = False
+            async with self._news:
+                self._news.notify_all()
+
+    async def _judge_forever(self) -> None:
+        while True:
+            started_s = self._context.clock.monotonic_s()
+            try:
+                index, active = await self._judge_all()
+            except OrchgitError as error:
+                _log.warning("cannot judge rollouts", error=str(error))
+                await self._context.clock.sleep(1.0)
+                continue
+            spent_s = self._context.clock.monotonic_s() - started_s
+            await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
+
+    async def _wait_for_change(self, index: int, active: bool, pause_s: float) -> None:
+        """With nothing under way only a new rollout matters; else anything that may decide it."""
+        watch = self._context.state.store.watch
+        if not active:
+            await watch.wait(("rollouts",), index, self._config.idle_wait_s)
+            return
+        await self._context.clock.sleep(pause_s)
+        await watch.wait(_TABLES, index, self._config.busy_wait_s)
+
+    async def _judge_all(self) -> tuple[int, bool]:
+        index, judged = await asyncio.to_thread(self._judged)
+        for before, after in judged:
+            await self._publish(before, after)
+        return index, any(not after.is_terminal for _, after in judged)
+
+    def _judged(self) -> tuple[int, list[tuple[Rollout, Rollout]]]:
+        now_ns = self._context.now_ns()
+        patience_ns = int(self._config.patience_s * 1e9)
+        with self._context.snapshot() as snapshot:
+            active = snapshot.active_rollouts()
+            judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
+            return snapshot.index, judged
+
+    async def _publish(self, before: Rollout, after: Rollout) -> None:
+        known = self._latest.get(after.id)
+        if known is not None and known.jobs == after.jobs and known.status == after.status:
+            return
+        if self._is_due(before, after):
+            await record_rollout(self._context, after)
+            self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
+        async with self._news:
+            while len(self._latest) >= _KEPT:
+                self._latest.pop(next(iter(self._latest)))
+            self._latest[after.id] = after
+            self._news.notify_all()
+        if after.is_terminal:
+            self._recorded_at_s.pop(after.id, None)
+            _log.info(
+                "rollout finished",
+                rollout=after.id,
+                source=after.source,
+                commit=after.commit.id,
+                status=after.status,
+            )
+
+    def _is_due(self, before: Rollout, after: Rollout) -> bool:
+        """Each change of status is recorded at once, progress inside one at most once a while."""
+        if before.status != after.status:
+            return True
+        last_s = self._recorded_at_s.get(after.id, float("-inf"))
+        return self._context.clock.monotonic_s() - last_s >= self._config.record_interval_s
+
+    async def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
+        """The rollout's states as they are judged, up to and including the last. Raises
+        UnavailableError when this server stops or is no longer the leader."""
+        seen: Rollout | None = None
+        while not rollout.is_terminal:
+            async with self._news:
+                while (now := self._latest.get(rollout.id)) is None or now is seen:
+                    if not self._running:
+                        raise UnavailableError("this server stopped following rollouts")
+                    await self._news.wait()
+            seen = rollout = now
+            yield now
+
+
+def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
+    """The rollout as it stands in this snapshot. Jobs that settled are not looked at again."""
+    source = snapshot.source(rollout.source)
+    deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
+    jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
+    status, description = judge_rollout(jobs)
+    after = replace(rollout, jobs=jobs, status=status, status_description=description)
+    return replace(after, finished_time_ns=now_ns) if after.is_terminal else after
+
+
+def _judged_job(
+    snapshot: Snapshot, rollout: Rollout, job: RolloutJob, now_ns: int, deadline: Deadline
+) -> RolloutJob:
+    if job.status in SETTLED:
+        return job
+    view = _view(snapshot, job)
+    verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
+    return replace(
+        job,
+        status=verdict.status,
+        description=verdict.description,
+        deployment_id=verdict.deployment_id or job.deployment_id,
+    )
+
+
+def _view(snapshot: Snapshot, job: RolloutJob) -> JobView:
+    return JobView(
+        job=snapshot.job(job.namespace, job.job_id),
+        evaluations=snapshot.evaluations_by_job(job.namespace, job.job_id),
+        deployment=_deployment(snapshot, job),
+        allocations=snapshot.allocations_by_job(job.namespace, job.job_id),
+    )
+
+
+def _deployment(snapshot: Snapshot, job: RolloutJob) -> Deployment | None:
+    """The newest deployment of the version that the rollout registered."""
+    found = [
+        deployment
+        for deployment in snapshot.deployments_by_job(job.namespace, job.job_id)
+        if deployment.job_version == job.job_version
+    ]
+    return max(found, key=lambda deployment: deployment.create_index, default=None)

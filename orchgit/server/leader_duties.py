@@ -1,0 +1,90 @@
+"""What a server takes up when it begins to lead, and lays down when it stops: its office.
+
+The scheduler's queues and watchers have their own (`control/leader.py`); here is the rest: what the
+configuration says a new cluster begins with, the sources, the first root key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from orchgit.clock import Clock
+from orchgit.errors import OrchgitError
+from orchgit.gitops.gitops import Gitops
+from orchgit.server.config import ServerConfig
+from orchgit.server.tasks import end_tasks
+from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.services.gitops.sources import put_source
+from orchgit.services.services import Services
+
+_log = structlog.get_logger(component="server")
+_RETRY_S = 1.0
+
+
+class LeaderDuties:
+    """`end_streams`: nodes connect to whoever leads, so they are sent on when that changes."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        services: Services,
+        gitops: Gitops,
+        end_streams: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._services = services
+        self._gitops = gitops
+        self._end_streams = end_streams
+        self._clock = clock
+
+    async def run(self) -> None:
+        """In office while this server leads; until canceled."""
+        work: list[asyncio.Task[None]] = []
+        try:
+            async for leads in self._services.context.state.leadership.subscribe():
+                await end_tasks(work)
+                if leads:
+                    work = [asyncio.create_task(self._take(), name="take office")]
+                    continue
+                self._end_streams()
+                await self._gitops.stop()
+        finally:
+            await end_tasks(work)
+
+    async def _take(self) -> None:
+        """Tried again while something is in the way."""
+        while True:
+            try:
+                await self._store_scheduler_config()
+                await self._store_sources()
+                await self._gitops.start()
+                await self._make_first_root_key()
+                return
+            except OrchgitError as error:
+                _log.warning("not all is ready to lead", error=str(error))
+                await self._clock.sleep(_RETRY_S)
+
+    async def _store_scheduler_config(self) -> None:
+        """What the config says a new cluster begins with; never over what is stored."""
+        if self._config.scheduler_config is not None:
+            config = self._config.scheduler_config
+            await set_scheduler_config(self._services.context, config, expected_modify_index=0)
+
+    async def _store_sources(self) -> None:
+        """Sources of the config are stored once; what was changed over the API since stays."""
+        with self._services.context.snapshot() as snapshot:
+            known = {source.name for source in snapshot.sources()}
+        for source in self._config.sources:
+            if source.name not in known:
+                await put_source(self._services.context, source)
+
+    async def _make_first_root_key(self) -> None:
+        """Clients look for a signing key soon after a cluster's first start."""
+        try:
+            await self._services.keyring.active_key(self._services.context)
+        except OrchgitError as error:
+            _log.warning("no root key yet; the first variable asks again", error=str(error))

@@ -1,0 +1,1 @@
+"""What is done to allocations: stopping one, and what agents report of theirs."""

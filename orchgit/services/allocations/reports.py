@@ -1,0 +1,87 @@
+"""An agent reports how its allocations are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from orchgit.errors import NotFoundError, RefusedError
+from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job
+from orchgit.services.nodes.registration import OUT_OF_TOUCH
+from orchgit.state.snapshot import Snapshot
+
+
+async def update_allocs(
+    context: UseCaseContext, node_id: str, updates: Sequence[AllocClientUpdate]
+) -> int:
+    """The index at which the reports were applied.
+
+    An empty report counts too: it is what lets a node that was out of touch become ready.
+    Raises RefusedError while the servers think the node is down (invariant 5), NotFoundError for an
+    unknown node. Reports of other nodes' allocations, or of collected ones, are dropped.
+    """
+    with context.snapshot() as snapshot:
+        node = snapshot.node(node_id)
+        if node is None:
+            raise NotFoundError(f"cannot take reports of node {node_id}: it is unknown")
+        if node.status in OUT_OF_TOUCH:
+            raise RefusedError(
+                f"cannot take reports of node {node_id} while it is {node.status}; heartbeat first"
+            )
+        known = [
+            (_as_taken(update, allocation), allocation)
+            for update in updates
+            if (allocation := snapshot.allocation(update.alloc_id)) is not None
+            and allocation.node_id == node_id
+        ]
+        evaluations = evaluations_for_reports(context, snapshot, known)
+    command = UpdateAllocsFromClient(
+        now_ns=context.now_ns(),
+        node_id=node_id,
+        updates=[update for update, _ in known],
+        evaluations=evaluations,
+    )
+    applied = await context.propose(command)
+    return applied.index
+
+
+def _as_taken(update: AllocClientUpdate, allocation: Allocation) -> AllocClientUpdate:
+    status = status_after_report(allocation.client_status, update.client_status)
+    return msgspec.structs.replace(update, client_status=status)
+
+
+def evaluations_for_reports(
+    context: UseCaseContext,
+    snapshot: Snapshot,
+    reports: Sequence[tuple[AllocClientUpdate, Allocation]],
+) -> list[Evaluation]:
+    """One evaluation per job that must replace a failed allocation or settle a reconnected one."""
+    triggers: dict[tuple[str, str], str] = {}
+    for update, allocation in reports:
+        trigger = trigger_of_report(update, allocation)
+        if trigger:
+            triggers.setdefault((allocation.namespace, allocation.job_id), trigger)
+    found = ((snapshot.job(*key), trigger) for key, trigger in triggers.items())
+    return [
+        evaluation_for_job(context, job, trigger)
+        for job, trigger in found
+        if job is not None and not job.stop
+    ]
+
+
+def trigger_of_report(update: AllocClientUpdate, allocation: Allocation) -> str:
+    """Why this report concerns the allocation's job; empty: it does not."""
+    if allocation.client_status == ClientStatus.UNKNOWN:
+        return EvalTrigger.RECONNECT
+    newly_failed = (
+        update.client_status == ClientStatus.FAILED
+        and allocation.client_status != ClientStatus.FAILED
+    )
+    if newly_failed and not allocation.is_server_terminal and not allocation.followup_eval_id:
+        return EvalTrigger.RETRY_FAILED_ALLOC
+    return ""

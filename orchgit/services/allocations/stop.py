@@ -1,0 +1,41 @@
+"""Stop one allocation and place it again, elsewhere if need be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchgit.errors import NotFoundError
+from orchgit.model.allocation import DesiredTransition
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.replication.commands import UpdateAllocTransitions
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, purged_job_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    index: int
+    eval_id: str
+
+
+async def stop_allocation(
+    context: UseCaseContext, alloc_id: str, no_shutdown_delay: bool = False
+) -> Stopped:
+    """A stop needs no job: the evaluation of a purged one stops what is left of it."""
+    with context.snapshot() as snapshot:
+        allocation = snapshot.allocation(alloc_id)
+        job = snapshot.job(allocation.namespace, allocation.job_id) if allocation else None
+    if allocation is None:
+        raise NotFoundError("allocation not found")
+    transition = DesiredTransition(migrate=True, no_shutdown_delay=no_shutdown_delay or None)
+    evaluation = evaluation_for_job(
+        context, job or purged_job_of(allocation), EvalTrigger.ALLOC_STOP
+    )
+    applied = await context.propose(
+        UpdateAllocTransitions(
+            now_ns=context.now_ns(),
+            transitions={alloc_id: transition},
+            evaluations=[evaluation],
+        )
+    )
+    return Stopped(applied.index, evaluation.id)

@@ -1,0 +1,1 @@
+"""Servers, their settings and snapshots of the whole state."""

@@ -1,0 +1,31 @@
+"""How autopilot is set, by operators."""
+
+from __future__ import annotations
+
+from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.model.operator import AutopilotConfig
+from orchgit.replication.commands import SetAutopilotConfig
+from orchgit.services.context import UseCaseContext
+
+
+async def set_autopilot_config(
+    context: UseCaseContext, config: AutopilotConfig, expected_modify_index: int | None = None
+) -> tuple[int, bool]:
+    """(index, whether it was changed): a wrong index condition changes nothing, without error."""
+    limits = {
+        "LastContactThreshold": config.last_contact_threshold_ns,
+        "ServerStabilizationTime": config.server_stabilization_time_ns,
+        "MaxTrailingLogs": config.max_trailing_logs,
+        "MinQuorum": config.min_quorum,
+    }
+    if negative := [name for name, value in limits.items() if value < 0]:
+        raise InvalidInputError(f"cannot set autopilot: {', '.join(negative)} is negative")
+    command = SetAutopilotConfig(
+        now_ns=context.now_ns(), config=config, expected_modify_index=expected_modify_index
+    )
+    try:
+        applied = await context.propose(command)
+    except ConflictError:
+        with context.snapshot() as snapshot:
+            return snapshot.index, False
+    return applied.index, True

@@ -1,0 +1,223 @@
+"""Taking servers in and out, and handing the lead over: what the leader does when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import structlog
+
+from orchgit.errors import NotLeaderError, RefusedError, TimedOutError, UnavailableError
+from orchgit.model.server import ServerRecord
+from orchgit.raft.configuration import Member, PeerProgress
+from orchgit.replication.commands import DeleteServer, PutServer
+from orchgit.replication.versions import common_version
+from orchgit.services.context import UseCaseContext
+
+_log = structlog.get_logger(component="server")
+
+GONE_S = 1.5
+"""A member that was not heard for so long is not there, or hears nothing any more."""
+HAND_OVER_S = 8.0
+_RETRY_S = 0.1
+_ATTEMPT_S = 1.5
+"""Longer than an election: after that the member has not taken over."""
+
+
+class Membership(Protocol):
+    """What a leader knows of the members: `ReplicatedState`."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def members(self) -> tuple[Member, ...]: ...
+    def peer_progress(self) -> tuple[PeerProgress, ...]: ...
+
+
+async def take_in(
+    context: UseCaseContext, server: ServerRecord, blank: bool = False
+) -> tuple[int, int]:
+    """As a learner, which autopilot gives a vote; the term and index of that. Asking again changes
+    nothing, unless the server is `blank`: a member of its address has lost its disk then, and is
+    taken out first, so that nothing it had acknowledged, nor any vote of it, counts any more.
+
+    Refused with another cluster key, or with a version that is too old for this cluster.
+    """
+    state = context.state
+    if not state.is_leader:
+        raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
+    with context.snapshot() as snapshot:
+        servers = snapshot.servers()
+    _check_version(server, [one.address for one in state.members], servers)
+    _check_id(server, servers)
+    await _check_name(context, server, servers)
+    if blank and any(one.address == server.address for one in state.members):
+        check_is_gone(server, state)
+        await _one_at_a_time(context, server.address)
+        _log.warning("a member came back with nothing; it starts anew", server=server.name)
+    await context.propose(PutServer(server=server))
+    await state.add_member(server.address)
+    return state.admission
+
+
+def check_is_gone(server: ServerRecord, state: Membership) -> None:
+    """Raises what keeps the leader from taking the member out whose address this blank server has:
+    it is there, or too few of the others are."""
+    silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
+    if silent_s.get(server.address, GONE_S) < GONE_S or server.address == state.address:
+        raise UnavailableError(
+            f"cannot take in server {server.name} yet: the member at {server.address} was heard a "
+            "moment ago. If that is another server, two have the same address: give each its own "
+            "(`advertise.serf`)"
+        )
+    others = {one.address for one in state.members if one.voter} - {server.address}
+    there = {name for name in others if name == state.address or silent_s.get(name, 0.0) < GONE_S}
+    if 2 * len(there) <= len(others):
+        raise UnavailableError(
+            f"cannot take in server {server.name}: it has lost its data, and "
+            f"{len(there)} of the other {len(others)} servers are no majority without it; bring "
+            "the others back, or see `Lose the quorum` in the manual"
+        )
+
+
+def _check_version(
+    server: ServerRecord, members: Iterable[str], servers: Iterable[ServerRecord]
+) -> None:
+    others = [one for one in members if one != server.address]
+    needed = common_version(others, servers)
+    if server.command_version < needed:
+        raise RefusedError(
+            f"cannot take in server {server.name}: orchgit {server.build} is older than this "
+            f"cluster (it understands version {server.command_version} of the log, and {needed} is "
+            "in use); upgrade it first"
+        )
+
+
+async def _check_name(
+    context: UseCaseContext, server: ServerRecord, servers: Iterable[ServerRecord]
+) -> None:
+    """Two living members of one name could not be told apart by it. That of a member which is gone
+    may be taken: a machine that was set up again has the name of the old one."""
+    members = {one.address for one in context.state.members} - {server.address}
+    for known in servers:
+        same = (known.name, known.region) == (server.name, server.region)
+        if same and known.address in members and not await _is_gone(context, known.address):
+            raise RefusedError(
+                f"cannot take in server {server.name} ({server.address}): the living member at "
+                f"{known.address} has that name. Give each server its own: `name` in the "
+                "configuration file, or -node-name"
+            )
+
+
+async def _is_gone(context: UseCaseContext, address: str) -> bool:
+    """Whether the member is not heard for GONE_S; waits for one that may just have been stopped."""
+    state = context.state
+    deadline_s = context.clock.monotonic_s() + 2 * GONE_S
+    while address != state.address:
+        silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
+        if silent_s.get(address, GONE_S) >= GONE_S:
+            return True
+        if context.clock.monotonic_s() >= deadline_s:
+            return False
+        await context.clock.sleep(_RETRY_S)
+    return False
+
+
+def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
+    """A copied data directory has a known id."""
+    for known in servers:
+        if known.id == server.id and known.address != server.address:
+            raise RefusedError(
+                f"cannot take in server {server.name} ({server.address}): {known.name} "
+                f"({known.address}) has the same id. If its data directory was copied, empty it; "
+                "if its address has changed, remove the old one first: orchgit operator raft "
+                f"remove-peer -peer-address {known.address}"
+            )
+
+
+async def take_out(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
+    """The member of this raft address; it may be this server, which then hands over. RefusedError
+    for one that is alive if it is to be taken out only `if_gone`."""
+    if not context.state.is_leader:
+        raise NotLeaderError(
+            "cannot take a server out here: ask the leader", context.state.leader_address
+        )
+    if if_gone and not await _is_gone(context, address):
+        raise RefusedError(
+            f"cannot take out the server at {address}: it is alive, and would join again; stop it "
+            "first. `orchgit operator raft remove-peer` takes out a living one"
+        )
+    await _one_at_a_time(context, address)
+    if context.state.is_leader:
+        await context.propose(DeleteServer(address=address))
+
+
+async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
+    """Autopilot may be changing the members at this moment: wait for that."""
+    deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
+    while True:
+        try:
+            return await context.state.remove_member(address)
+        except (NotLeaderError, TimedOutError):
+            raise
+        except UnavailableError:
+            if context.clock.monotonic_s() >= deadline_s:
+                raise
+        await context.clock.sleep(_RETRY_S)
+
+
+async def hand_over(context: UseCaseContext, address: str) -> None:
+    """Returns when that member leads. One that is just catching up, or was just started, is asked
+    more than once. Raises what keeps it from leading: RefusedError for want of room on its disk,
+    UnavailableError if it stays silent."""
+    state = context.state
+    if address == state.address and state.is_leader:
+        return
+    deadline_s = context.clock.monotonic_s() + HAND_OVER_S
+    while state.leader_address != address and context.clock.monotonic_s() < deadline_s:
+        try:
+            await state.transfer_leadership(address)
+        except NotLeaderError:
+            raise
+        except UnavailableError:
+            if context.clock.monotonic_s() + _RETRY_S >= deadline_s:
+                raise
+            await context.clock.sleep(_RETRY_S)
+            continue
+        await _until_led_by(context, address)
+        if not state.is_leader:
+            break
+    if state.leader_address != address:
+        raise TimedOutError(
+            f"cannot hand the leadership to {address}: it did not take over in {HAND_OVER_S:g} s; "
+            "look at `orchgit operator raft list-peers`"
+        )
+
+
+async def _until_led_by(context: UseCaseContext, wanted: str) -> None:
+    deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
+    while (leader := context.state.leader_address) != wanted:
+        left_s = deadline_s - context.clock.monotonic_s()
+        if left_s <= 0:
+            return
+        await context.state.leader_change(leader, left_s)
+
+
+def find_member(
+    context: UseCaseContext, *, address: str = "", server_id: str = "", name: str = ""
+) -> str:
+    """The raft address of the member that has one of these; `address` may be that of its RPC."""
+    with context.snapshot() as snapshot:
+        records = {one.address: one for one in snapshot.servers()}
+    for member in context.state.members:
+        record = records.get(member.address, ServerRecord(member.address))
+        if address and address in (record.address, record.rpc_address):
+            return member.address
+        if server_id and record.id == server_id:
+            return member.address
+        if name and name in (record.name, f"{record.name}.{record.region}"):
+            return member.address
+    raise RefusedError(
+        f"cannot find server {address or server_id or name}: it is no member of the cluster; "
+        "`orchgit operator raft list-peers` shows them"
+    )

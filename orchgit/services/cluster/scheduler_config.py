@@ -1,0 +1,27 @@
+"""Cluster-wide scheduler settings."""
+
+from __future__ import annotations
+
+from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.model.operator import SchedulerConfig
+from orchgit.replication.commands import SetSchedulerConfig
+from orchgit.services.context import UseCaseContext
+
+ALGORITHMS = ("binpack", "spread")
+
+
+async def set_scheduler_config(
+    context: UseCaseContext, config: SchedulerConfig, expected_modify_index: int | None = None
+) -> tuple[int, bool]:
+    """(index, whether it was changed): a wrong index condition changes nothing, without error."""
+    if config.scheduler_algorithm not in ALGORITHMS:
+        raise InvalidInputError(f"invalid scheduler algorithm: {config.scheduler_algorithm}")
+    command = SetSchedulerConfig(
+        now_ns=context.now_ns(), config=config, expected_modify_index=expected_modify_index
+    )
+    try:
+        applied = await context.propose(command)
+    except ConflictError:
+        with context.snapshot() as snapshot:
+            return snapshot.index, False
+    return applied.index, True

@@ -1,0 +1,290 @@
+"""Saving the whole state as one archive, and restoring one in its place on every server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import shutil
+import sqlite3
+import tempfile
+from base64 import b64encode
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from orchgit import __version__
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.model.variable import RootKey
+from orchgit.replication.archive import ArchiveMeta, Origin, read_archive, write_archive
+from orchgit.replication.commands import (
+    AbortRestore,
+    AddRestoreChunk,
+    BeginRestore,
+    CommitRestore,
+)
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.state import schema
+from orchgit.state.snapshot import Snapshot, StateReads
+from orchgit.state.store import Store
+
+CHUNK_BYTES = 1 << 20
+_PREFIX = "operator-snapshot-"
+_STATE, _GIT = "state.db", "git"
+_ROOM = 4
+"""The pieces, what they unpack to, and the state's own growth: this many times the archive's
+unpacked size has to be free on the leader."""
+_COMMIT_S = 600.0
+
+
+@dataclass(slots=True)
+class SavedSnapshot:
+    """`file` is open at its beginning and has no name: closing it is all that is left to do."""
+
+    file: IO[bytes]
+    size: int
+    digest: str
+    """As the `Digest` header has it."""
+    meta: ArchiveMeta
+
+
+class Repositories(Protocol):
+    """The git repositories that this cluster is the home of (`orchgit.gitops.mirrors.backup`)."""
+
+    def wanted(self, state: StateReads) -> Mapping[str, Collection[str]]:
+        """By repository, the objects that the state names."""
+        ...
+
+    async def pack(
+        self, wanted: Mapping[str, Collection[str]], directory: Path
+    ) -> tuple[Mapping[str, Path], int]:
+        """A pack for each in the new `directory`; how many objects nobody has."""
+        ...
+
+    async def take(self, wanted: Mapping[str, Collection[str]], packs: Mapping[str, Path]) -> None:
+        """Returns when a majority of the servers has what is in the packs."""
+        ...
+
+
+async def save_snapshot(
+    context: UseCaseContext,
+    region: str,
+    stale: bool = False,
+    repositories: Repositories | None = None,
+) -> SavedSnapshot:
+    """The state as it is now; `stale`: as this server knows it, even if it does not lead. With the
+    objects of the `repositories`, if they are given."""
+    if not stale:
+        await context.state.read_index()
+    store = context.state.store
+    with _workplace(store) as directory:
+        meta, wanted = await asyncio.to_thread(
+            _copied, store, directory, repositories, context.state.term, region, context.now_ns()
+        )
+        packs: Mapping[str, Path] = {}
+        if repositories is not None:
+            packs, meta.origin.lost_objects = await repositories.pack(wanted, directory / _GIT)
+        return await asyncio.to_thread(_archived, store, meta, directory / _STATE, packs)
+
+
+def _copied(
+    store: Store,
+    directory: Path,
+    repositories: Repositories | None,
+    term: int,
+    region: str,
+    now_ns: int,
+) -> tuple[ArchiveMeta, Mapping[str, Collection[str]]]:
+    with store.snapshot() as snapshot:
+        meta = _meta(snapshot, term, region, now_ns)
+        _copy(snapshot, directory / _STATE)
+        return meta, repositories.wanted(snapshot) if repositories is not None else {}
+
+
+def _archived(
+    store: Store, meta: ArchiveMeta, state: Path, packs: Mapping[str, Path]
+) -> SavedSnapshot:
+    # Closed by whoever sends it, or here if it cannot be made.
+    file = tempfile.TemporaryFile(dir=store.path.parent)  # noqa: SIM115
+    try:
+        write_archive(file, meta, state, packs)
+        size = file.tell()
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").digest()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return SavedSnapshot(file, size, f"sha-256={b64encode(digest).decode()}", meta)
+
+
+def _meta(snapshot: Snapshot, term: int, region: str, now_ns: int) -> ArchiveMeta:
+    origin = Origin(
+        schema_version=len(schema.MIGRATIONS),
+        build=__version__,
+        cluster_id=snapshot.cluster_id() or "",
+        region=region,
+        taken_ns=now_ns,
+    )
+    return ArchiveMeta(
+        id=f"{term}-{snapshot.index}-{now_ns // 1_000_000}",
+        index=snapshot.index,
+        term=term,
+        orchgit=origin,
+    )
+
+
+def _copy(snapshot: Snapshot, path: Path) -> None:
+    """Pieces of a restore under way are no part of the state."""
+    target = sqlite3.connect(path, isolation_level=None)
+    try:
+        target.execute("PRAGMA synchronous = OFF")
+        snapshot.connection.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")
+        if target.execute("DELETE FROM restore_chunks").rowcount:
+            target.execute("VACUUM")
+        target.execute("DELETE FROM meta WHERE key = 'restoring'")
+    finally:
+        target.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    index: int
+    meta: ArchiveMeta
+
+
+async def restore_snapshot(
+    context: UseCaseContext,
+    keyring: Keyring,
+    archive: IO[bytes],
+    force: bool = False,
+    repositories: Repositories | None = None,
+) -> Restored:
+    """Check the archive and put it in the place of the state, on every server.
+
+    Nothing is changed unless it is whole. Refused if its variables could not be opened here,
+    unless `force`. What is written meanwhile is replaced too. Git objects go to a majority of the
+    servers first, past the log: the state never names what nobody has.
+    """
+    store = context.state.store
+    with _workplace(store) as directory:
+        checked = await asyncio.to_thread(_checked, store, archive, directory, repositories)
+        if not force:
+            _check_keys(keyring, checked.keys)
+        if repositories is not None and checked.packs:
+            await repositories.take(checked.wanted, checked.packs)
+        state = await asyncio.to_thread(_state_alone, archive, checked, directory)
+        try:
+            return Restored(await _replace(context, state), checked.meta)
+        finally:
+            if state is not archive:
+                state.close()
+
+
+async def _replace(context: UseCaseContext, archive: IO[bytes]) -> int:
+    restore_id = context.ids.new()
+    await context.propose(BeginRestore(restore_id=restore_id))
+    try:
+        sha256 = await _send(context, restore_id, archive)
+        applied = await context.propose(
+            CommitRestore(restore_id=restore_id, sha256=sha256), timeout_s=_COMMIT_S
+        )
+    except BaseException:
+        with contextlib.suppress(OrchgitError):
+            await context.propose(AbortRestore(restore_id=restore_id))
+        raise
+    return applied.index
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    meta: ArchiveMeta
+    keys: list[RootKey]
+    packs: Mapping[str, Path]
+    wanted: Mapping[str, Collection[str]]
+
+
+def _checked(
+    store: Store, archive: IO[bytes], directory: Path, repositories: Repositories | None
+) -> _Checked:
+    state, packs = directory / _STATE, directory / _GIT
+    meta = read_archive(archive, state, packs)
+    free = shutil.disk_usage(directory).free + meta.size
+    if free < _ROOM * meta.size:
+        raise UnavailableError(
+            f"cannot restore: the state has {meta.size} bytes, {_ROOM} times as much has to be "
+            f"free, and the disk of {store.path.parent} has {free}; make room on every server"
+        )
+    found = {one.name: packs / f"{one.name}.pack" for one in meta.origin.repositories}
+    with _reading(state) as reads:
+        keys = reads.root_keys() if _has_root_keys(reads.connection) else []
+        wanted = repositories.wanted(reads) if repositories is not None and found else {}
+    return _Checked(meta, keys, found, wanted)
+
+
+def _state_alone(archive: IO[bytes], checked: _Checked, directory: Path) -> IO[bytes]:
+    """What goes through the log: the archive without the packs, which would only pass through. To
+    be closed if it is not the archive itself."""
+    state = directory / _STATE
+    if not checked.packs:
+        state.unlink()
+        return archive
+    file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+    write_archive(file, checked.meta, state)
+    state.unlink()
+    return file
+
+
+@contextlib.contextmanager
+def _reading(state: Path) -> Iterator[StateReads]:
+    reads = StateReads()
+    reads.connection = sqlite3.connect(f"file:{state}?mode=ro", uri=True)
+    try:
+        yield reads
+    finally:
+        reads.connection.close()
+
+
+def _has_root_keys(connection: sqlite3.Connection) -> bool:
+    """States older than variables have no such table."""
+    sql = "SELECT 1 FROM sqlite_master WHERE name = 'root_keys'"
+    return connection.execute(sql).fetchone() is not None
+
+
+def _check_keys(keyring: Keyring, keys: list[RootKey]) -> None:
+    closed = [key.key_id for key in keys if not keyring.opens(key)]
+    if closed:
+        raise RefusedError(
+            f"cannot restore: root key {', '.join(closed)} of the snapshot does not open with this "
+            "cluster's key file, so its variables could not be read; put the key file of the "
+            "cluster that the snapshot is of on every server (server.cluster_key_file) and restart "
+            "them, or restore with -force and lose the variables"
+        )
+
+
+async def _send(context: UseCaseContext, restore_id: str, archive: IO[bytes]) -> str:
+    """Piece by piece into the log; the SHA-256 of all."""
+    archive.seek(0)
+    digest = hashlib.sha256()
+    seq = 0
+    while data := await asyncio.to_thread(archive.read, CHUNK_BYTES):
+        digest.update(data)
+        await context.propose(AddRestoreChunk(restore_id=restore_id, seq=seq, data=data))
+        seq += 1
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _workplace(store: Store) -> Iterator[Path]:
+    """Beside the state, where there has to be room for another one."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=store.path.parent) as directory:
+        yield Path(directory)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """What a server that was killed at it left behind; before any of this begins."""
+    for left in directory.glob(f"{_PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)

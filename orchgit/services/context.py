@@ -1,0 +1,66 @@
+"""What every use case needs: the replicated state, the clock and a source of ids."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+
+from orchgit.clock import Clock
+from orchgit.errors import ConflictError, RefusedError
+from orchgit.ids import IdSource
+from orchgit.model.job import Job
+from orchgit.replication.commands import Command
+from orchgit.replication.proposal import RequestWrites
+from orchgit.replication.replicated import Applied, ReplicatedState
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.state.kept import Kept
+from orchgit.state.lookups import JobLookups
+from orchgit.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class UseCaseContext:
+    state: ReplicatedState
+    clock: Clock
+    ids: IdSource
+    job_max_count: int = JOB_MAX_COUNT
+    writes: RequestWrites | None = None
+    """Where the commands that are proposed are noted."""
+    _rules: Kept[ClusterRules] = field(init=False, repr=False)
+    _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+
+    def __post_init__(self) -> None:
+        limit = self.job_max_count
+        rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
+        object.__setattr__(self, "_rules", rules)
+
+    def noting(self, writes: RequestWrites | None) -> UseCaseContext:
+        """The same, for one request: the commands that it proposes are noted in `writes`."""
+        noting = copy.copy(self)  # with what is kept of earlier readings
+        object.__setattr__(noting, "writes", writes)
+        return noting
+
+    def snapshot(self) -> Snapshot:
+        return self.state.store.snapshot()
+
+    async def registered_job(self, namespace: str, job_id: str) -> Job | None:
+        """The current version; cheap where many ask at the same time."""
+        return await self._jobs.job(self.state.store, namespace, job_id)
+
+    def cluster_rules(self) -> ClusterRules:
+        """What every job has to meet, as of now."""
+        return self._rules.of(self.state.store)
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns()
+
+    async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
+        """Commit one entry; returns when its effects can be read."""
+        return await self.state.propose(command, timeout_s, writes=self.writes)
+
+    async def propose_or_refuse(self, command: Command, refusal: str) -> Applied:
+        """Like `propose`; a lost race (ConflictError) becomes the refusal Nomad's clients know."""
+        try:
+            return await self.propose(command)
+        except ConflictError as error:
+            raise RefusedError(refusal) from error

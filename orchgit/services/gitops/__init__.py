@@ -1,0 +1,1 @@
+"""Sources and rollouts as log entries."""

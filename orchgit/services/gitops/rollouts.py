@@ -1,0 +1,109 @@
+"""Rollouts as log entries: apply a commit whole, record its progress, forget old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from orchgit.errors import NotFoundError, NotUnderstoodError
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import Job
+from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.source import AppliedJob
+from orchgit.replication.commands import (
+    ApplyCommit,
+    ApplyRollout,
+    DeleteRollouts,
+    JobDeletion,
+    JobUpsert,
+    RecordRollout,
+    RefMove,
+)
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+
+
+async def apply_rollout(
+    context: UseCaseContext,
+    rollout: Rollout,
+    *,
+    expected_commit: str,
+    upserts: Sequence[JobUpsert],
+    deletions: Sequence[JobDeletion] = (),
+    ref_moves: Sequence[RefMove] = (),
+    remember: Sequence[AppliedJob] = (),
+    forget: Sequence[tuple[str, str]] = (),
+) -> tuple[int, Rollout]:
+    """Commit one rollout whole (invariant 9); (index, the rollout as stored).
+
+    `upserts` hold admitted jobs, `remember` and `forget` what changes of the source's memory of
+    jobs that run once; while a server of an earlier version is a member, nothing is remembered.
+    Makes one evaluation for each job that runs by itself and notes it in `rollout.jobs`. Raises
+    ConflictError when the source or a job moved meanwhile: nothing has been changed then, and the
+    caller computes the rollout again.
+    """
+    evaluations = [
+        *_evaluations(
+            context, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER
+        ),
+        *_evaluations(context, rollout, _doomed(context, deletions), EvalTrigger.JOB_DEREGISTER),
+    ]
+    stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
+    entry = ApplyRollout(
+        now_ns=context.now_ns(),
+        rollout=stored,
+        expected_commit=expected_commit,
+        upserts=list(upserts),
+        deletions=list(deletions),
+        evaluations=evaluations,
+        ref_moves=list(ref_moves),
+    )
+    remembering = ApplyCommit(
+        **msgspec.structs.asdict(entry), remember=list(remember), forget=list(forget)
+    )
+    try:
+        applied = await context.propose(remembering)
+    except NotUnderstoodError:
+        applied = await context.propose(entry)
+    return applied.index, stored
+
+
+async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
+    """Store a rollout's progress, or a commit that was refused."""
+    applied = await context.propose(RecordRollout(now_ns=context.now_ns(), rollout=rollout))
+    return applied.index
+
+
+async def delete_rollouts(context: UseCaseContext, ids: Sequence[str]) -> int:
+    """Forget finished rollouts. Raises NotFoundError for an unknown id."""
+    with context.snapshot() as snapshot:
+        for rollout_id in ids:
+            if snapshot.rollout(rollout_id) is None:
+                raise NotFoundError(f"cannot delete rollout {rollout_id}: there is none")
+    applied = await context.propose(DeleteRollouts(now_ns=context.now_ns(), ids=list(ids)))
+    return applied.index
+
+
+def _evaluations(
+    context: UseCaseContext, rollout: Rollout, jobs: Sequence[Job], trigger: str
+) -> list[Evaluation]:
+    return [
+        evaluation_for_job(context, job, trigger, rollout_id=rollout.id)
+        for job in jobs
+        if runs_by_itself(job)
+    ]
+
+
+def _doomed(context: UseCaseContext, deletions: Sequence[JobDeletion]) -> list[Job]:
+    with context.snapshot() as snapshot:
+        jobs = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
+    return [job for job in jobs if job is not None]
+
+
+def _with_eval_ids(
+    jobs: Sequence[RolloutJob], evaluations: Sequence[Evaluation]
+) -> list[RolloutJob]:
+    ids = {(each.namespace, each.job_id): each.id for each in evaluations}
+    return [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in jobs]

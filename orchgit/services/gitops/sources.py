@@ -1,0 +1,217 @@
+"""Gitops sources: create, change, pause, remove, and whose a job is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from orchgit.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    NotUnderstoodError,
+    RefusedError,
+)
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.job import Job
+from orchgit.model.ownership import owner_of
+from orchgit.model.source import Source, SourceKind, SourceStatus, is_source_name
+from orchgit.replication.commands import (
+    JobDeletion,
+    MoveRefs,
+    RefMove,
+    RemoveSource,
+    SetJobOwner,
+    StoreSource,
+    UpdateSourceStatus,
+    UpsertSource,
+)
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+
+MIN_POLL_INTERVAL_NS = 1_000_000_000
+MAX_DURATION_NS = 30 * 24 * 3600 * 1_000_000_000
+_MAX_ATTEMPTS = 5
+
+
+async def put_source(context: UseCaseContext, source: Source) -> int:
+    """Store a source whether or not there is one; its status stays as it is. For the sources of the
+    configuration, which a cluster in the middle of an upgrade needs too."""
+    _check(source)
+    applied = await context.propose(UpsertSource(now_ns=context.now_ns(), source=source))
+    return applied.index
+
+
+async def create_source(context: UseCaseContext, source: Source) -> int:
+    """Raises ConflictError if there is a source of that name."""
+    _check(source)
+    entry = StoreSource(now_ns=context.now_ns(), source=source, expected_modify_index=0)
+    return (await context.propose(entry)).index
+
+
+async def change_source(
+    context: UseCaseContext, name: str, change: Callable[[Source], Source]
+) -> int:
+    """Store what `change` makes of the settings. Raises NotFoundError, RefusedError for another
+    kind, and ConflictError when the source does not stop changing."""
+    for _ in range(_MAX_ATTEMPTS):
+        with context.snapshot() as snapshot:
+            source = snapshot.source(name)
+        if source is None:
+            raise _unknown(name)
+        wanted = change(source)
+        _check(wanted)
+        check_change(source, wanted)
+        entry = StoreSource(
+            now_ns=context.now_ns(), source=wanted, expected_modify_index=source.modify_index
+        )
+        try:
+            return (await context.propose(entry)).index
+        except ConflictError:
+            continue
+    raise ConflictError(f'cannot change source "{name}": it keeps being changed by others')
+
+
+def check_change(known: Source, wanted: Source) -> None:
+    """Raises InvalidInputError for what never changes: the name and the kind."""
+    if wanted.name != known.name:
+        raise InvalidInputError(
+            f'cannot rename source "{known.name}": `orchgit source rename {known.name} '
+            f"{wanted.name or 'NAME'}` makes another that takes its jobs over"
+        )
+    if wanted.kind != known.kind:
+        raise InvalidInputError(
+            f'cannot change the kind of source "{known.name}" from {known.kind} to {wanted.kind}: '
+            f"add another source with -adopt, which takes the jobs over when this one is removed "
+            f"(`orchgit source remove {known.name}`)"
+        )
+
+
+async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
+    """Works in the middle of an upgrade too."""
+
+    def change(source: Source) -> Source:
+        return replace(source, paused=paused)
+
+    try:
+        return await change_source(context, name, change)
+    except NotUnderstoodError:
+        with context.snapshot() as snapshot:
+            source = snapshot.source(name)
+        if source is None:
+            raise _unknown(name) from None
+        return await put_source(context, change(source))
+
+
+async def remove_source(context: UseCaseContext, name: str, stop: bool = False) -> int:
+    """Stop following a repository. Its jobs stay registered, keep running and have no source then;
+    or they are stopped in the same entry."""
+    for _ in range(_MAX_ATTEMPTS):
+        with context.snapshot() as snapshot:
+            if snapshot.source(name) is None:
+                raise _unknown(name)
+            jobs = snapshot.current_jobs_by_source(name) if stop else []
+        parents = [job for job in jobs if not job.parent_id]
+        entry = RemoveSource(
+            now_ns=context.now_ns(),
+            name=name,
+            stop=stop,
+            deletions=[
+                JobDeletion(job.namespace, job.id, expected_modify_index=job.job_modify_index)
+                for job in parents
+            ],
+            evaluations=[
+                evaluation_for_job(context, job, EvalTrigger.JOB_DEREGISTER)
+                for job in parents
+                if runs_by_itself(job)
+            ],
+        )
+        try:
+            return (await context.propose(entry)).index
+        except (ConflictError, NotFoundError):
+            continue
+    raise ConflictError(f'cannot remove source "{name}": its jobs keep being changed by others')
+
+
+async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
+    """The job's source manages it no more: neither its file nor the file's removal changes it."""
+    job = _registered(context, namespace, job_id)
+    origin = job.origin
+    if origin is None or not (origin.source or origin.former_source):
+        raise RefusedError(f'cannot release job "{job_id}": it belongs to no source')
+    with context.snapshot() as snapshot:
+        is_there = snapshot.source(origin.source) is not None
+    return await _own(context, job, "", origin.source if is_there else "")
+
+
+async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
+    """Undo a release."""
+    job = _registered(context, namespace, job_id)
+    origin = job.origin
+    if origin is None or origin.source or not origin.released_from:
+        raise RefusedError(f'cannot give job "{job_id}" back: it was not released from a source')
+    return await _own(context, job, origin.released_from, "")
+
+
+def _registered(context: UseCaseContext, namespace: str, job_id: str) -> Job:
+    with context.snapshot() as snapshot:
+        job = snapshot.job(namespace, job_id)
+    if job is None:
+        raise NotFoundError(f'cannot find job "{job_id}" in namespace "{namespace}"')
+    return job
+
+
+async def _own(context: UseCaseContext, job: Job, source: str, released_from: str) -> int:
+    entry = SetJobOwner(
+        now_ns=context.now_ns(),
+        namespace=job.namespace,
+        job_id=job.id,
+        source=source,
+        released_from=released_from,
+        expected_source=owner_of(job),
+    )
+    return (await context.propose(entry)).index
+
+
+async def record_source_status(context: UseCaseContext, name: str, status: SourceStatus) -> int:
+    applied = await context.propose(
+        UpdateSourceStatus(now_ns=context.now_ns(), name=name, status=status)
+    )
+    return applied.index
+
+
+async def move_refs(context: UseCaseContext, name: str, moves: Sequence[RefMove]) -> int:
+    """Move refs of a built-in repository. Raises ConflictError if one moved meanwhile."""
+    applied = await context.propose(
+        MoveRefs(now_ns=context.now_ns(), source=name, moves=list(moves))
+    )
+    return applied.index
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
+
+
+def _check(source: Source) -> None:
+    where = f'cannot store source "{source.name}"'
+    if not is_source_name(source.name):
+        raise InvalidInputError(
+            f"{where}: a name has 1-64 lower-case letters, digits and inner dashes"
+        )
+    if source.kind not in tuple(SourceKind):
+        raise InvalidInputError(f"{where}: kind must be one of {', '.join(SourceKind)}")
+    if source.kind != SourceKind.BUILTIN and not source.url:
+        raise InvalidInputError(f"{where}: a {source.kind} source needs a url")
+    if not source.paths:
+        raise InvalidInputError(f"{where}: it needs at least one path glob")
+    if source.poll_interval_ns < MIN_POLL_INTERVAL_NS:
+        raise InvalidInputError(f"{where}: the poll interval must be at least 1s")
+    if source.poll_interval_ns > MAX_DURATION_NS:
+        raise InvalidInputError(f"{where}: the poll interval must be at most 720h")
+    if source.rollout_deadline_ns and not (
+        MIN_POLL_INTERVAL_NS <= source.rollout_deadline_ns <= MAX_DURATION_NS
+    ):
+        raise InvalidInputError(f"{where}: the rollout deadline must be 1s to 720h, or 0")
+    if not 0 <= source.prune.max_share_percent <= 100:
+        raise InvalidInputError(f"{where}: prune share must be within 0..100 percent")

@@ -1,0 +1,1 @@
+"""What is done to jobs: registering, stopping, scaling, dispatching, planning without doing."""

@@ -1,0 +1,194 @@
+"""Admission: the ordered steps every job passes before it may be registered.
+
+Mutators complete the job, guards refuse what no rule-by-rule list could explain, validators list
+every problem. Used for single registrations, plans and whole commits alike, so that a preview
+and the real thing cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from jobspec.validate import ClusterFacts, validate_job
+from orchgit.errors import InvalidInputError, RefusedError, ValidationError
+from orchgit.model.job import Job
+from orchgit.model.node import Namespace
+from orchgit.services.jobs.implied_constraints import with_implied_constraints
+from orchgit.state.snapshot import Snapshot
+
+MAX_PAYLOAD_BYTES = 16 * 1024
+JOB_MAX_COUNT = 50_000
+"""Allocations of one job, where the server's configuration says nothing else."""
+
+
+RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
+"""What `cluster_rules` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRules:
+    """What of the state decides about jobs, whichever job it is."""
+
+    facts: ClusterFacts
+    namespaces: Mapping[str, Namespace]
+    rejects_registrations: bool
+
+
+def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
+    """`job_max_count` is each server's own setting; 0: no limit."""
+    namespaces = {each.name: each for each in snapshot.namespaces()}
+    config = snapshot.scheduler_config()
+    facts = ClusterFacts(
+        namespaces=frozenset(namespaces),
+        node_pools=frozenset(each.name for each in snapshot.node_pools()),
+        memory_oversubscription=config.memory_oversubscription_enabled,
+        numa=config.numa_enabled,
+        job_max_count=job_max_count,
+    )
+    return ClusterRules(facts, namespaces, config.reject_job_registration)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A job as it will be stored, what its author should know, and what it takes the place of."""
+
+    job: Job
+    warnings: Sequence[str]
+    registered: Job | None
+
+
+def completed(job: Job) -> Job:
+    """The job as it would be stored, whether or not it may be."""
+    for _, mutate in MUTATORS:
+        job = mutate(job)
+    return job
+
+
+def admit(job: Job, snapshot: Snapshot, rules: ClusterRules) -> Admitted:
+    """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
+    job = completed(job)
+    return judged(job, snapshot.job(job.namespace, job.id), rules)
+
+
+def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:
+    """The steps after completing the job, for one that takes the place of `registered`."""
+    for _, guard in GUARDS:
+        guard(job, registered, rules)
+    specification = validate_job(job, rules.facts)
+    local = [problem for _, validate in VALIDATORS for problem in validate(job, rules)]
+    problems = [*specification.problems, *local]
+    if problems:
+        places = [*specification.leaves, *(((), problem) for problem in local)]
+        raise ValidationError(multiple_errors(problems), problems, places, specification.warnings)
+    return Admitted(job, tuple(specification.warnings), registered)
+
+
+def multiple_errors(problems: Sequence[str]) -> str:
+    """The list format that Nomad's clients print as it comes."""
+    noun = "error" if len(problems) == 1 else "errors"
+    lines = "".join(f"\t* {problem}\n" for problem in problems)
+    return f"{len(problems)} {noun} occurred:\n{lines}\n"
+
+
+def check_total_count(job: Job, limit: int) -> None:
+    """For a job that is made from one that is registered: it may be older than the limit. Raises
+    InvalidInputError."""
+    total = sum(group.count for group in job.task_groups)
+    if 0 < limit < total:
+        raise InvalidInputError(
+            f'cannot run "{job.id}": its total count was greater than configured job_max_count: '
+            f"{total} > {limit}"
+        )
+
+
+# -- mutators: job -> job ------------------------------------------------------------------------
+
+
+def _with_defaults(job: Job) -> Job:
+    """What an empty string means in the fields that name a place."""
+    named = job.name and job.namespace and job.region and job.node_pool
+    if named and job.datacenters and job.priority:
+        return job
+    return replace(
+        job,
+        name=job.name or job.id,
+        namespace=job.namespace or "default",
+        region=job.region or "global",
+        node_pool=job.node_pool or "default",
+        datacenters=job.datacenters or ["*"],
+        priority=job.priority or 50,
+    )
+
+
+def _without_bookkeeping(job: Job) -> Job:
+    """A caller may send back a job it read; only the server says what these fields hold."""
+    return replace(
+        job,
+        status="pending",
+        status_description="",
+        stable=False,
+        version=0,
+        version_tag=None,
+        dispatch_idempotency_token="",
+        create_index=0,
+        modify_index=0,
+        job_modify_index=0,
+    )
+
+
+# -- guards: raise or pass -----------------------------------------------------------------------
+
+
+def _registration_allowed(job: Job, registered: Job | None, rules: ClusterRules) -> None:
+    if rules.rejects_registrations:
+        raise RefusedError("cannot register a job: job registration is disabled by an operator")
+
+
+def _kind_unchanged(job: Job, old: Job | None, rules: ClusterRules) -> None:
+    """A job cannot change what kind of thing it is; register it under another id instead."""
+    if old is None:
+        return
+    if old.type != job.type:
+        raise RefusedError(f'cannot update job from type "{old.type}" to "{job.type}"')
+    for kind, was, now in (
+        ("periodic", old.is_periodic, job.is_periodic),
+        ("parameterized", old.is_parameterized, job.is_parameterized),
+    ):
+        if was and not now:
+            raise RefusedError(f"cannot update {kind} job to being non-{kind}")
+        if now and not was:
+            raise RefusedError(f"cannot update non-{kind} job to being {kind}")
+
+
+# -- validators: problems ------------------------------------------------------------------------
+
+
+def _drivers_allowed(job: Job, rules: ClusterRules) -> Sequence[str]:
+    """A namespace may allow or forbid task drivers."""
+    namespace = rules.namespaces.get(job.namespace)
+    given = (namespace.capabilities if namespace else None) or {}
+    enabled, disabled = given.get("EnabledTaskDrivers"), given.get("DisabledTaskDrivers")
+    return [
+        f'used task driver "{task.driver}" is not allowed in namespace "{job.namespace}"'
+        for group in job.task_groups
+        for task in group.tasks
+        if (isinstance(enabled, list) and enabled and task.driver not in enabled)
+        or (isinstance(disabled, list) and task.driver in disabled)
+    ]
+
+
+MUTATORS: tuple[tuple[str, Callable[[Job], Job]], ...] = (
+    ("defaults", _with_defaults),
+    ("bookkeeping", _without_bookkeeping),
+    ("implied constraints", with_implied_constraints),
+)
+GUARDS: tuple[tuple[str, Callable[[Job, Job | None, ClusterRules], None]], ...] = (
+    ("registration allowed", _registration_allowed),
+    ("kind unchanged", _kind_unchanged),
+)
+VALIDATORS: tuple[tuple[str, Callable[[Job, ClusterRules], Sequence[str]]], ...] = (
+    ("drivers", _drivers_allowed),
+)

@@ -1,0 +1,62 @@
+"""Stop a job, or purge every trace of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchgit.model.allocation import DesiredTransition
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.job import Job
+from orchgit.replication.commands import DeregisterJob, JobDeletion, UpdateAllocTransitions
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.jobs.register import JobRegistration, job_modify_index
+
+
+@dataclass(frozen=True, slots=True)
+class DeregisterOptions:
+    purge: bool = False
+    no_shutdown_delay: bool = False
+    eval_priority: int = 0
+
+
+async def deregister_job(
+    context: UseCaseContext, namespace: str, job_id: str, options: DeregisterOptions
+) -> JobRegistration:
+    """Stopping what is not there succeeds and changes nothing, as Nomad's clients expect."""
+    with context.snapshot() as snapshot:
+        job = snapshot.job(namespace, job_id)
+        index = snapshot.index
+    if job is None:
+        return JobRegistration(index=index, job_modify_index=0)
+    if options.no_shutdown_delay:
+        await _skip_shutdown_delays(context, job)
+    evaluation = (
+        evaluation_for_job(context, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority)
+        if runs_by_itself(job)
+        else None
+    )
+    deletion = JobDeletion(namespace, job_id, purge=options.purge)
+    applied = await context.propose(
+        DeregisterJob(now_ns=context.now_ns(), deletion=deletion, evaluation=evaluation)
+    )
+    return JobRegistration(
+        index=applied.index,
+        job_modify_index=job_modify_index(applied),
+        eval_id=evaluation.id if evaluation else "",
+        eval_create_index=applied.index if evaluation else 0,
+    )
+
+
+async def _skip_shutdown_delays(context: UseCaseContext, job: Job) -> None:
+    with context.snapshot() as snapshot:
+        allocations = snapshot.allocations_by_job(job.namespace, job.id)
+    transitions = {
+        allocation.id: DesiredTransition(no_shutdown_delay=True)
+        for allocation in allocations
+        if not allocation.is_terminal
+    }
+    if transitions:
+        await context.propose(
+            UpdateAllocTransitions(now_ns=context.now_ns(), transitions=transitions)
+        )

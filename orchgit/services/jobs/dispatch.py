@@ -1,0 +1,128 @@
+"""Dispatch a parameterized job: check payload and meta, register one child."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.model.child_jobs import child_of, dispatched_id
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.job import Job, ParameterizedJobConfig
+from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRequest:
+    """`payload` is base64 text, as the API carries it."""
+
+    payload: str = ""
+    meta: dict[str, str] = field(default_factory=dict)
+    idempotency_token: str = ""
+    id_prefix: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    index: int
+    job_id: str
+    eval_id: str
+    job_create_index: int
+
+
+async def dispatch_job(
+    context: UseCaseContext, namespace: str, job_id: str, request: DispatchRequest
+) -> Dispatched:
+    """Register one child; the same idempotency token again names the first child."""
+    with context.snapshot() as snapshot:
+        parent = snapshot.job(namespace, job_id)
+        children = snapshot.jobs_by_parent(namespace, job_id) if request.idempotency_token else []
+        index = snapshot.index
+    parent = _dispatchable(parent, job_id)
+    check_total_count(parent, context.job_max_count)
+    check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
+    check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
+    earlier = _with_token(children, request.idempotency_token)
+    if earlier is not None:
+        return Dispatched(index, earlier.id, "", earlier.create_index)
+    return await _register_child(context, parent, request)
+
+
+def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
+    """Raises RefusedError where the job's payload rule or the size limit is broken."""
+    size = len(_decoded(payload))
+    if size > MAX_PAYLOAD_BYTES:
+        raise RefusedError(f"Payload exceeds maximum size; {size} > {MAX_PAYLOAD_BYTES}")
+    if config.payload == "required" and size == 0:
+        raise RefusedError("Payload is not provided but required by parameterized job")
+    if config.payload == "forbidden" and size > 0:
+        raise RefusedError("Payload provided but forbidden by parameterized job")
+
+
+def check_meta(config: ParameterizedJobConfig, meta: dict[str, str]) -> None:
+    """Raises RefusedError for keys that are missing or not allowed."""
+    required = set(config.meta_required or ())
+    allowed = required | set(config.meta_optional or ())
+    if unknown := sorted(set(meta) - allowed):
+        raise RefusedError(
+            f"Dispatch request included unpermitted metadata keys: [{' '.join(unknown)}]"
+        )
+    if missing := sorted(required - set(meta)):
+        raise RefusedError(f"Dispatch did not provide required meta keys: [{' '.join(missing)}]")
+
+
+def _decoded(payload: str) -> bytes:
+    try:
+        return base64.b64decode(payload, validate=True)
+    except binascii.Error as error:
+        raise InvalidInputError(f"cannot read the payload: it is not base64 ({error})") from error
+
+
+def _dispatchable(parent: Job | None, job_id: str) -> Job:
+    if parent is None:
+        raise RefusedError("parameterized job not found")
+    if not parent.is_parameterized:
+        raise RefusedError(f'Specified job "{job_id}" is not a parameterized job')
+    if parent.stop:
+        raise RefusedError(f'Specified job "{job_id}" is stopped')
+    return parent
+
+
+def _with_token(children: Sequence[Job], token: str) -> Job | None:
+    found = (child for child in children if token and child.dispatch_idempotency_token == token)
+    return next(found, None)
+
+
+async def _register_child(
+    context: UseCaseContext, parent: Job, request: DispatchRequest
+) -> Dispatched:
+    now_ns = context.now_ns()
+    child_id = dispatched_id(parent, request.id_prefix, now_ns, context.ids.new())
+    child = replace(
+        child_of(parent, child_id, now_ns),
+        dispatched=True,
+        payload=request.payload or None,
+        meta={**(parent.meta or {}), **request.meta} or None,
+        dispatch_idempotency_token=request.idempotency_token,
+        priority=request.priority or parent.priority,
+        periodic=parent.periodic,
+    )
+    evaluation = (
+        evaluation_for_job(context, child, EvalTrigger.JOB_REGISTER)
+        if runs_by_itself(child)
+        else None
+    )
+    upsert = JobUpsert(child, expected_modify_index=0)
+    applied = await context.propose(
+        RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
+    )
+    eval_id = evaluation.id if evaluation else ""
+    return Dispatched(applied.index, child_id, eval_id, applied.index)

@@ -1,0 +1,44 @@
+"""Ask for a new evaluation of a job, as if something about it had changed."""
+
+from __future__ import annotations
+
+from orchgit.errors import RefusedError
+from orchgit.model.allocation import Allocation, ClientStatus, DesiredTransition
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.replication.commands import UpdateAllocTransitions, UpsertEvaluations
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job
+from orchgit.services.jobs.register import JobRegistration
+
+
+async def evaluate_job(
+    context: UseCaseContext, namespace: str, job_id: str, force_reschedule: bool = False
+) -> JobRegistration:
+    """`force_reschedule`: failed allocations are replaced even where their policy says wait."""
+    with context.snapshot() as snapshot:
+        job = snapshot.job(namespace, job_id)
+        allocations = snapshot.allocations_by_job(namespace, job_id) if force_reschedule else []
+    if job is None:
+        raise RefusedError("job not found")
+    if job.is_periodic:
+        raise RefusedError("can't evaluate periodic job")
+    if job.is_parameterized:
+        raise RefusedError("can't evaluate parameterized job")
+    evaluation = evaluation_for_job(context, job, EvalTrigger.JOB_REGISTER)
+    transitions = {
+        allocation.id: DesiredTransition(force_reschedule=True)
+        for allocation in allocations
+        if _is_stuck(allocation)
+    }
+    applied = await context.propose(
+        UpdateAllocTransitions(
+            now_ns=context.now_ns(), transitions=transitions, evaluations=[evaluation]
+        )
+        if transitions
+        else UpsertEvaluations(now_ns=context.now_ns(), evaluations=[evaluation])
+    )
+    return JobRegistration(applied.index, job.job_modify_index, evaluation.id, applied.index)
+
+
+def _is_stuck(allocation: Allocation) -> bool:
+    return allocation.client_status == ClientStatus.FAILED and not allocation.next_allocation

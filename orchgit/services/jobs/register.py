@@ -1,0 +1,125 @@
+"""Register a job: admission, the index condition, one log entry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from orchgit.errors import RefusedError
+from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import Job, JobSubmission
+from orchgit.model.ownership import owner_of, with_owner_of
+from orchgit.raft_node.proposal import Applied
+from orchgit.replication.apply.jobs import JobResult
+from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.jobs.admission import completed, judged
+
+
+@dataclass(frozen=True, slots=True)
+class JobRegistration:
+    """What registering did. `eval_id` is empty for a parent that runs nothing itself."""
+
+    index: int
+    job_modify_index: int
+    eval_id: str = ""
+    eval_create_index: int = 0
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterOptions:
+    """`enforce_index` None: unconditional; 0: the job must be new; else its JobModifyIndex.
+    `in_thread`: the job is so large that judging it would hold the event loop."""
+
+    enforce_index: int | None = None
+    preserve_counts: bool = False
+    eval_priority: int = 0
+    submission: JobSubmission | None = None
+    in_thread: bool = False
+
+
+async def register_job(
+    context: UseCaseContext,
+    job: Job,
+    options: RegisterOptions = RegisterOptions(),
+) -> JobRegistration:
+    """Admit and commit `job`; the source that owns it keeps it (`orchgit source release` frees it).
+
+    Raises ValidationError, RefusedError (index, type change)."""
+    job = completed(job)
+    registered = await context.registered_job(job.namespace, job.id)
+    if options.preserve_counts and registered is not None:
+        job = with_counts_of(job, registered)
+    rules = context.cluster_rules()
+    if options.in_thread:
+        admitted = await asyncio.to_thread(judged, job, registered, rules)
+    else:
+        admitted = judged(job, registered, rules)
+    check_enforced_index(options.enforce_index, registered)
+    job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
+    evaluation = _evaluation(context, job, options.eval_priority)
+    command = RegisterJob(
+        now_ns=context.now_ns(),
+        upsert=JobUpsert(job, options.submission, options.enforce_index),
+        evaluation=evaluation,
+    )
+    refusal = f"Enforcing job modify index {options.enforce_index}: the job changed meanwhile"
+    applied = await context.propose_or_refuse(command, refusal)
+    return JobRegistration(
+        index=applied.index,
+        job_modify_index=job_modify_index(applied),
+        eval_id=evaluation.id if evaluation else "",
+        eval_create_index=applied.index if evaluation else 0,
+        warnings=(*admitted.warnings, *_owner_warnings(job)),
+    )
+
+
+def _owner_warnings(job: Job) -> list[str]:
+    """What a person who changes a source's job by hand should know."""
+    source = owner_of(job)
+    if not source:
+        return []
+    return [
+        f'job "{job.id}" belongs to source "{source}": the next commit puts it back as its file '
+        "says; `orchgit source release` takes it out of the source"
+    ]
+
+
+def job_modify_index(applied: Applied) -> int:
+    """The committed JobModifyIndex of the job that an entry registered or stopped."""
+    assert isinstance(applied.result, JobResult)
+    return applied.result.job_modify_index
+
+
+def check_enforced_index(expected: int | None, registered: Job | None) -> None:
+    """Nomad's three refusals of a wrong EnforceIndex, in words its clients look for."""
+    if expected is None:
+        return
+    prefix = f"Enforcing job modify index {expected}: job"
+    if registered is None and expected:
+        raise RefusedError(f"{prefix} does not exist")
+    if registered is not None and expected == 0:
+        raise RefusedError(f"{prefix} already exists")
+    if registered is not None and expected != registered.job_modify_index:
+        found = registered.job_modify_index
+        raise RefusedError(f"{prefix} exists with conflicting job modify index: {found}")
+
+
+def with_counts_of(job: Job, registered: Job) -> Job:
+    """`job` with the counts of the groups that are registered already (an autoscaler's)."""
+    counts = {group.name: group.count for group in registered.task_groups}
+    groups = [
+        replace(group, count=counts.get(group.name, group.count)) for group in job.task_groups
+    ]
+    return replace(job, task_groups=groups)
+
+
+def _evaluation(context: UseCaseContext, job: Job, priority: int) -> Evaluation | None:
+    if not runs_by_itself(job):
+        return None
+    return evaluation_for_job(context, job, EvalTrigger.JOB_REGISTER, priority=priority)

@@ -1,0 +1,100 @@
+"""Change the count of one task group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.group import TaskGroup
+from orchgit.model.job import Job
+from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.services.context import UseCaseContext
+from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.jobs.register import JobRegistration, job_modify_index
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequest:
+    """`count` None, or `error`: an autoscaler reports an event and changes nothing."""
+
+    group: str
+    count: int | None = None
+    error: bool = False
+    policy_override: bool = False
+
+
+async def scale_job(
+    context: UseCaseContext, namespace: str, job_id: str, request: ScaleRequest
+) -> JobRegistration:
+    if not request.group:
+        raise InvalidInputError("missing task group name for scaling action")
+    if request.error and request.count is not None:
+        raise InvalidInputError("scaling action should not contain count if error is true")
+    with context.snapshot() as snapshot:
+        job = snapshot.job(namespace, job_id)
+        index = snapshot.index
+        deployment = snapshot.latest_deployment(namespace, job_id)
+    if job is None:
+        raise NotFoundError(f'job "{job_id}" not found')
+    group = _group(job, request.group)
+    if request.error or request.count is None:
+        return JobRegistration(index, job.job_modify_index)
+    _check_bounds(group, request)
+    if deployment is not None and deployment.is_active and deployment.job_version == job.version:
+        raise InvalidInputError("job scaling blocked due to active deployment")
+    _check_total(job, group, request.count, context.job_max_count)
+    return await _register(context, job, group, request.count)
+
+
+def _group(job: Job, name: str) -> TaskGroup:
+    if job.type in ("system", "sysbatch"):
+        raise InvalidInputError("cannot scale jobs of type system; they run on every node")
+    group = job.group(name)
+    if group is None:
+        raise InvalidInputError(f'task group "{name}" specified for scaling does not exist in job')
+    return group
+
+
+def _check_bounds(group: TaskGroup, request: ScaleRequest) -> None:
+    count, policy = request.count or 0, group.scaling
+    if count < 0:
+        raise InvalidInputError("scaling action count can't be negative")
+    if policy is None or request.policy_override:
+        return
+    bound = "group count was {} than scaling policy {}: {} {} {}"
+    if count > policy.max:
+        raise InvalidInputError(bound.format("greater", "maximum", count, ">", policy.max))
+    if count < policy.min:
+        raise InvalidInputError(bound.format("less", "minimum", count, "<", policy.min))
+
+
+def _check_total(job: Job, group: TaskGroup, count: int, limit: int) -> None:
+    """What is scaled down may still be above it: the limit may be newer than the job."""
+    total = sum(each.count for each in job.task_groups) - group.count + count
+    if 0 < limit < total and count > group.count:
+        raise InvalidInputError(
+            f"cannot scale the job: its total count was greater than configured job_max_count: "
+            f"{total} > {limit}"
+        )
+
+
+async def _register(
+    context: UseCaseContext, job: Job, group: TaskGroup, count: int
+) -> JobRegistration:
+    groups = [replace(each, count=count) if each is group else each for each in job.task_groups]
+    changed = replace(job, task_groups=groups, submit_time_ns=context.now_ns())
+    evaluation = (
+        evaluation_for_job(context, changed, EvalTrigger.JOB_SCALE)
+        if runs_by_itself(changed)
+        else None
+    )
+    upsert = JobUpsert(changed, expected_modify_index=job.job_modify_index)
+    command = RegisterJob(now_ns=context.now_ns(), upsert=upsert, evaluation=evaluation)
+    refusal = "cannot scale the job: it was changed meanwhile; read it again"
+    applied = await context.propose_or_refuse(command, refusal)
+    eval_id = evaluation.id if evaluation else ""
+    index = applied.index
+    return JobRegistration(index, job_modify_index(applied), eval_id, index if eval_id else 0)

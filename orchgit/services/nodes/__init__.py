@@ -1,0 +1,1 @@
+"""What is done to nodes: registering, status, draining, pools."""

@@ -1,0 +1,1 @@
+"""Variables and the keys that seal them."""

@@ -1,0 +1,122 @@
+"""Root keys: made, wrapped with the cluster's key for the log, and kept open in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from orchgit.errors import UnavailableError
+from orchgit.model.variable import RootKey, StoredVariable
+from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
+from orchgit.services.context import UseCaseContext
+from orchgit.services.secrets.sealing import KeyMaterial, Sealer, SealError, new_material
+from orchgit.state.kept import Kept
+from orchgit.state.snapshot import Snapshot
+
+_MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
+_RESEALED_PER_ENTRY = 100
+
+
+class Keyring:
+    """Seals and opens with the cluster's root keys. Belongs to one event loop."""
+
+    def __init__(self, context: UseCaseContext, cluster_key: bytes) -> None:
+        self._context = context
+        self._wrapping = Sealer(cluster_key)
+        self._open: dict[str, Sealer] = {}
+        self._active = Kept(("root_keys",), Snapshot.active_root_key)
+        self._making = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self._open)} open keys)"
+
+    async def active_key(self, context: UseCaseContext) -> RootKey:
+        """The key that new items are sealed with; the first is made when it is first needed."""
+        found = self._stored_active_key()
+        if found is not None:
+            return found
+        async with self._making:
+            return self._stored_active_key() or await self._make(context, only_first=True)
+
+    async def rotate(self, context: UseCaseContext, full: bool) -> RootKey:
+        """A new active key. `full`: what older ones seal is sealed anew, so they can be deleted."""
+        async with self._making:
+            key = await self._make(context, only_first=False)
+        if full:
+            await self._reseal_all(context, key)
+        return key
+
+    async def delete(self, context: UseCaseContext, key_id: str) -> int:
+        """Refused while the key is active or seals something."""
+        applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
+        self._open.pop(key_id, None)
+        return applied.index
+
+    def opens(self, key: RootKey) -> bool:
+        """Whether this server's cluster key wrapped it."""
+        try:
+            self._wrapping.unseal(key.key_id, key.wrapped)
+        except SealError:
+            return False
+        return True
+
+    def seal(self, key: RootKey, owner: str, plain: bytes) -> bytes:
+        return self._opened(key).seal(owner, plain)
+
+    def unseal(self, variable: StoredVariable) -> bytes:
+        """The items of a variable, as they were before `seal`."""
+        if variable.key_id not in self._open:
+            with self._context.snapshot() as snapshot:
+                key = snapshot.root_key(variable.key_id)
+            if key is None:
+                raise UnavailableError(
+                    f"cannot open variable {variable.path!r}: its root key was deleted meanwhile; "
+                    "read it again"
+                )
+            self._opened(key)
+        return self._open[variable.key_id].unseal(variable.key, variable.sealed)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _stored_active_key(self) -> RootKey | None:
+        return self._active.of(self._context.state.store)
+
+    async def _make(self, context: UseCaseContext, only_first: bool) -> RootKey:
+        material, public = await asyncio.to_thread(new_material)
+        key_id = context.ids.new()
+        wrapped = self._wrapping.seal(key_id, msgspec.msgpack.encode(material))
+        key = RootKey(key_id=key_id, wrapped=wrapped, public_n=public.n, public_e=public.e)
+        applied = await context.propose(
+            PutRootKey(now_ns=context.now_ns(), key=key, only_first=only_first)
+        )
+        stored = applied.result
+        assert isinstance(stored, RootKey)
+        return stored
+
+    def _opened(self, key: RootKey) -> Sealer:
+        found = self._open.get(key.key_id)
+        if found is None:
+            try:
+                plain = self._wrapping.unseal(key.key_id, key.wrapped)
+            except SealError as error:
+                raise UnavailableError(
+                    f"cannot open root key {key.key_id}: this server's cluster key did not wrap "
+                    "it; copy the cluster key file of a server that can, and restart"
+                ) from error
+            found = self._open[key.key_id] = Sealer(_MATERIAL.decode(plain).sealing)
+        return found
+
+    async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
+        """Some at a time; each entry holds what was not changed since it was read."""
+        while True:
+            with context.snapshot() as snapshot:
+                old = snapshot.variables_sealed_by_others(key.key_id, _RESEALED_PER_ENTRY)
+            if not old:
+                return
+            resealed = [self._resealed(each, key) for each in old]
+            await context.propose(ResealVariables(now_ns=context.now_ns(), variables=resealed))
+
+    def _resealed(self, variable: StoredVariable, key: RootKey) -> StoredVariable:
+        sealed = self.seal(key, variable.key, self.unseal(variable))
+        return msgspec.structs.replace(variable, key_id=key.key_id, sealed=sealed)

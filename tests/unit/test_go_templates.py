@@ -1,0 +1,56 @@
+"""Go's template language over data, as `-t` of the commands uses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchgit.errors import InvalidInputError
+from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.render import render
+
+JOBS = [
+    {"ID": "web", "Stop": False, "Count": 3, "Meta": {"team": "shop"}, "Weight": 0.5},
+    {"ID": "db", "Stop": True, "Count": 1, "Meta": None, "Weight": 2.0},
+]
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        pytest.param("{{range .}}{{.ID}} {{end}}", "web db ", id="range-over-the-answer"),
+        pytest.param(
+            "{{range $i, $job := .}}{{$i}}={{$job.ID}};{{end}}", "0=web;1=db;", id="index"
+        ),
+        pytest.param("{{(index . 0).Meta.team}}", "shop", id="field-of-a-field"),
+        pytest.param("{{len .}} {{len $}}", "2 2", id="dot-and-root"),
+        pytest.param("{{range .}}{{if .Stop}}{{.ID}}{{end}}{{end}}", "db", id="condition"),
+        pytest.param(
+            "{{range .}}{{with .Meta}}{{$.nothing}}{{.team}}{{end}}{{end}}", None, id="bad"
+        ),
+        pytest.param("{{range .}}{{with .Meta}}{{.team}}{{end}}{{end}}", "shop", id="with"),
+        pytest.param('{{range .}}{{printf "%-4s|" .ID}}{{end}}', "web |db  |", id="printf"),
+        pytest.param("{{range .}}{{.Weight}} {{end}}", "0.5 2 ", id="floats-as-go-prints-them"),
+        pytest.param("{{(index . 1).Missing}}", "<no value>", id="missing-key"),
+        pytest.param("{{(index . 0).Meta}}", "map[team:shop]", id="map"),
+    ],
+)
+def test_template_over_data_gives_the_text_go_gives(template: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(InvalidInputError, match='there is no "nothing"'):
+            render(template, JOBS)
+        return
+    assert render(template, JOBS) == expected
+
+
+def test_functions_of_the_caller_are_known_beside_those_of_go() -> None:
+    assert render("{{double .}} {{len .}}", "ab", functions={"double": lambda s: 2 * s}) == "abab 2"
+
+
+def test_functions_of_tasks_are_not_known_without_them() -> None:
+    with pytest.raises(InvalidInputError, match='line 1: function "env" is not known'):
+        render('{{env "HOME"}}')
+
+
+def test_template_past_its_budget_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="more than 5 steps"):
+        render("{{range .}}{{.}}{{end}}", [1, 2, 3, 4], budget=StepBudget(5))
