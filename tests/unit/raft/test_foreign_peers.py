@@ -18,7 +18,7 @@ from orchgit.raft.messages import (
     TimeoutNow,
 )
 from orchgit.raft.ports import Vote
-from orchgit.raft_node.foreign_peers import Strangers
+from orchgit.raft_node.foreign_peers import ForeignPeerReport
 from tests.support.raft_core import elect, make_core, settle, storage_of
 
 FOREIGN = [
@@ -117,11 +117,11 @@ def test_a_member_that_does_not_know_its_log_yet_hears_and_is_heard() -> None:
 
 
 def test_people_are_told_once_of_each() -> None:
-    strangers = Strangers()
+    report = ForeignPeerReport()
     with capture_logs() as lines:
         for _ in range(3):
-            strangers.met({"10.0.0.1:4648": "new"}, "old")
-        strangers.met({"10.0.0.1:4648": "newer"}, "old")
+            report.report({"10.0.0.1:4648": "new"}, "old")
+        report.report({"10.0.0.1:4648": "newer"}, "old")
     assert [(line["server"], line["its_log"], line["own_log"]) for line in lines] == [
         ("10.0.0.1:4648", "new", "old"),
         ("10.0.0.1:4648", "newer", "old"),
