@@ -1,6 +1,6 @@
-"""Follows leadership: one Reign while this server leads, none while it does not.
+"""Follows leadership: one `LeaderTerm` while this server leads, none while it does not.
 
-`Control` is what the rest of the server holds on to. Its methods ask the current reign and raise
+`Control` is what the rest of the server holds on to. Its methods ask the current term and raise
 NotLeaderError, with the leader's address where it is known, when there is none.
 """
 
@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Sequence
 
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.evaluations.broker import Delivery, Holder
+from orchgit.control.evaluations.broker import WorkerSession
 from orchgit.control.evaluations.queue import stats_by_name
-from orchgit.control.leader_term import ControlConfig, Reign
+from orchgit.control.leader_term import ControlConfig, LeaderTerm
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.ids import IdSource
-from orchgit.model.evaluation import Evaluation
-from orchgit.model.plan import Plan, PlanResult
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.wire.worker_messages import CloseEvaluation
+from orchgit.wire.messages import (
+    DequeuedEvaluation,
+    DequeueReply,
+    DequeueRequest,
+    Empty,
+    EvalsRequest,
+    EvalTokenRequest,
+    IndexReply,
+    SubmitPlanReply,
+    SubmitPlanRequest,
+)
 
 _log = structlog.get_logger(component="control")
 
 RESTART_DELAY_S = 1.0
 TAKE_OVER_WAIT_S = 5.0
+MAX_POLL_S = 60.0
 ELECTION_WAIT_S = 5.0
 _LOOK_AGAIN_S = 0.5
 
@@ -46,7 +54,7 @@ class Control:
         self._clock = clock
         self._ids = ids
         self._config = config or ControlConfig()
-        self._reign: Reign | None = None
+        self._term: LeaderTerm | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
@@ -86,41 +94,47 @@ class Control:
         """Whether this server is the one to ask."""
         return self._state.is_leader
 
-    def worker_gone(self, holder: Holder) -> None:
-        """A worker's process has ended; nothing to do on a server that does not lead."""
-        if self._reign is not None:
-            self._reign.evaluations.leave(holder)
+    def worker_gone(self, session: WorkerSession) -> None:
+        """A worker's process has ended: what it held is delivered again. Where another server
+        leads, that one hears of it when the worker dequeues again, or the hold runs out."""
+        if self._term is not None:
+            self._term.evaluations.end_session(session)
 
-    async def dequeue(
-        self,
-        types: Collection[str],
-        timeout_s: float,
-        limit: int = 1,
-        holder: Holder = Holder(),  # noqa: B008 - frozen
-    ) -> list[Delivery]:
-        return await (await self._ready_reign()).dequeue(types, timeout_s, limit, holder)
+    async def dequeue(self, request: DequeueRequest, *, local: bool = False) -> DequeueReply:
+        """`local`: the worker is this server's own. Workers that ask while the queues are being
+        filled wait for that."""
+        if self._state.is_leader and not self._ready.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), TAKE_OVER_WAIT_S)
+        deliveries = await self._leading().evaluations.dequeue(
+            request.types,
+            min(max(request.timeout_s, 0.0), MAX_POLL_S),
+            max(request.limit, 1),
+            WorkerSession(request.worker_id, request.session, local),
+        )
+        return DequeueReply.of(
+            [DequeuedEvaluation(one.evaluation, one.token, one.wait_index) for one in deliveries]
+        )
 
-    def ack(self, eval_id: str, token: str) -> None:
-        self._leading().evaluations.ack(eval_id, token)
+    async def ack(self, request: EvalTokenRequest) -> Empty:
+        self._leading().evaluations.ack(request.eval_id, request.token)
+        return Empty()
 
-    def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
-        self._leading().evaluations.nack(eval_id, token, untouched=untouched)
+    async def nack(self, request: EvalTokenRequest) -> Empty:
+        evaluations = self._leading().evaluations
+        evaluations.nack(request.eval_id, request.token, untouched=request.untouched)
+        return Empty()
 
-    async def store_evaluations(
-        self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
-    ) -> int:
-        return await self._leading().store_evaluations(eval_id, token, evaluations, ack=ack)
+    async def store_evaluations(self, request: EvalsRequest) -> IndexReply:
+        index = await self._leading().store_evaluations(
+            request.eval_id, request.token, request.evaluations, ack=request.ack
+        )
+        return IndexReply(index=index, acked=request.ack)
 
-    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
-        return await self._leading().close_all(outcomes)
-
-    async def submit_plan(
-        self,
-        plan: Plan,
-        followups: Sequence[Evaluation] = (),
-        closing: Sequence[Evaluation] = (),
-    ) -> PlanResult:
-        return await self._leading().submit_plan(plan, list(followups), list(closing))
+    async def submit_plan(self, request: SubmitPlanRequest) -> SubmitPlanReply:
+        result = await self._leading().submit_plan(request.plan, request.followups, request.closing)
+        closed = bool(request.closing) and not result.refresh_index
+        return SubmitPlanReply(result=result, closed=closed)
 
     def heartbeat(self, node_id: str) -> float:
         return self._leading().heartbeats.heartbeat(node_id)
@@ -136,56 +150,49 @@ class Control:
 
     def broker_stats(self) -> dict[str, int]:
         """Lengths of the queues, for metrics; zeros on a server that does not lead."""
-        reign = self._reign
-        if reign is None or not self._ready.is_set():
+        term = self._term
+        if term is None or not self._ready.is_set():
             return {}
-        stats = dict(stats_by_name(reign.evaluations.stats()))
-        blocked = reign.blocked.stats()
+        stats = dict(stats_by_name(term.evaluations.stats()))
+        blocked = term.blocked.stats()
         stats["blocked"] = blocked.blocked
         stats["blocked_escaped"] = blocked.escaped
-        stats["plans_waiting"] = len(reign.plans)
+        stats["plans_waiting"] = len(term.plans)
         return stats
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _leading(self) -> Reign:
-        if self._reign is None or not self._ready.is_set():
+    def _leading(self) -> LeaderTerm:
+        if self._term is None or not self._ready.is_set():
             if self._state.is_leader:
                 raise NotLeaderError("cannot do this yet: this server is taking over the lead")
             raise NotLeaderError(
                 "cannot do this here: this server does not lead; ask the leader",
                 self._state.leader_address,
             )
-        return self._reign
-
-    async def _ready_reign(self) -> Reign:
-        """A worker may ask while the queues are being filled: let it wait for that."""
-        if self._state.is_leader and not self._ready.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), TAKE_OVER_WAIT_S)
-        return self._leading()
+        return self._term
 
     async def _follow_leadership(self) -> None:
         changes = self._state.leadership.subscribe()
-        reign: asyncio.Task[None] | None = None
+        term: asyncio.Task[None] | None = None
         try:
             async for leads in changes:
-                await _end(reign)
-                reign = asyncio.create_task(self._lead()) if leads else None
+                await _end(term)
+                term = asyncio.create_task(self._lead()) if leads else None
                 if leads:
                     _log.info("this server leads the cluster")
         finally:
             changes.close()
-            await _end(reign)
+            await _end(term)
 
     async def _lead(self) -> None:
-        """Reign, and begin again from the state if a loop failed."""
+        """LeaderTerm, and begin again from the state if a loop failed."""
         while True:
-            self._reign = Reign(
+            self._term = LeaderTerm(
                 self._state, self._clock, self._ids, self._config, on_ready=self._ready.set
             )
             try:
-                await self._reign.run()
+                await self._term.run()
             except OrchgitError as exc:
                 _log.warning("cannot lead now", error=str(exc))
             except Exception:
@@ -195,7 +202,7 @@ class Control:
                 _log.exception("a loop of the leader failed; starting over from the state")
             finally:
                 self._ready.clear()
-                self._reign = None
+                self._term = None
             await self._clock.sleep(RESTART_DELAY_S)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.evaluations.blocked import BlockedEvals
-from orchgit.control.evaluations.broker import BrokerLimits, Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.broker import BrokerLimits, EvalBroker
 from orchgit.control.evaluations.intake import EvalIntake
 from orchgit.control.evaluations.queue import EvalQueue
 from orchgit.control.evaluations.reaper import EvalReaper
@@ -43,7 +43,6 @@ from orchgit.replication.commands import UpdateNodeEligibility
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.worker_messages import CloseEvaluation
 
 _log = structlog.get_logger(component="control")
 
@@ -62,7 +61,7 @@ class ControlConfig:
     autopilot: AutopilotLimits = field(default_factory=AutopilotLimits)
 
 
-class Reign:
+class LeaderTerm:
     """`run` lasts as long as the leadership; `on_ready` is called when the queues are filled."""
 
     def __init__(
@@ -119,44 +118,25 @@ class Reign:
 
     # -- for workers ---------------------------------------------------------------------------
 
-    async def dequeue(
-        self,
-        types: Collection[str],
-        timeout_s: float,
-        limit: int = 1,
-        holder: Holder = Holder(),  # noqa: B008 - frozen
-    ) -> list[Delivery]:
-        return await self.evaluations.dequeue(types, timeout_s, limit, holder)
-
     async def store_evaluations(
         self, eval_id: str, token: str, evaluations: list[Evaluation], *, ack: bool = False
     ) -> int:
-        """Store what a worker decided about the evaluation it holds; `ack`: that ends it."""
+        """Store what a worker decided about the evaluation it holds, and end it if `ack`. Returns
+        the index. What several workers store within one turn of the event loop is one entry."""
         if not self.evaluations.holds(eval_id, token):
-            raise _not_held_any_more(eval_id)
+            raise ConflictError(
+                f"cannot store evaluations for {eval_id}: it is not held under this token any more"
+            )
         index = await self._outcomes.store(evaluations)
         if ack:
             self.evaluations.ack(eval_id, token)
         return index
 
-    async def close_all(self, outcomes: Sequence[CloseEvaluation]) -> Sequence[OrchgitError | None]:
-        """Store what a worker decided about several, and end them; tells what went wrong with
-        each: one that cannot be ended keeps none of the others."""
-        refusals = [self._not_held(each) for each in outcomes]
-        held = [each for each, refusal in zip(outcomes, refusals, strict=True) if not refusal]
-        try:
-            if held:
-                await self._outcomes.store([one for each in held for one in each.evaluations])
-        except OrchgitError as exc:
-            return [refusal or exc for refusal in refusals]
-        pairs = zip(outcomes, refusals, strict=True)
-        return [refusal or self._ended(each) for each, refusal in pairs]
-
     async def submit_plan(
         self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
     ) -> PlanResult:
-        """Have the applier look at it; meanwhile the worker's hold does not run out. A plan that
-        is committed whole takes `closing` with it and ends the evaluation."""
+        """Have the plan applier check and commit a plan; meanwhile the worker's hold does not run
+        out. A plan that is committed whole takes `closing` with it and ends its evaluation."""
         eval_id, token = plan.eval_id, plan.eval_token
         self.evaluations.extend(eval_id, token)
         result = await self.plans.submit(plan, followups, closing)
@@ -170,17 +150,6 @@ class Reign:
         return result
 
     # -- inside --------------------------------------------------------------------------------
-
-    def _not_held(self, outcome: CloseEvaluation) -> OrchgitError | None:
-        held = self.evaluations.holds(outcome.eval_id, outcome.token)
-        return None if held else _not_held_any_more(outcome.eval_id)
-
-    def _ended(self, outcome: CloseEvaluation) -> OrchgitError | None:
-        try:
-            self.evaluations.ack(outcome.eval_id, outcome.token)
-        except ConflictError as exc:
-            return exc
-        return None
 
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         return [
@@ -201,7 +170,7 @@ class Reign:
 
     def _restore(self, snapshot: Snapshot) -> None:
         self._broker.floor_index = snapshot.index
-        self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self.heartbeats.restore(snapshot)
         self._deployments.restore(snapshot)
         self._drainer.restore(snapshot)
@@ -214,7 +183,7 @@ class Reign:
         """Pass on what was applied; every receiver only notes it and wakes its loop."""
         if "scheduler_config" in batch.changed:
             with self._state.store.snapshot() as snapshot:
-                self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+                self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self._intake.take(batch)
         self._deployments.take(batch)
         self._drainer.take(batch)
@@ -249,9 +218,3 @@ class Reign:
             await self._state.propose(command)
         except OrchgitError as exc:
             _log.warning("cannot mark a node ineligible", node=node_id, error=str(exc))
-
-
-def _not_held_any_more(eval_id: str) -> ConflictError:
-    return ConflictError(
-        f"cannot store evaluations for {eval_id}: it is not held under this token any more"
-    )

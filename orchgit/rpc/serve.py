@@ -6,20 +6,20 @@ from typing import Protocol
 
 from starlette.types import ASGIApp
 
+from orchgit.control.leader_client.protocol import LeaderClient, serve_leader
 from orchgit.rpc.http_tunnel import HttpTunnel
 from orchgit.rpc.leader_watch import LeaderNews, LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
-from orchgit.rpc.servers import LeaderQueues, WorkerServicer
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
 from orchgit.wire.tls import TlsFiles
 
 
-class LeaderPort(LeaderQueues, HeartbeatPort, Protocol):
+class LeaderPort(LeaderClient, HeartbeatPort, Protocol):
     """What of the leader is asked over RPC (`orchgit.control.leader.Control`)."""
 
 
@@ -52,7 +52,7 @@ class RpcServer:
         if self._tunnel is not None:
             self._tunnel.register(self._server)
         LeaderServicer(cluster).register(self._server)
-        WorkerServicer(control).register(self._server)
+        serve_leader(self._server, control)
         if mirrors is not None:
             MirrorServicer(mirrors).register(self._server)
         if membership is not None:

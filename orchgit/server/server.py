@@ -17,7 +17,7 @@ from orchgit.api.context import ApiContext, Counter, Gauge, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
-from orchgit.control.leader_client.router import NearestLeader
+from orchgit.control.leader_client.router import LeaderRouter
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
@@ -144,7 +144,8 @@ class Server:
             config, self.services, self.gitops, self._end_streams, clock
         )
         self._workers: WorkerPool | None = None
-        self._leader_for_workers: NearestLeader
+        self._leader_channel: LeaderChannel
+        """Of the workers, to the server that leads if this one does not."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
 
@@ -208,7 +209,7 @@ class Server:
         await self._job_texts.close()
         if self._workers is not None:
             await within(deadline_s / 2, self._workers.stop(), "workers")
-            await within(deadline_s / 4, self._leader_for_workers.close(), "leader's channel")
+            await within(deadline_s / 4, self._leader_channel.close(), "leader's channel")
         await within(deadline_s / 4, self.control.stop(), "control")
         if self.rpc is not None:
             await within(deadline_s / 4, self.rpc.stop(), "rpc")
@@ -265,9 +266,9 @@ class Server:
             count=config.num_schedulers,
             types=config.enabled_schedulers,
         )
-        channel = LeaderChannel([self.rpc_address], config.tls)
-        self._leader_for_workers = NearestLeader(self.control, channel)
-        self._workers = WorkerPool(pool, self._clock, self._ids, self._leader_for_workers)
+        self._leader_channel = LeaderChannel([self.rpc_address], config.tls)
+        leader = LeaderRouter(self.control, self._leader_channel)
+        self._workers = WorkerPool(pool, self._clock, self._ids, leader, self.control.worker_gone)
         self.facts.workers = self._workers
         await self._workers.start()
 
@@ -303,7 +304,7 @@ class Server:
             leader, term_now = await self.directory.leader_after(term, _LEADER_NEWS_S)
             if leader and term_now > term:
                 term = term_now
-                self._leader_for_workers.follow(leader)
+                self._leader_channel.follow(leader)
                 record = self.directory.leader()
                 name = record.name if record is not None else ""
                 _log.info("the leader is known", leader=name, address=leader, term=term)

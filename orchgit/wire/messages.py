@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import msgspec
 
 from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
@@ -47,6 +50,19 @@ class DequeueReply(Model):
     token: str = ""
     wait_index: int = 0
     more: list[DequeuedEvaluation] = []
+
+    @classmethod
+    def of(cls, deliveries: Sequence[DequeuedEvaluation]) -> Self:
+        if not deliveries:
+            return cls()
+        first, *more = deliveries
+        return cls(first.evaluation, first.token, first.wait_index, more)
+
+    @property
+    def deliveries(self) -> list[DequeuedEvaluation]:
+        if self.evaluation is None:
+            return []
+        return [DequeuedEvaluation(self.evaluation, self.token, self.wait_index), *self.more]
 
 
 class EvalTokenRequest(Model):

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support.polling import until
 from tests.support.raft_processes import MemberProcess, RefusedByMember, process_cluster
 
 CLIENTS = 4
@@ -70,8 +71,11 @@ async def _started(late: MemberProcess, leader: MemberProcess) -> dict[str, Any]
     writers = Writers(leader)
     began_s = time.perf_counter()
     await late.start()
-    while (await late.ask("status"))["applied"] < reached:
-        await asyncio.sleep(0.05)
+
+    async def caught_up() -> bool:
+        return bool((await late.ask("status"))["applied"] >= reached)
+
+    await until(caught_up, 600.0)
     seconds = round(time.perf_counter() - began_s, 2)
     return {"seconds": seconds, **await writers.stop()}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server, git
+from tests.support.polling import until_blocking
 
 BUDGET_S = 0.25
 
@@ -40,11 +41,7 @@ job "{name}" {{
 
 def wait_for_file(path: Path, timeout_s: float = 10.0) -> float:
     """The moment the task wrote; polling here costs nothing, the task itself took the time."""
-    deadline = time.monotonic() + timeout_s
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"cannot measure: {path} was never written")
-        time.sleep(0.005)
+    until_blocking(path.exists, timeout_s, f"cannot measure: {path} was not written")
     return float(path.read_text())
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.loopback import Loopback
+from tests.support.polling import until
 from tests.support.real_cluster import HostProcess, RealCluster
 
 LOADS = (("var", 1), ("var", 16), ("var", 64), ("job", 16))
@@ -76,12 +77,15 @@ async def fail_over(cluster: RealCluster, kills: int) -> None:
 
 async def written(servers: list[HostProcess], path: str) -> None:
     """Ask one after the other until a write succeeds."""
-    while True:
+
+    async def one_writes() -> bool:
         for server in servers:
             answer = await server.ask("PUT", f"/v1/var/{path}", b'{"Items":{"a":"b"}}')
             if answer.status == 200:
-                return
-        await asyncio.sleep(0.01)
+                return True
+        return False
+
+    await until(one_writes, 600.0, "no server takes a write")
 
 
 async def _run(directory: Path, seconds: float, kills: int) -> None:

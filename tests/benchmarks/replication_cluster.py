@@ -7,18 +7,31 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.raft_processes import RefusedByMember, process_cluster
+from tests.support.polling import until
+from tests.support.raft_processes import MemberProcess, RefusedByMember, process_cluster
 
 KILLS = 10
 
 
 def _say(kind: str, **figures: object) -> None:
     print(json.dumps({"benchmark": "replication_cluster", "kind": kind, **figures}), flush=True)
+
+
+async def _write(members: Iterator[MemberProcess], name: str) -> None:
+    """Asks one member after the other until a write succeeds."""
+
+    async def written() -> bool:
+        await next(members).ask("write", name)
+        return True
+
+    await until(written, 600.0, retried=(RefusedByMember,))
 
 
 async def _measure(directory: Path) -> None:
@@ -36,15 +49,7 @@ async def _measure(directory: Path) -> None:
             alive = [one for one in cluster.members.values() if one is not leader]
             await leader.kill()
             killed_s = time.perf_counter()
-            written = False
-            while not written:
-                for member in alive:
-                    try:
-                        await member.ask("write", f"after-{trial}")
-                        written = True
-                        break
-                    except RefusedByMember:
-                        await asyncio.sleep(0.01)
+            await _write(itertools.cycle(alive), f"after-{trial}")
             waits_s.append(time.perf_counter() - killed_s)
             await leader.start()
         waits_s.sort()

@@ -24,13 +24,15 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from jobspec.canonicalize import to_job
 from orchgit.clock import SystemClock
 from orchgit.control.evaluations.new import evaluation_of
-from orchgit.control.leader_client.pipe import LinkedLeader
+from orchgit.control.leader_client.protocol import serve_leader
+from orchgit.control.leader_client.remote import RemoteLeader, nack_unwanted
 from orchgit.control.workers.loop import WorkerLoop
 from orchgit.control.workers.process import StoreViews
 from orchgit.first_of import first_of
@@ -53,19 +55,17 @@ from orchgit.replication.commands import (
 )
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.store import Store
-from orchgit.wire.messages import DequeuedEvaluation
-from orchgit.wire.pipe import Pipe
-from orchgit.wire.worker_messages import (
-    CloseEvaluation,
-    Done,
-    GiveBack,
-    HandInPlan,
-    Judged,
-    Question,
-    Reply,
-    TakeEvaluations,
-    Taken,
+from orchgit.wire.messages import (
+    DequeuedEvaluation,
+    DequeueReply,
+    DequeueRequest,
+    Empty,
+    EvalsRequest,
+    IndexReply,
+    SubmitPlanReply,
+    SubmitPlanRequest,
 )
+from orchgit.wire.pipe_calls import PipeChannel, PipeServer
 from tests.benchmarks.schedule import make_node
 from tests.support.state import apply
 
@@ -84,8 +84,8 @@ class AppliesAtOnce:
         self._ids = RandomIds()
         self._serial = 0
         self._unchanged: list[Job] = []
-        self._questions: asyncio.Queue[Question] = asyncio.Queue()
-        self._asked: TakeEvaluations | None = None
+        self._calls: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+        self._asked: asyncio.Future[DequeueReply] | None = None
         for number in range(0 if options.kind == "nowhere" else options.nodes):
             node = make_node(number, 16_000)
             apply(store, RegisterNode(node=node), UpdateNodeStatus(node_id=node.id, status="ready"))
@@ -93,14 +93,19 @@ class AppliesAtOnce:
     async def run(self, end: socket.socket) -> None:
         """Until the worker is gone."""
         lost = asyncio.Event()
-        self._pipe = await Pipe.over(end, Question, self._receive, lost.set)
+        pipe = PipeServer(on_lost=lost.set)
+        serve_leader(pipe, self)
+        await pipe.connect(end)
         async with first_of(self._work(), lost.wait()) as (work, _):
             if work.done():
                 work.result()
 
-    def _receive(self, questions: list[Question]) -> None:
-        for question in questions:
-            self._questions.put_nowait(question)
+    async def _call(self, request: Any) -> Any:
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((request, reply))
+        return await reply
+
+    dequeue = ack = nack = store_evaluations = submit_plan = _call
 
     async def _work(self) -> None:
         if self._kind == "unchanged":
@@ -143,7 +148,7 @@ class AppliesAtOnce:
 
     def _report_healthy(self) -> None:
         with self._store.snapshot() as snapshot:
-            allocations, deployments = snapshot.allocations(), snapshot.deployments()
+            allocations, deployments = snapshot.allocations.all(), snapshot.deployments.all()
         by_node: dict[str, list[AllocClientUpdate]] = defaultdict(list)
         for held in allocations:
             update = AllocClientUpdate(held.id, "running", deployment_healthy=True)
@@ -157,7 +162,7 @@ class AppliesAtOnce:
             ),
         )
         with self._store.snapshot() as snapshot:
-            self._unchanged = snapshot.jobs()
+            self._unchanged = snapshot.jobs.all()
 
     # -- deliveries ----------------------------------------------------------------------------
 
@@ -166,39 +171,42 @@ class AppliesAtOnce:
         while self._asked is None:
             await self._answer_some()
         index = self._store.watch.applied_index
-        taken = [DequeuedEvaluation(evaluation=e, wait_index=index) for e in evaluations]
-        self._pipe.send(Taken(call=self._asked.call, evaluations=taken))
-        self._asked, left = None, len(taken)
+        deliveries = [DequeuedEvaluation(evaluation=e, wait_index=index) for e in evaluations]
+        self._asked.set_result(DequeueReply.of(deliveries))
+        self._asked, left = None, len(deliveries)
         while left:
             left -= await self._answer_some()
 
     async def _answer_some(self) -> int:
         """How many outcomes have come; they are applied together."""
-        questions = [await self._questions.get()]
-        while not self._questions.empty():
-            questions.append(self._questions.get_nowait())
+        calls = [await self._calls.get()]
+        while not self._calls.empty():
+            calls.append(self._calls.get_nowait())
         commands: list[Command] = []
-        replies: list[Reply] = []
-        for question in questions:
-            if isinstance(question, TakeEvaluations):
-                self._asked = question
-            elif isinstance(question, CloseEvaluation):
-                commands.append(UpsertEvaluations(evaluations=question.evaluations))
-                replies.append(Done(call=question.call))
-            elif isinstance(question, HandInPlan):
-                result = _result(question.plan)
-                commands.append(_commit(question, result))
-                replies.append(Judged(call=question.call, result=result))
-            elif isinstance(question, GiveBack):
-                replies.append(Done(call=question.call))
+        plans: list[tuple[asyncio.Future[Any], PlanResult]] = []
+        outcomes = 0
+        for request, reply in calls:
+            if isinstance(request, DequeueRequest):
+                self._asked = reply
+                continue
+            outcomes += 1
+            if isinstance(request, SubmitPlanRequest):
+                result = _result(request.plan)
+                commands.append(_commit(request, result))
+                plans.append((reply, result))
+                continue
+            if isinstance(request, EvalsRequest):
+                commands.append(UpsertEvaluations(evaluations=request.evaluations))
+                reply.set_result(IndexReply(acked=True))
+            else:
+                reply.set_result(Empty())
         if commands:
             apply(self._store, *commands)
-        for reply in replies:
-            if isinstance(reply, Judged):
-                index = self._store.watch.applied_index
-                reply.result = msgspec.structs.replace(reply.result, alloc_index=index)
-            self._pipe.send(reply)
-        return len(replies)
+        index = self._store.watch.applied_index
+        for reply, result in plans:
+            committed = msgspec.structs.replace(result, alloc_index=index)
+            reply.set_result(SubmitPlanReply(committed, closed=True))
+        return outcomes
 
 
 def _result(plan: Plan) -> PlanResult:
@@ -211,50 +219,50 @@ def _result(plan: Plan) -> PlanResult:
     )
 
 
-def _commit(question: HandInPlan, result: PlanResult) -> ApplyPlan:
-    plan = question.plan
+def _commit(request: SubmitPlanRequest, result: PlanResult) -> ApplyPlan:
+    plan = request.plan
     return ApplyPlan(
         namespace=plan.namespace,
         job_id=plan.job_id,
         job_version=plan.job_version,
         eval_id=plan.eval_id,
         result=result,
-        evaluations=question.followups + question.closing,
+        evaluations=request.followups + request.closing,
     )
 
 
-class MeasuredLeader(LinkedLeader):
+class MeasuredLeader(RemoteLeader):
     """Notes the CPU time whenever the worker asks for evaluations."""
 
-    def __init__(self, rounds: int) -> None:
-        super().__init__()
+    def __init__(self, pipe: PipeChannel, rounds: int) -> None:
+        super().__init__(pipe)
         self._rounds = rounds
         self.cpu_s: list[float] = []
         self.done = asyncio.Event()
 
-    async def dequeue(
-        self, types: Sequence[str], timeout_s: float, limit: int
-    ) -> list[DequeuedEvaluation]:
+    async def dequeue(self, request: DequeueRequest) -> DequeueReply:
         self.cpu_s.append(time.thread_time())
         if len(self.cpu_s) > self._rounds:
             self.done.set()
-        return await super().dequeue(types, timeout_s, limit)
+        return await super().dequeue(request)
 
 
 async def measure(options: argparse.Namespace, path: Path, end: socket.socket) -> list[float]:
     """Microseconds of CPU for each evaluation, by round; the worker is set up as
     `orchgit.control.workers.process` does."""
-    leader = MeasuredLeader(options.rounds + WARM_UP_ROUNDS)
-    await leader.connect(end)
+    pipe = PipeChannel(nack_unwanted)
+    leader = MeasuredLeader(pipe, options.rounds + WARM_UP_ROUNDS)
+    await pipe.connect(end)
     views = StoreViews(Store.open_reader(path))
-    loop = WorkerLoop(leader, views, schedule, SystemClock(), RandomIds(), ["service", "batch"])
+    request = DequeueRequest(types=["service", "batch"])
+    loop = WorkerLoop(leader, views, schedule, SystemClock(), RandomIds(), request)
     gc.collect()
     gc.freeze()
     work = asyncio.create_task(loop.run())
     await leader.done.wait()
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
-    leader.hang_up()
+    pipe.close()
     marks = leader.cpu_s[WARM_UP_ROUNDS:]
     return [(then - now) * 1e6 / options.together for now, then in itertools.pairwise(marks)]
 

@@ -13,8 +13,8 @@ from tests.e2e.test_separate_processes import Cluster
 from tests.support.dev_server import Done, OrchgitProcess, end_tasks
 from tests.support.job_texts import sleeper
 from tests.support.lost_disk import lose
+from tests.support.polling import until_blocking
 from tests.support.runbook import Runbook
-from tests.support.server_cluster import until
 
 TOLD_S = 30.0
 
@@ -40,10 +40,12 @@ def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Clust
     cluster.server.kill9()
     lose(cluster.server_dir)
     cluster.server.start()
-    until(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
+    until_blocking(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
     cluster.client.kill9()
     cluster.client.start()
-    until(lambda: cluster.client.output.count("this server is of another cluster") == 2, TOLD_S)
+    until_blocking(
+        lambda: cluster.client.output.count("this server is of another cluster") == 2, TOLD_S
+    )
     assert cluster.get("/v1/nodes") == []
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
@@ -61,7 +63,7 @@ def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: P
     key.touch(mode=0o600)
     key.write_bytes(kept)
     cluster.server.start()
-    until(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
+    until_blocking(lambda: "this server is of another cluster" in cluster.client.output, TOLD_S)
     assert cluster.cli("operator", "snapshot", "restore", "-yes", backup).code == 0
     cluster.wait_for_node()
     assert [each["ID"] for each in cluster.running_allocations("apart")] == [alloc["ID"]]

@@ -87,7 +87,7 @@ def test_github_webhook_wakes_the_source(
     body = push_event(upstream, commit)
     answer = deliver(server, body, signed(body), "wakes")
     assert answer.json() == {"Woken": [name]}
-    assert answer.status_code in (200, 202), answer.text
+    assert answer.status_code == 202, answer.text
     healthy(server, commit)
 
 
@@ -136,7 +136,7 @@ def test_unsigned_wrong_and_empty_signatures_are_refused(server: DevServer, upst
     body = push_event(upstream)
     for signature in (None, "", "sha256=", signed(body, "wrong"), signed(body, ""), "sha1=00"):
         answer = deliver(server, body, signature)
-        assert answer.status_code in (401, 403), (signature, answer.text)
+        assert answer.status_code == 401, (signature, answer.text)
         assert "cannot" in answer.text
 
 
@@ -150,7 +150,7 @@ def test_malformed_huge_and_replayed_deliveries_are_refused(
     huge = b'{"ref": "' + b"x" * (2 * 1024 * 1024) + b'"}'
     assert deliver(server, huge, signed(huge), "huge").status_code == 413
     good = push_event(upstream)
-    assert deliver(server, good, signed(good), "twice").status_code in (200, 202)
+    assert deliver(server, good, signed(good), "twice").status_code == 202
     assert deliver(server, good, signed(good), "twice").status_code == 409
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.control.evaluations.broker import BrokerLimits
 from orchgit.control.leader import Control
-from orchgit.control.leader_client.rpc import RpcLeader
+from orchgit.control.leader_client.remote import RemoteLeader
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.loop import WorkerLoop
 from orchgit.control.workers.process import StoreViews
@@ -20,6 +20,7 @@ from orchgit.ids import RandomIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
+from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.resources import NetworkResource
 from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import JobUpsert, RegisterJob
@@ -39,8 +40,12 @@ from orchgit.wire.messages import (
     AgentHello,
     AllocReport,
     AllocSet,
+    DequeuedEvaluation,
+    DequeueRequest,
+    EvalTokenRequest,
     ReportsAck,
     ServerFrame,
+    SubmitPlanRequest,
     Welcome,
 )
 from tests.support.factories import make_evaluation, make_node
@@ -84,6 +89,18 @@ class Rig:
         if isinstance(self.clock, FakeClock):
             await self.clock.advance(0)
 
+    async def dequeue(self) -> DequeuedEvaluation:
+        """The next evaluation of a service."""
+        reply = await self.control.dequeue(DequeueRequest(types=["service"], timeout_s=30.0))
+        (delivery,) = reply.deliveries
+        return delivery
+
+    async def nack(self, eval_id: str, token: str) -> None:
+        await self.control.nack(EvalTokenRequest(eval_id=eval_id, token=token))
+
+    async def submit_plan(self, plan: Plan) -> PlanResult:
+        return (await self.control.submit_plan(SubmitPlanRequest(plan))).result
+
     async def restart_control(self) -> None:
         """Lose the leadership and gain it again: everything in memory is built anew."""
         await self.control.stop()
@@ -103,7 +120,7 @@ class Rig:
 
     async def evaluation_ends(self, eval_id: str) -> Evaluation:
         def ended(snapshot: Snapshot) -> Evaluation | None:
-            evaluation = snapshot.evaluation(eval_id)
+            evaluation = snapshot.evaluations.get(eval_id)
             return evaluation if evaluation is not None and evaluation.is_terminal else None
 
         found = await self.until("evaluations", read=ended)
@@ -116,12 +133,12 @@ class Rig:
         channel = LeaderChannel([self.rpc.address])
         reader = Store.open_reader(self.store.path)
         loop = WorkerLoop(
-            RpcLeader(channel, "worker"),
+            RemoteLeader(channel),
             StoreViews(reader),
             schedule,
             self.clock,
             RandomIds(),
-            TYPES,
+            DequeueRequest(types=list(TYPES), worker_id="worker"),
         )
         task = asyncio.create_task(loop.run())
         try:

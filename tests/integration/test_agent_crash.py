@@ -14,6 +14,7 @@ import pytest
 from tests.integration.test_agent import end_everything, raw_task
 from tests.support.agent_rig import mock_job
 from tests.support.factories import make_allocation
+from tests.support.polling import until
 from tests.support.stub_server import StubServer
 
 SCRIPT = 'echo $$ >> "$NOMAD_ALLOC_DIR/data/starts"; exec sleep 300'
@@ -128,9 +129,7 @@ def test_killed_at_any_moment_of_many_starts(tmp_path: Path, seed: int) -> None:
 
 async def started(path: Path, alloc_id: str) -> list[str]:
     """A task that runs writes its line a moment later."""
-    while not (found := starts(path, alloc_id)):
-        await asyncio.sleep(0.005)
-    return found
+    return await until(lambda: starts(path, alloc_id))
 
 
 def running(server: StubServer) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from agent.serve import client_app
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from tests.integration.test_agent import allocation, end_everything, new_agent, raw_task
+from tests.support.polling import until
 from tests.support.stub_server import StubServer
 from tests.support.websocket import websocket
 
@@ -45,13 +47,22 @@ class Node:
         return self.agent.config.alloc_root / alloc.id
 
 
+class _SaysWhenUp(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
 @asynccontextmanager
 async def serving(agent: Agent) -> AsyncIterator[int]:
     config = uvicorn.Config(client_app(agent), port=0, log_level="warning", lifespan="off")
-    web = uvicorn.Server(config)
+    web = _SaysWhenUp(config)
     task = asyncio.create_task(web.serve())
-    while not web.started:
-        await asyncio.sleep(0.001)
+    await web.up.wait()
     try:
         yield web.servers[0].sockets[0].getsockname()[1]
     finally:
@@ -206,12 +217,10 @@ def test_restart_signal_and_stats(run: Callable[[Scenario], None]) -> None:
         alloc = await node.run(script)
         base = f"/v1/client/allocation/{alloc.id}"
         said = node.files(alloc) / "web/local/s"
-        while not said.exists():
-            await asyncio.sleep(0.01)
+        await until(said.exists)
         answer = await node.http.put(f"{base}/signal", json={"Task": "web", "Signal": "SIGUSR1"})
         assert answer.status_code == 200, answer.text
-        while "got" not in said.read_text():
-            await asyncio.sleep(0.01)
+        await until(lambda: "got" in said.read_text())
         stats = (await node.http.get(f"{base}/stats")).json()
         assert stats["Tasks"]["web"]["ResourceUsage"]["MemoryStats"]["RSS"] > 0
         first = node.agent.allocations.get(alloc.id).tasks["web"].handle

@@ -34,6 +34,14 @@ class Side:
         self.servers: list[str] = []
         self.contacts: list[bool] = []
         self.described = make_node()
+        self._told = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until what the link told the node makes the condition true."""
+        async with asyncio.timeout(10):
+            while not condition():
+                self._told.clear()
+                await self._told.wait()
 
     def node(self) -> Node:
         return self.described
@@ -43,12 +51,14 @@ class Side:
 
     def take_allocations(self, wanted: AllocSet) -> None:
         self.sets.append(wanted)
+        self._told.set()
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""
 
     def take_servers(self, servers: list[str]) -> None:
         self.servers = servers
+        self._told.set()
 
     def contact_changed(self, connected: bool) -> None:
         self.contacts.append(connected)
@@ -167,8 +177,7 @@ def test_heartbeats_at_half_the_ttl_and_the_servers_they_bring() -> None:
         for count in (1, 2, 3):
             await clock.advance(5.1)
             await server.until(lambda n=count: heartbeats(server) == n)  # type: ignore[misc]
-        while rig.side.servers != server.servers:
-            await asyncio.sleep(0.001)
+        await rig.side.until(lambda: rig.side.servers == server.servers)
         assert server.sessions == 1
         await rig.link.stop()
 
@@ -187,8 +196,9 @@ def test_a_silent_server_is_left() -> None:
         rig.link.start()
         await rig.link.connected.wait()
         await server.until(lambda: len(server.frames) >= 2)
-        while rig.side.contacts != [True, False]:
+        for _ in range(60):
             await clock.advance(1)
+        assert rig.side.contacts == [True, False]
         await rig.link.stop()
 
     run(scenario)
@@ -214,8 +224,7 @@ def test_allocations_arrive() -> None:
         job = make_job()
         alloc = make_allocation(job)
         server.deliver((alloc, job))
-        while not any(entry.changed for entry in rig.side.sets):
-            await asyncio.sleep(0.001)
+        await rig.side.until(lambda: any(entry.changed for entry in rig.side.sets))
         assert rig.side.sets[-1].wanted == [alloc.id]
         await rig.link.stop()
 

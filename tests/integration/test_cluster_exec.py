@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from tests.integration.test_cluster_failover import running, sleeper
-from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 from tests.support.websocket import websocket
 
 
@@ -22,12 +23,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]
     directory = tmp_path_factory.mktemp("cluster")
     with server_cluster(directory, agents=True, num_schedulers=1) as found:
         leader = found.leader()
-        until(lambda: len(ready(leader)) == 3 or None)
+        until_blocking(lambda: len(ready(leader)) == 3 or None)
         leader.put("/v1/jobs", {"Job": {**sleeper("web"), "Type": "system"}})
-        until(lambda: len(running(leader, "web")) == 3 or None)
+        until_blocking(lambda: len(running(leader, "web")) == 3 or None)
         yield found
         leader.http.delete("/v1/job/web", params={"purge": "true"})
-        until(lambda: not running(leader, "web") or None)
+        until_blocking(lambda: not running(leader, "web") or None)
 
 
 def ready(member: MemberServer) -> list[Any]:

@@ -20,7 +20,8 @@ import pytest
 
 from orchgit.cli.commands.dev import end_tasks
 from tests.support.crowding import crowding
-from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 
 HEARTBEAT_S = 2.0
 
@@ -46,7 +47,7 @@ def agent_process(directory: Path, cluster: ServerCluster) -> Iterator[None]:
 def cluster(tmp_path: Path) -> Iterator[ServerCluster]:
     with server_cluster(tmp_path, num_schedulers=1, heartbeat_s=HEARTBEAT_S) as running:
         with agent_process(tmp_path / "agent", running):
-            until(lambda: nodes(running, "ready") or None)
+            until_blocking(lambda: nodes(running, "ready") or None)
             yield running
 
 
@@ -78,9 +79,11 @@ def test_the_agent_and_the_workers_find_the_next_leader(cluster: ServerCluster) 
     leader.kill()
     other = cluster.alive[0]
     # A server that has not noticed yet that the leader is gone cannot tell what became of a write.
-    until(lambda: other.http.put("/v1/jobs", json={"Job": sleeper("after")}).status_code == 200)
+    until_blocking(
+        lambda: other.http.put("/v1/jobs", json={"Job": sleeper("after")}).status_code == 200
+    )
     written_s = time.monotonic() - killed_s
-    until(lambda: running(other, "after") or None)
+    until_blocking(lambda: running(other, "after") or None)
     placed_s = time.monotonic() - killed_s
     print(f"written {written_s:.2f} s, running {placed_s:.2f} s after the kill")
     assert written_s < 5 * crowding()
@@ -96,8 +99,8 @@ def test_a_leader_that_stops_answering_is_left(cluster: ServerCluster) -> None:
     told_s = time.monotonic() - stopped_s
     assert lost.status_code == 200 or "cannot tell" in lost.text
     others[0].put("/v1/jobs", {"Job": sleeper("after")})
-    until(lambda: running(others[1], "after") or None)
+    until_blocking(lambda: running(others[1], "after") or None)
     print(f"told after {told_s:.2f} s, running {time.monotonic() - stopped_s:.2f} s after the stop")
     assert told_s < 6 * crowding()
     leader.signal(signal.SIGCONT)
-    until(lambda: running(leader, "after") or None)
+    until_blocking(lambda: running(leader, "after") or None)

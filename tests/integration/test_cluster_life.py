@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.joining_servers import JoiningServer, joining_servers
-from tests.support.server_cluster import until, write_key
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import write_key
 
 VOTERS = {"s1": True, "s2": True, "s3": True}
 
@@ -51,7 +52,7 @@ def leader_of(servers: list[JoiningServer]) -> JoiningServer:
         said = {one.http.get("/v1/status/leader").json() for one in running}
         return next((one for one in running if said == {one.rpc}), None)
 
-    return until(agreed)
+    return until_blocking(agreed)
 
 
 def others(servers: list[JoiningServer], leader: JoiningServer) -> list[JoiningServer]:
@@ -100,7 +101,7 @@ def test_leadership_is_handed_over_by_address_and_by_id(servers: list[JoiningSer
 
 def test_autopilot_is_set_and_tells_how_the_servers_do(servers: list[JoiningServer]) -> None:
     one = others(servers, leader_of(servers))[0]
-    until(lambda: one.http.get("/v1/operator/autopilot/health").status_code == 200 or None)
+    until_blocking(lambda: one.http.get("/v1/operator/autopilot/health").status_code == 200 or None)
     health = one.http.get("/v1/operator/autopilot/health").json()
     assert health["FailureTolerance"] == 1
     assert len(health["Voters"]) == 3
@@ -135,7 +136,7 @@ def test_a_fourth_server_joins_and_a_dead_one_gives_way_to_it(
     fourth.cli("namespace", "apply", "by-the-fourth")
     assert "by-the-fourth" in leader.cli("namespace", "list")
     assert fourth.end() == 0
-    until(lambda: "failed" in leader.cli("server", "members") or None)
+    until_blocking(lambda: "failed" in leader.cli("server", "members") or None)
     leader.cli("server", "force-leave", "s4")
     leader.wait_for_peers(**VOTERS)
     assert "s4" not in leader.cli("server", "members")
@@ -153,7 +154,7 @@ def test_living_server_is_not_forced_to_leave_and_its_name_is_not_given_away(
     second.server["server_join"] = {"retry_join": [leader.rpc]}
     second.start()
     try:
-        until(lambda: "has that name" in second.log or None)
+        until_blocking(lambda: "has that name" in second.log or None)
         assert second.process is not None
         assert second.process.wait(30) != 0
     finally:
@@ -173,7 +174,7 @@ def test_a_server_that_was_taken_out_while_it_was_away_comes_back(
     away.start()
     away.wait_for_log("joining again")
     leader.wait_for_peers(**VOTERS)
-    until(lambda: "meanwhile" in away.http.get("/v1/namespaces?stale").text or None)
+    until_blocking(lambda: "meanwhile" in away.http.get("/v1/namespaces?stale").text or None)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
@@ -187,11 +188,13 @@ def test_a_server_that_lost_its_disk_comes_back_by_itself(
     lost.lose_disk()
     lost.start()
     lost.wait_for_log("joining the cluster of", since_start=True)
-    until(lambda: any("came back with nothing" in one.log for one in stay) or None, 20.0)
+    until_blocking(lambda: any("came back with nothing" in one.log for one in stay) or None, 20.0)
     for one in servers[:3]:
         one.wait_for_peers(**VOTERS)
     leader_of(servers).cli("namespace", "apply", f"after-{leads}")
-    shown = until(lambda: [n for n in names_at(lost) if n == f"after-{leads}"] and names_at(lost))
+    shown = until_blocking(
+        lambda: [n for n in names_at(lost) if n == f"after-{leads}"] and names_at(lost)
+    )
     assert f"before-{leads}" in shown
     assert "taken out of the cluster" not in lost.log_since_start
 
@@ -208,7 +211,7 @@ def test_two_of_three_lost_disks_end_the_cluster_rather_than_its_data(tmp_path: 
             one.wait_for_peers(**VOTERS)
         kept, *lost = found
         leader_of(found).cli("namespace", "apply", "acknowledged")
-        until(lambda: "acknowledged" in names_at(kept) or None)
+        until_blocking(lambda: "acknowledged" in names_at(kept) or None)
         for one in lost:
             one.lose_disk()
         for one in lost:
@@ -224,7 +227,7 @@ def test_two_of_three_lost_disks_end_the_cluster_rather_than_its_data(tmp_path: 
         kept.force_peers(kept)
         kept.start()
         kept.wait_for_peers(**VOTERS)
-        until(lambda: all("acknowledged" in names_at(one) for one in found) or None)
+        until_blocking(lambda: all("acknowledged" in names_at(one) for one in found) or None)
 
 
 def test_a_leader_that_leaves_hands_over_first(servers: list[JoiningServer]) -> None:
@@ -249,8 +252,8 @@ def test_a_follower_leaves_when_it_is_interrupted(servers: list[JoiningServer]) 
     follower.settings["leave_on_interrupt"] = True
     follower.end(signal.SIGKILL)
     follower.start()
-    until(lambda: follower.peers() or None)
-    until(lambda: follower.http.get("/v1/status/leader").json() == leader.rpc or None)
+    until_blocking(lambda: follower.peers() or None)
+    until_blocking(lambda: follower.http.get("/v1/status/leader").json() == leader.rpc or None)
     assert follower.end(signal.SIGINT) == 0
     assert "left the cluster" in follower.log
     assert follower.name not in leader.peers()
@@ -270,7 +273,7 @@ def test_a_snapshot_is_restored_by_a_follower_onto_all(
     follower.cli("operator", "snapshot", "restore", "-yes", file)
     leader_of(servers)
     for one in servers[:3]:
-        until(
+        until_blocking(
             lambda one=one: "in-the-snapshot" in one.http.get("/v1/namespaces?stale").text or None
         )
         assert len(one.http.get("/v1/agent/members").json()["Members"]) == 3
@@ -295,7 +298,7 @@ def test_another_cluster_s_server_and_another_key_are_refused(
         for one in (alone, stranger):
             one.server.pop("server_join")
             one.start()
-            until(lambda one=one: one.peers() or None)
+            until_blocking(lambda one=one: one.peers() or None)
         assert "of another cluster" in alone.cli("server", "join", leader.rpc, code=1)
         assert "127.0.0.1:1" in alone.cli("server", "join", "127.0.0.1:1", code=1)
         stranger.end(signal.SIGKILL)

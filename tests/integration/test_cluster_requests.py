@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_a_large_body_goes_both_ways(cluster: ServerCluster) -> None:
         assert answer.status_code == 200 or "leadership changed" in answer.text, answer.text
         return answer.status_code == 200
 
-    until(registered)
+    until_blocking(registered)
     found = follower.get("/v1/job/large")
     assert found["Meta"] == job["Meta"]
 
@@ -139,12 +140,12 @@ def test_a_client_that_leaves_ends_its_query_at_the_leader(cluster: ServerCluste
         assert found, text
         return int(float(found[1]))
 
-    until(lambda: waiting() == 0 or None)
+    until_blocking(lambda: waiting() == 0 or None)
     host, _, port = follower.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(b"GET /v1/nodes?index=1000000&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        until(lambda: waiting() == 1 or None)
-    until(lambda: waiting() == 0 or None)
+        until_blocking(lambda: waiting() == 1 or None)
+    until_blocking(lambda: waiting() == 0 or None)
 
 
 def a_job(job_id: str) -> dict[str, Any]:
@@ -200,12 +201,12 @@ def test_handing_over_the_lead_fails_no_request(cluster: ServerCluster) -> None:
     writers = [threading.Thread(target=write, args=[member]) for member in cluster.members]
     for writer in writers:
         writer.start()
-    until(lambda: len(written) > 30 or None)
+    until_blocking(lambda: len(written) > 30 or None)
     heir = next(one for one in cluster.members if one is not leader)
     heir.put("/v1/operator/raft/transfer-leadership", address=heir.raft)
-    until(lambda: cluster.leader() is heir or None)
+    until_blocking(lambda: cluster.leader() is heir or None)
     seen = len(written)
-    until(lambda: len(written) > seen + 30 or None)
+    until_blocking(lambda: len(written) > seen + 30 or None)
     over.set()
     for writer in writers:
         writer.join()

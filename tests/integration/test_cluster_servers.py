@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server_cluster import ServerCluster, server_cluster, until, write_key
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import ServerCluster, server_cluster, write_key
 
 
 @pytest.fixture
@@ -47,10 +48,10 @@ def test_without_a_majority_only_stale_reads_are_answered(cluster: ServerCluster
     leader = cluster.leader()
     last, killed = cluster.followers()
     last.put("/v1/namespace", {"Name": "kept"})
-    until(lambda: "kept" in str(last.get("/v1/namespaces", stale="")) or None)
+    until_blocking(lambda: "kept" in str(last.get("/v1/namespaces", stale="")) or None)
     leader.kill()
     killed.kill()
-    until(lambda: not last.get("/v1/status/leader") or None)
+    until_blocking(lambda: not last.get("/v1/status/leader") or None)
     refused = last.http.get("/v1/namespaces")
     assert (refused.status_code, refused.text) == (500, "No cluster leader")
     stale = last.http.get("/v1/namespaces", params={"stale": ""})

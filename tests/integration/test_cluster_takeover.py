@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 
 NODES = 4
 LOCK = {"Items": {}, "Lock": {"TTL": "10s"}}
@@ -90,7 +91,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begun]:
         simulated_nodes(directory, cluster),
     ):
         found = Begun(cluster, WorkTree(directory / "work"))
-        until(lambda: len(nodes(found, "ready")) == NODES or None)
+        until_blocking(lambda: len(nodes(found, "ready")) == NODES or None)
         begin_everything(found)
         cluster.leader().kill()
         found.killed_s = time.monotonic()
@@ -112,7 +113,7 @@ def begin_everything(begun: Begun) -> None:
     begin_again(begun)
     begin_draining(begun)
     begin_rolling(begun)
-    begun.launches = until(lambda: len(launches(begun)) or None)
+    begun.launches = until_blocking(lambda: len(launches(begun)) or None)
     # Held for ten seconds only, which the rest can take on a busy machine.
     begun.lock = begun.http.put("/v1/var/lock", LOCK, **{"lock-acquire": ""})
 
@@ -121,15 +122,15 @@ def begin_following(begun: Begun) -> None:
     begun.work.commit({"first.hcl": batch_job("first")})
     source = {"Name": "followed", "Kind": "remote", "URL": f"file://{begun.work.path}"}
     begun.http.put("/v1/gitops/source/followed", {**source, "PollInterval": 10**9})
-    until(lambda: begun.http.http.get("/v1/job/first").status_code == 200 or None)
+    until_blocking(lambda: begun.http.http.get("/v1/job/first").status_code == 200 or None)
 
 
 def begin_blocked(begun: Begun) -> None:
     """Two fit on a node; one more than there is room for waits."""
     begun.register("hog", count=NODES, memory_mb=HALF_OF_A_NODE_MB)
-    until(lambda: len(begun.running("hog")) == NODES or None)
+    until_blocking(lambda: len(begun.running("hog")) == NODES or None)
     begun.register("waiting", memory_mb=HALF_OF_A_NODE_MB)
-    until(lambda: "blocked" in evaluations(begun, "waiting") or None)
+    until_blocking(lambda: "blocked" in evaluations(begun, "waiting") or None)
 
 
 def evaluations(begun: Begun, job_id: str) -> list[str]:
@@ -152,15 +153,17 @@ def begin_again(begun: Begun) -> None:
         config={"run_for": "1ms", "exit_code": 1},
         group={"ReschedulePolicy": policy, "RestartPolicy": restart},
     )
-    until(lambda: "failed" in [each["ClientStatus"] for each in begun.allocs("again")] or None)
-    until(lambda: "pending" in evaluations(begun, "again") or None)
+    until_blocking(
+        lambda: "failed" in [each["ClientStatus"] for each in begun.allocs("again")] or None
+    )
+    until_blocking(lambda: "pending" in evaluations(begun, "again") or None)
 
 
 def settle_services(begun: Begun) -> None:
     for job_id, count in (("moving", 3), ("rolling", 4)):
         begun.register(job_id, count=count, group={"Migrate": slowly(), "Update": slowly()})
-    until(lambda: deployment(begun)["Status"] == "successful" or None)
-    until(lambda: len(begun.running("moving")) == 3 or None)
+    until_blocking(lambda: deployment(begun)["Status"] == "successful" or None)
+    until_blocking(lambda: len(begun.running("moving")) == 3 or None)
 
 
 def begin_draining(begun: Begun) -> None:
@@ -173,8 +176,8 @@ def begin_draining(begun: Begun) -> None:
 
 def begin_rolling(begun: Begun) -> None:
     begun.register("rolling", count=4, group={"Update": slowly()}, Meta={"version": "2"})
-    until(lambda: deployment(begun)["JobVersion"] == 1 or None)
-    until(lambda: deployment(begun)["TaskGroups"]["group"]["PlacedAllocs"] or None)
+    until_blocking(lambda: deployment(begun)["JobVersion"] == 1 or None)
+    until_blocking(lambda: deployment(begun)["TaskGroups"]["group"]["PlacedAllocs"] or None)
 
 
 def slowly() -> dict[str, Any]:
@@ -194,14 +197,14 @@ def launches(begun: Begun) -> list[str]:
 
 
 def test_a_rolling_deployment_goes_on_to_its_end(begun: Begun) -> None:
-    until(lambda: deployment(begun)["Status"] == "successful" or None, 40.0)
+    until_blocking(lambda: deployment(begun)["Status"] == "successful" or None, 40.0)
     assert deployment(begun)["JobVersion"] == 1
     assert {each["JobVersion"] for each in begun.running("rolling")} == {1}
     assert len(begun.running("rolling")) == 4
 
 
 def test_what_was_blocked_is_placed_when_there_is_room(begun: Begun) -> None:
-    until(lambda: begun.running("waiting") or release(begun))
+    until_blocking(lambda: begun.running("waiting") or release(begun))
 
 
 def release(begun: Begun) -> None:
@@ -210,11 +213,11 @@ def release(begun: Begun) -> None:
 
 def test_a_delayed_evaluation_comes_in_its_time(begun: Begun) -> None:
     before = len(begun.allocs("again"))
-    until(lambda: len(begun.allocs("again")) > before or None)
+    until_blocking(lambda: len(begun.allocs("again")) > before or None)
 
 
 def test_no_node_was_taken_for_lost(begun: Begun) -> None:
-    until(lambda: time.monotonic() - begun.killed_s > 6.0 or None)
+    until_blocking(lambda: time.monotonic() - begun.killed_s > 6.0 or None)
     assert len(nodes(begun, "ready")) == NODES
     for node in begun.http.get("/v1/nodes"):
         events = begun.http.get(f"/v1/node/{node['ID']}")["Events"]
@@ -223,7 +226,7 @@ def test_no_node_was_taken_for_lost(begun: Begun) -> None:
 
 def test_periodic_jobs_are_launched_on(begun: Begun) -> None:
     count = len(launches(begun))
-    until(lambda: len(launches(begun)) > count + 1 or None)
+    until_blocking(lambda: len(launches(begun)) > count + 1 or None)
 
 
 def test_a_drain_is_finished(begun: Begun) -> None:
@@ -231,13 +234,13 @@ def test_a_drain_is_finished(begun: Begun) -> None:
         left = [each for each in begun.running("moving") if each["NodeID"] == begun.drained]
         return True if not left and len(begun.running("moving")) == 3 else None
 
-    until(moved, 40.0)
-    until(lambda: not begun.http.get(f"/v1/node/{begun.drained}")["DrainStrategy"] or None)
+    until_blocking(moved, 40.0)
+    until_blocking(lambda: not begun.http.get(f"/v1/node/{begun.drained}")["DrainStrategy"] or None)
 
 
 def test_sources_are_followed_on(begun: Begun) -> None:
     begun.work.commit({"second.hcl": batch_job("second")})
-    until(lambda: begun.http.http.get("/v1/job/second").status_code == 200 or None)
+    until_blocking(lambda: begun.http.http.get("/v1/job/second").status_code == 200 or None)
 
 
 def renewal(begun: Begun) -> int:
@@ -249,5 +252,5 @@ def renewal(begun: Begun) -> int:
 
 def test_a_lock_can_be_renewed_and_ends_when_it_is_not(begun: Begun) -> None:
     assert begun.renewed == 200
-    until(lambda: "Lock" not in begun.http.get("/v1/var/lock") or None, 30.0)
+    until_blocking(lambda: "Lock" not in begun.http.get("/v1/var/lock") or None, 30.0)
     assert time.monotonic() - begun.killed_s > 9.0

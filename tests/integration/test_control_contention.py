@@ -14,6 +14,7 @@ from orchgit.errors import ConflictError
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan, PlanResult
 from orchgit.replication.commands import DeregisterJob, JobDeletion, RegisterNode
+from orchgit.wire.messages import EvalsRequest
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.support.factories import make_job, make_placements
 
@@ -21,8 +22,7 @@ from tests.support.factories import make_job, make_placements
 async def hold(rig: Rig) -> Plan:
     """The start of a plan of some job, with its evaluation held."""
     await rig.register(make_job())
-    (delivery,) = await rig.control.dequeue(("service",), 30.0)
-    assert delivery is not None
+    delivery = await rig.dequeue()
     evaluation = delivery.evaluation
     return Plan(
         eval_id=evaluation.id,
@@ -51,7 +51,7 @@ def test_workers_that_plan_at_once_never_over_commit_and_all_evaluations_end(
             for evaluation in evaluations:
                 await rig.evaluation_ends(evaluation.id)
             with rig.store.snapshot() as snapshot:
-                placed = snapshot.allocations()
+                placed = snapshot.allocations.all()
             assert len(placed) == 30
             async with asyncio.timeout(10):
                 while rig.control.broker_stats()["blocked"] < 4:  # the leader's loops hear of it
@@ -66,11 +66,11 @@ def test_plans_for_one_node_at_once_are_committed_until_it_is_full(tmp_path: Pat
             node_id = await ready_node(rig, cpu_shares=250)
             plans = [await hold(rig) for _ in range(4)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
+                node = snapshot.nodes.get(node_id)
                 for plan in plans:
-                    job = snapshot.job(plan.namespace, plan.job_id)
+                    job = snapshot.jobs.get(plan.namespace, plan.job_id)
                     plan.placements = [make_placements(job, [node])]
-            results = await asyncio.gather(*(rig.control.submit_plan(plan) for plan in plans))
+            results = await asyncio.gather(*(rig.submit_plan(plan) for plan in plans))
             assert sum(bool(result.placements) for result in results) == 2
             newest = max(result.alloc_index for result in results)
             for result in results:
@@ -86,13 +86,13 @@ def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> 
             node_id = await ready_node(rig, cpu_shares=150)
             first, second, third = [await hold(rig) for _ in range(3)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
-                jobs = [snapshot.job(p.namespace, p.job_id) for p in (first, second, third)]
+                node = snapshot.nodes.get(node_id)
+                jobs = [snapshot.jobs.get(p.namespace, p.job_id) for p in (first, second, third)]
             first.placements = [make_placements(jobs[0], [node])]
-            done = await rig.control.submit_plan(first)
+            done = await rig.submit_plan(first)
             second.stops = [AllocStop(alloc_id=done.placements[0].alloc_ids[0], node_id=node_id)]
             third.placements = [make_placements(jobs[2], [node])]
-            answers = [rig.control.submit_plan(plan) for plan in (second, third)]
+            answers = [rig.submit_plan(plan) for plan in (second, third)]
             results: list[PlanResult] = await asyncio.gather(*answers)
             assert [result.refresh_index for result in results] == [0, 0]
             assert len(results[1].placements[0]) == 1
@@ -106,14 +106,14 @@ def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path
             node_id = await ready_node(rig, cpu_shares=250)
             held, adding, replacing = [await hold(rig) for _ in range(3)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
-                jobs = [snapshot.job(p.namespace, p.job_id) for p in (held, adding, replacing)]
+                node = snapshot.nodes.get(node_id)
+                jobs = [snapshot.jobs.get(p.namespace, p.job_id) for p in (held, adding, replacing)]
             held.placements = [make_placements(jobs[0], [node])]
-            (old,) = (await rig.control.submit_plan(held)).placements
+            (old,) = (await rig.submit_plan(held)).placements
             adding.placements = [make_placements(jobs[1], [node])]
             replacing.stops = [AllocStop(alloc_id=old.alloc_ids[0], node_id=node_id)]
             replacing.placements = [make_placements(jobs[2], [node], 2)]
-            answers = [rig.control.submit_plan(plan) for plan in (adding, replacing)]
+            answers = [rig.submit_plan(plan) for plan in (adding, replacing)]
             added, replaced = await asyncio.gather(*answers)
             assert added.placements
             assert replaced.rejected_nodes == [node_id]
@@ -130,12 +130,12 @@ def test_a_node_that_plans_are_rejected_for_again_and_again_is_set_aside(tmp_pat
             for rejections, eligibility in ((1, "eligible"), (2, "ineligible")):
                 plan = await hold(rig)
                 with rig.store.snapshot() as snapshot:
-                    job = snapshot.job(plan.namespace, plan.job_id)
-                    plan.placements = [make_placements(job, [snapshot.node(node_id)])]
-                result = await rig.control.submit_plan(plan)
+                    job = snapshot.jobs.get(plan.namespace, plan.job_id)
+                    plan.placements = [make_placements(job, [snapshot.nodes.get(node_id)])]
+                result = await rig.submit_plan(plan)
                 assert result.rejected_nodes == [node_id]
                 with rig.store.snapshot() as snapshot:
-                    node = snapshot.node(node_id)
+                    node = snapshot.nodes.get(node_id)
                 assert node.scheduling_eligibility == eligibility, f"after {rejections}"
             assert "plan rejections" in node.events[-1].message
 
@@ -146,11 +146,12 @@ def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> 
     async def run() -> None:
         async with leader(tmp_path) as rig:
             plan = await hold(rig)
-            rig.control.nack(plan.eval_id, plan.eval_token)
+            await rig.nack(plan.eval_id, plan.eval_token)
             with pytest.raises(ConflictError):
-                await rig.control.submit_plan(plan)
+                await rig.submit_plan(plan)
+            request = EvalsRequest(eval_id=plan.eval_id, token=plan.eval_token)
             with pytest.raises(ConflictError):
-                await rig.control.store_evaluations(plan.eval_id, plan.eval_token, [])
+                await rig.control.store_evaluations(request)
 
     asyncio.run(run())
 
@@ -163,13 +164,13 @@ def test_plan_of_a_job_that_was_purged_and_registered_again_is_decided_again_at_
             node_id = await ready_node(rig)
             plan = await hold(rig)
             with rig.store.snapshot() as snapshot:
-                job = snapshot.job(plan.namespace, plan.job_id)
-                plan.placements = [make_placements(job, [snapshot.node(node_id)])]
+                job = snapshot.jobs.get(plan.namespace, plan.job_id)
+                plan.placements = [make_placements(job, [snapshot.nodes.get(node_id)])]
                 plan.job_create_index = job.create_index
             purge = JobDeletion(job.namespace, job.id, purge=True)
             await rig.state.propose(DeregisterJob(deletion=purge))
             await rig.register(job)
-            result = await rig.control.submit_plan(plan)
+            result = await rig.submit_plan(plan)
             assert (result.placements, result.alloc_index) == ([], 0)
             assert result.refresh_index == rig.store.watch.applied_index
 

@@ -13,7 +13,7 @@ import pytest
 
 from orchgit.clock import SystemClock
 from orchgit.control.evaluations.broker import BrokerLimits
-from orchgit.control.leader_client.router import NearestLeader
+from orchgit.control.leader_client.router import LeaderRouter
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import InvalidInputError
@@ -27,14 +27,15 @@ from tests.support.factories import make_batch_job, make_group, make_job
 @contextlib.asynccontextmanager
 async def pool_of(rig: Rig, count: int = 1, **fields: object) -> AsyncIterator[WorkerPool]:
     config = PoolConfig(rig.store.path, count, **fields)  # type: ignore[arg-type]
-    leader = NearestLeader(rig.control, LeaderChannel([rig.rpc.address]))
-    pool = WorkerPool(config, SystemClock(), RandomIds(), leader)
+    channel = LeaderChannel([rig.rpc.address])
+    leader = LeaderRouter(rig.control, channel)
+    pool = WorkerPool(config, SystemClock(), RandomIds(), leader, rig.control.worker_gone)
     await pool.start()
     try:
         yield pool
     finally:
         await pool.stop()
-        await leader.close()
+        await channel.close()
 
 
 async def schedules(rig: Rig) -> None:
@@ -121,7 +122,7 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(tmp_path: Path) -> No
             assert [info.status for info in pool.info()] == ["Paused"]
             waiting = await rig.register(make_job())
             with rig.store.snapshot() as snapshot:
-                assert snapshot.evaluation(waiting.id).status == EvalStatus.PENDING
+                assert snapshot.evaluations.get(waiting.id).status == EvalStatus.PENDING
             assert rig.control.broker_stats()["ready"] == 1
             await pool.resume()
             await rig.evaluation_ends(waiting.id)

@@ -13,6 +13,7 @@ from agent.drivers.base import Driver, TaskConfig, TaskHandle
 from orchgit.errors import DriverError
 from tests.support import docker_engine
 from tests.support.driver_rigs import Rig, exec_works, log_text, rig, task_config
+from tests.support.polling import until
 
 _NO_EXEC = pytest.mark.skipif(not exec_works(), reason="needs root and crun or runc")
 
@@ -46,8 +47,7 @@ def run(name: str, directory: Path, scenario: Scenario) -> None:
 
 
 async def until_ready(task: TaskConfig) -> None:
-    while "ready" not in log_text(task):
-        await asyncio.sleep(0.005)
+    await until(lambda: "ready" in log_text(task))
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -23,6 +23,7 @@ from orchgit.errors import DriverError
 from orchgit.model.task import LogConfig
 from tests.support import docker_engine
 from tests.support.driver_rigs import log_text, task_config
+from tests.support.polling import until
 
 pytestmark = [docker_engine.needs_docker, pytest.mark.docker]
 
@@ -232,8 +233,7 @@ def test_a_restarted_agent_goes_on_copying_exactly_where_it_was(tmp_path: Path) 
 
     async def first_life(made: DockerDriver) -> None:
         handles.append(await made.start_task(task))
-        while "20\n" not in log_text(task):
-            await asyncio.sleep(0.001)
+        await until(lambda: "20\n" in log_text(task))
 
     async def second_life(made: DockerDriver) -> None:
         await made.wait_task(handles[0])

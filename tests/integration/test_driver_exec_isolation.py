@@ -18,6 +18,7 @@ from agent.drivers.supervised import group_name
 from agent.supervisor.client import SupervisorClient
 from orchgit.errors import DriverError
 from tests.support.driver_rigs import exec_works, log_text, task_config
+from tests.support.polling import until
 
 pytestmark = pytest.mark.skipif(not exec_works(), reason="needs root and crun or runc")
 
@@ -170,8 +171,11 @@ def test_all_of_its_processes_die_with_it_and_nothing_is_left(tmp_path: Path) ->
 
     async def scenario(driver: ExecDriver) -> None:
         handle = await driver.start_task(task)
-        while "up" not in log_text(task) or len((await driver.stats(handle)).pids) < 2:
-            await asyncio.sleep(0.005)
+
+        async def both_run() -> bool:
+            return "up" in log_text(task) and len((await driver.stats(handle)).pids) >= 2
+
+        await until(both_run)
         pids = (await driver.stats(handle)).pids
         await driver.destroy_task(handle)
         assert not [pid for pid in pids if _runs(pid)]
@@ -205,8 +209,7 @@ def test_stats_are_of_its_group(tmp_path: Path) -> None:
 
     async def scenario(driver: ExecDriver) -> None:
         handle = await driver.start_task(task)
-        while "up" not in log_text(task):
-            await asyncio.sleep(0.005)
+        await until(lambda: "up" in log_text(task))
         stats = await driver.stats(handle)
         await driver.destroy_task(handle)
         assert stats.memory_bytes > 8_000_000

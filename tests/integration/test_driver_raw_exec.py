@@ -17,6 +17,7 @@ from agent.supervisor.client import SupervisorClient
 from orchgit.errors import DriverError
 from orchgit.model.task import LogConfig
 from tests.support.driver_rigs import log_text, task_config
+from tests.support.polling import until
 
 _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -168,8 +169,7 @@ def test_stats_count_every_process(tmp_path: Path) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         task = make(tmp_path, shell("sleep 1000 & echo up; sleep 1000; true"))
         handle = await driver.start_task(task)
-        while "up" not in log_text(task):
-            await asyncio.sleep(0.005)
+        await until(lambda: "up" in log_text(task))
         stats = await driver.stats(handle)
         assert handle.pid in stats.pids
         assert stats.memory_bytes > 0

@@ -28,6 +28,7 @@ from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.snapshots import snapshot_index, write_snapshot
 from tests.support.factories import make_job
 from tests.support.fillable_disk import FillableDisk
+from tests.support.polling import until
 from tests.support.raft_hub import Hub
 from tests.support.state import check_invariants
 
@@ -44,7 +45,7 @@ def register(name: str, size: int = 100) -> RegisterJob:
 
 def job_ids(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
-        return [job.id for job in snapshot.jobs()]
+        return [job.id for job in snapshot.jobs.all()]
 
 
 @contextlib.asynccontextmanager
@@ -75,13 +76,7 @@ async def filled(state: ReplicatedState, size: int = 5000) -> tuple[list[str], s
 
 async def written(state: ReplicatedState, name: str) -> None:
     """It goes on by itself: nothing is done here but trying again."""
-    while True:
-        try:
-            await state.propose(register(name))
-        except DiskFullError:
-            await asyncio.sleep(0.02)
-        else:
-            return
+    await until(lambda: state.propose(register(name)), retried=(DiskFullError,))
 
 
 def test_a_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
@@ -152,8 +147,7 @@ def test_a_state_that_cannot_grow_waits_and_nothing_is_lost(tmp_path: Path) -> N
             waiting = [
                 asyncio.create_task(state.propose(register(f"job-{n:02}", 9000))) for n in range(20)
             ]
-            while state._space.refusal is None:
-                await asyncio.sleep(0.01)
+            await until(lambda: state._space.refusal)
             with pytest.raises(DiskFullError, match=f"{tmp_path}/state is full"):
                 await state.propose(Noop())
             assert "before" in job_ids(state)
@@ -174,8 +168,7 @@ def test_a_state_that_cannot_grow_does_not_hold_up_the_stop(tmp_path: Path) -> N
             pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
             state.store._writer.execute(f"PRAGMA max_page_count = {pages}")
             waiting = asyncio.create_task(state.propose(register("a", 200_000)))
-            while state._space.refusal is None:
-                await asyncio.sleep(0.01)
+            await until(lambda: state._space.refusal)
         with pytest.raises(UnavailableError, match="cannot tell whether"):
             await waiting
         async with running(tmp_path) as state:

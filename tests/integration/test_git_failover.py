@@ -10,7 +10,8 @@ from typing import Any
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job
 from tests.support.joining_servers import joining_servers
 from tests.support.lost_disk import lose
-from tests.support.server_cluster import MemberServer, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, server_cluster
 
 
 def url(member: MemberServer) -> str:
@@ -39,7 +40,7 @@ def rolled_out(member: MemberServer, commit: str) -> None:
         rollout = newest(member)
         return (rollout["Commit"]["ID"], rollout["Status"]) == (commit, "healthy") or None
 
-    until(healthy)
+    until_blocking(healthy)
 
 
 def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
     with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
         leader = cluster.leader()
         leader.put("/v1/gitops/source/demo", {"Name": "demo"})
-        until(lambda: "ready" in statuses(leader) or None)
+        until_blocking(lambda: "ready" in statuses(leader) or None)
         follower = cluster.followers()[0]
         work = WorkTree(tmp_path / "work")
         first = work.commit({"a.hcl": batch_job("a", count=1)}, "One")
@@ -82,12 +83,12 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
         clone.git("pull", "--quiet", url(other), "main")
         assert clone.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
 
-        until(lambda: {"ready", "down"} == statuses(heir) or None)
+        until_blocking(lambda: {"ready", "down"} == statuses(heir) or None)
         third = clone.commit({"c.hcl": batch_job("c", count=1)}, "Three")
         answer = push(clone, other)
         assert answer.returncode == 0, answer.output
         rolled_out(other, third)
-        until(lambda: other.get("/v1/job/c")["Status"] == "dead" or None)
+        until_blocking(lambda: other.get("/v1/job/c")["Status"] == "dead" or None)
 
 
 def test_a_server_that_joins_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
@@ -104,4 +105,4 @@ def test_a_server_that_joins_brings_its_mirrors_up_to_date(tmp_path: Path) -> No
         assert answer.returncode == 0, answer.output
         joined.start()
         branch = joined.directory / "data" / "git" / "demo.git" / "refs" / "heads" / "main"
-        assert until(lambda: branch.exists() and branch.read_text().strip()) == commit
+        assert until_blocking(lambda: branch.exists() and branch.read_text().strip()) == commit

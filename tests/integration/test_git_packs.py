@@ -30,6 +30,7 @@ from orchgit.wire.messages import PackFrame
 from orchgit.wire.serve import GrpcServer
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.mirror_fetcher import fetch
+from tests.support.polling import until
 
 Frames = AsyncGenerator[PackFrame, None]
 Change = Callable[[Frames], Frames]
@@ -268,8 +269,8 @@ def test_killed_in_the_middle_of_a_fetch(tmp_path: Path) -> None:
             )
             async with asyncio.timeout(30):
                 await halfway.wait()
-                while not list((directory / "demo.git" / "objects").glob("tmp_*/pack/tmp_*")):
-                    await asyncio.sleep(0.01)  # another process: it tells of no event
+            objects = directory / "demo.git" / "objects"
+            await until(lambda: list(objects.glob("tmp_*/pack/tmp_*")), 30)
             process.send_signal(signal.SIGKILL)
             await process.wait()
             assert leftovers(directory / "demo.git")

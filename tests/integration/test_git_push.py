@@ -306,7 +306,7 @@ def test_what_is_no_push(tmp_path: Path) -> None:
             broken = b"%04x" % (len(command) + 4 + 29) + command
             broken += b"\0report-status side-band-64k" + b"0000PACKgarbage"
             answer = await client.post("/git/demo.git/git-receive-pack", content=broken)
-            assert answer.status_code in (200, 400)
+            assert answer.status_code == 400
         assert rig.rollouts() == []
 
     with_rig(tmp_path, body)

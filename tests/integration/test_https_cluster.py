@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 from orchgit.cli.main import cli
 from tests.support.joining_servers import JoiningServer
+from tests.support.polling import until_blocking
 from tests.support.secure_cluster import Office, Papers, SecureCluster, secure_cluster
-from tests.support.server_cluster import until
 from tests.support.websocket import websocket
 
 JOB = """
@@ -48,17 +48,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, office: Office) -> Iterato
         for one in [*found.servers, found.agent]:
             one.start()
         found.servers[0].wait_for_peers(s1=True, s2=True, s3=True)
-        until(lambda: [each["Status"] for each in listed(found, "/v1/nodes")] == ["ready"] or None)
+        until_blocking(
+            lambda: [each["Status"] for each in listed(found, "/v1/nodes")] == ["ready"] or None
+        )
         yield found
         follower(found).http.delete("/v1/job/talk", params={"purge": "true"})
-        until(lambda: not running(found) or None)
+        until_blocking(lambda: not running(found) or None)
         assert found.agent.end() == 0
 
 
 @pytest.fixture(scope="module")
 def alloc_id(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     push(cluster, tmp_path_factory.mktemp("clone"))
-    (alloc,) = until(lambda: running(cluster))
+    (alloc,) = until_blocking(lambda: running(cluster))
     return str(alloc["ID"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from orchgit import logs
 from orchgit.errors import InvalidInputError
 from tests.support.joining_servers import JoiningServer, joining_servers
-from tests.support.server_cluster import until
+from tests.support.polling import until_blocking
 
 LINE = re.compile(
     r"^timestamp=\S+Z level=(debug|info|warning|error) component=[\w.]+ event=(\"[^\"]+\"|\S+)"
@@ -42,7 +42,7 @@ job "ends" {
 
 def wait_for(server: JoiningServer, text: str) -> None:
     """On a busy machine a server takes a long time to start."""
-    until(lambda: text in server.log or None)
+    until_blocking(lambda: text in server.log or None)
 
 
 def lines(server: JoiningServer) -> list[str]:
@@ -71,7 +71,9 @@ def test_first_boot_of_three_servers_alarms_nobody_and_a_lost_leader_is_told(
         for one in others:
             assert f"leader={leader.name} address={leader.rpc}" in one.log
         leader.end(signal.SIGKILL)
-        until(lambda: any("this server leads the cluster" in one.log for one in others) or None)
+        until_blocking(
+            lambda: any("this server leads the cluster" in one.log for one in others) or None
+        )
         for one in others:
             wait_for(one, "lost the leader")
 

@@ -10,8 +10,8 @@ import ssl
 from pathlib import Path
 
 from tests.support.joining_servers import JoiningServer, joining_servers
+from tests.support.polling import until_blocking
 from tests.support.secure_cluster import Office, Papers
-from tests.support.server_cluster import until
 
 
 def shown_by(address: str, papers: Papers) -> bytes:
@@ -30,7 +30,7 @@ def shown_by(address: str, papers: Papers) -> bytes:
 
 def wait_for(server: JoiningServer, text: str) -> None:
     """On a busy machine a server takes a long time to start."""
-    until(lambda: text in server.log or None)
+    until_blocking(lambda: text in server.log or None)
 
 
 def hang_up(server: JoiningServer) -> None:
@@ -71,4 +71,4 @@ def test_hangup_reloads_certificates_and_level_and_names_the_rest(tmp_path: Path
         hang_up(one)
         wait_for(one, "cannot reload; everything stays as it was")
         assert {shown_by(address, first) for address in listeners} == wanted
-        until(lambda: one.runs or None)
+        until_blocking(lambda: one.runs or None)

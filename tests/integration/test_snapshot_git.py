@@ -18,7 +18,8 @@ from click.testing import CliRunner
 
 from orchgit.cli.main import cli
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster, until
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 
 PATH = "/v1/operator/snapshot"
 
@@ -91,7 +92,7 @@ def test_a_new_cluster_has_the_repositories_on_every_server(
     leader = cluster.leader()
     for member in cluster.members:
         mirror = member.directory / "git" / "demo.git"
-        until(lambda mirror=mirror: (mirror / "refs" / "heads" / "main").exists() or None)
+        until_blocking(lambda mirror=mirror: (mirror / "refs" / "heads" / "main").exists() or None)
         clone = WorkTree(tmp_path / f"clone-{member.number}")
         clone.git("pull", "--quiet", "--tags", f"{member.url}/git/demo.git", "main")
         assert clone.head() == clone.git("rev-parse", "v2^{commit}") == saved.second

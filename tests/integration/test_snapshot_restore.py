@@ -28,8 +28,8 @@ from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.keyring import Keyring
+from tests.support.polling import until
 from tests.support.ports import free_addresses
-from tests.support.raft_processes import until
 from tests.support.server_rig import ServerRig, server_rig
 from tests.support.state import check_invariants
 from tests.unit.replication.test_determinism import dump
@@ -344,8 +344,8 @@ def test_a_restore_that_is_overtaken_by_another_one_changes_nothing(
             assert len(done) >= 1, (first, second)
             await members.equal()
             with leader.snapshot() as snapshot:
-                assert snapshot.restore_in_progress() is None
-                assert snapshot.job("default", "web") is not None
+                assert snapshot.meta.restore_in_progress() is None
+                assert snapshot.jobs.get("default", "web") is not None
 
     asyncio.run(scenario())
 

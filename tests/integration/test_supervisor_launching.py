@@ -14,6 +14,7 @@ import pytest
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
+from tests.support.polling import until
 from tests.support.supervised import (
     TIMEOUT_S,
     kill_supervisor,
@@ -22,7 +23,6 @@ from tests.support.supervised import (
     runs,
     spec,
     start_changed_supervisor,
-    until,
     until_gone,
     until_output,
 )
@@ -77,8 +77,7 @@ def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "gate")
         task = launched(tmp_path, "echo up; exec sleep 1000", before="read x < gate")
         starts = [asyncio.create_task(client.start(task)) for _ in range(3)]
-        while not await client.list():
-            await asyncio.sleep(0.005)
+        await until(client.list)
         assert not any(start.done() for start in starts)
         (tmp_path / "gate").write_text("go\n")
         reports = await asyncio.gather(*starts)

@@ -16,6 +16,7 @@ from agent.drivers import cgroups
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import ControlGroup, LogStream, TaskReport, TaskSpec
 from orchgit.errors import DriverError
+from tests.support.polling import until
 from tests.support.supervised import (
     TIMEOUT_S,
     kill_supervisor,
@@ -25,7 +26,6 @@ from tests.support.supervised import (
     spec,
     start_changed_supervisor,
     supervisor,
-    until,
     until_gone,
     until_output,
 )

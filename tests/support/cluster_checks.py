@@ -36,11 +36,12 @@ async def healthy_write_s(cluster: RealCluster) -> float:
 async def writable_again(cluster: RealCluster, since_s: float, scale_s: float) -> float:
     """Seconds from `since_s` until a write succeeded; at most two election time-outs, and what
     some writes take on this machine, for as much of it as there is."""
-    while True:
+
+    async def written() -> bool:
         asked = [_write(one) for one in cluster.servers.values() if one.is_running]
-        if any(await asyncio.gather(*asked)):
-            break
-        await asyncio.sleep(0.02)
+        return any(await asyncio.gather(*asked))
+
+    await until(written, 600.0, "no server takes a write")
     took_s = time.monotonic() - since_s
     limit_s = (2 * ELECTION_S + 20 * scale_s) * crowding()
     assert took_s <= limit_s, f"writable after {took_s:.2f} s, not within {limit_s:.2f} s"
@@ -78,7 +79,7 @@ async def _at_one_index(cluster: RealCluster) -> dict[str, Snapshot]:
 
     async def equal() -> dict[str, Snapshot] | None:
         found = {name: reader.snapshot() for name, reader in readers.items()}
-        if len({one.applied_index() for one in found.values()}) == 1:
+        if len({one.index for one in found.values()}) == 1:
             return found
         for one in found.values():
             one.close()
@@ -94,12 +95,12 @@ def _file(server: HostProcess) -> Path:
 
 def _check_acknowledged(name: str, snapshot: Snapshot, history: History) -> None:
     for key, found in history.keys.items():
-        variable = snapshot.variable("default", key)
+        variable = snapshot.variables.get("default", key)
         newest = max((made.index for _, made in found.acknowledged), default=0)
         assert variable is not None or newest == 0, f"{name} has lost {key}"
         if variable is not None:
             assert variable.modify_index >= newest, f"{name} has lost index {newest} of {key}"
-    jobs = {job.id for job in snapshot.jobs()}
+    jobs = {job.id for job in snapshot.jobs.all()}
     assert not history.jobs - jobs, f"{name} has lost {sorted(history.jobs - jobs)}"
 
 

@@ -15,12 +15,13 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 
 import docker
 import msgspec
 import pytest
+
+from tests.support.polling import until_blocking
 
 IMAGE = "busybox:test"
 
@@ -91,16 +92,17 @@ def _command(directory: Path) -> list[str]:
 def _wait_until_ready(
     started: DockerEngine, process: subprocess.Popen[bytes], directory: Path
 ) -> None:
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    while True:
-        try:
-            started.client().ping()
-        except docker.errors.DockerException:
-            if process.poll() is not None or time.monotonic() > deadline_s:
-                raise RuntimeError((directory / "log").read_text()[-4000:]) from None
-            time.sleep(0.05)  # a foreign process that offers nothing to wait on
-        else:
-            return
+    def answers() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError((directory / "log").read_text()[-4000:])
+        return bool(started.client().ping())
+
+    until_blocking(
+        answers,
+        _START_TIMEOUT_S,
+        f"the docker engine of {directory} does not answer",
+        retried=(docker.errors.DockerException,),
+    )
 
 
 def _import_image(started: DockerEngine) -> None:

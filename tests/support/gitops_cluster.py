@@ -19,6 +19,7 @@ from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.services.context import UseCaseContext
 from orchgit.wire.serve import GrpcServer
 from tests.support.gitops_rig import CountingParser, GitopsRig, NoForecasts, served
+from tests.support.polling import until
 from tests.support.ports import free_ports
 
 PATIENT = GitopsConfig(limits=GitLimits(hold_timeout_s=30.0, catch_up_timeout_s=30.0))
@@ -127,9 +128,7 @@ class Member:
         return self.rig.gitops.mirrors.get(name).synced == synchronizer.wanted(name)
 
     async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
-        async with asyncio.timeout(timeout_s):
-            while not done():
-                await asyncio.sleep(0.01)  # what is waited for happens outside the state
+        await until(done, timeout_s)
 
 
 @dataclass
@@ -137,12 +136,11 @@ class GitopsCluster:
     members: list[Member]
 
     async def leader(self, timeout_s: float = 60.0) -> Member:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                for member in self.members:
-                    if member.running and member.rig.state.is_leader:
-                        return member
-                await asyncio.sleep(0.02)
+        def leading() -> Member | None:
+            running = (each for each in self.members if each.running)
+            return next((each for each in running if each.rig.state.is_leader), None)
+
+        return await until(leading, timeout_s)
 
     async def followers(self) -> list[Member]:
         leader = await self.leader()

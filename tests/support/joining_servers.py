@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 from orchgit.cli.main import cli
 from tests.support.lost_disk import lose
+from tests.support.polling import until_blocking
 from tests.support.ports import free_addresses
-from tests.support.server_cluster import until, write_key
+from tests.support.server_cluster import write_key
 
 
 class JoiningServer:
@@ -100,10 +101,12 @@ class JoiningServer:
         return {}
 
     def wait_for_peers(self, **wanted: bool) -> None:
-        until(lambda: self.peers() == wanted or None, 30.0)
+        until_blocking(lambda: self.peers() == wanted or None, 30.0)
 
     def wait_for_log(self, text: str, since_start: bool = False) -> None:
-        until(lambda: text in (self.log_since_start if since_start else self.log) or None, 20.0)
+        until_blocking(
+            lambda: text in (self.log_since_start if since_start else self.log) or None, 20.0
+        )
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.support.polling import until_blocking
 
 _CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -128,12 +129,14 @@ class Network:
         os.close(self._here)
 
     def _end_processes(self, host: str) -> None:
-        deadline_s = time.monotonic() + 5.0
-        while (pids := self.pids(host)) and time.monotonic() < deadline_s:
+        def ended() -> bool:
+            pids = self.pids(host)
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
+            return not pids
+
+        until_blocking(ended, 5.0, f"processes on {host} do not end")
 
     @contextlib.contextmanager
     def _inside(self, host: str) -> Iterator[None]:

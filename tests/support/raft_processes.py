@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from orchgit.wire.tls import TlsFiles
+from tests.support.polling import until
 from tests.support.ports import free_addresses
 
 _NUMBERS = itertools.count(1)
@@ -97,17 +97,6 @@ class ProcessCluster:
         found = await until(agreed)
         assert found is not None
         return found
-
-
-async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = 60.0) -> Any:
-    """Other processes tell of no event, so they are asked again and again."""
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        value = await condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline_s, "it does not come true"
-        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

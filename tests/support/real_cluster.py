@@ -15,13 +15,13 @@ import signal
 import socket
 import ssl
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from orchgit.wire.tls import TlsFiles
+from tests.support import polling
 from tests.support.raw_http import Answer, RawConnection
 
 READY_S = 90.0
@@ -297,14 +297,5 @@ def agent_names(count: int) -> list[str]:
 
 
 async def until(condition: Callable[[], Awaitable[T | None]], timeout_s: float, problem: str) -> T:
-    """Other processes tell of no event, so they are asked again and again."""
-    deadline_s = time.monotonic() + timeout_s
-    error: Exception | None = None
-    while True:
-        try:
-            if value := await condition():
-                return value
-        except (OSError, TimeoutError) as failed:
-            error = failed
-        assert time.monotonic() < deadline_s, f"{problem} within {timeout_s:g} s ({error})"
-        await asyncio.sleep(0.02)
+    """Waits as `polling.until` does, also while a server does not answer."""
+    return await polling.until(condition, timeout_s, problem, retried=(OSError, TimeoutError))

@@ -9,14 +9,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 
 from orchgit.services.secrets.sealing import new_key
+from tests.support.polling import until_blocking
 from tests.support.ports import free_addresses
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class ServerCluster:
             found = [one for one in asked if said == {one.rpc}]
             return found[0] if found and _answers(found[0]) else None
 
-        return until(agreed)
+        return until_blocking(agreed)
 
     def followers(self) -> list[MemberServer]:
         leader = self.leader()
@@ -139,17 +139,6 @@ def _answers(member: MemberServer) -> bool:
         answer = member.http.get("/v1/jobs", params={"consistent": ""}, timeout=7.0)
         return answer.status_code == 200
     return False
-
-
-def until(condition: Callable[[], T | None], timeout_s: float = 60.0) -> T:
-    """Other processes tell of no event, so they are asked again and again."""
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline_s, "it does not come true"
-        time.sleep(_POLL_S)
 
 
 @contextlib.contextmanager
@@ -185,10 +174,12 @@ def server_cluster(
         for member in early:
             member.start()
         for member in early:
-            until(lambda member=member: _leader_of(member) or None, START_S)
+            until_blocking(lambda member=member: _leader_of(member) or None, START_S)
         cluster.leader()
         for member in early:
-            until(lambda member=member: len(member.get("/v1/status/peers")) == len(early) or None)
+            until_blocking(
+                lambda member=member: len(member.get("/v1/status/peers")) == len(early) or None
+            )
         yield cluster
     finally:
         for member in members:

@@ -16,6 +16,7 @@ from pathlib import Path
 import agent.supervisor
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import LogStream, TaskSpec
+from tests.support.polling import until
 
 TIMEOUT_S = 30
 
@@ -80,12 +81,6 @@ def start_changed_supervisor(directory: Path, module: str, old: str, new: str) -
     assert os.read(read_fd, 10) == b"ready"
     os.close(read_fd)
     os.close(write_fd)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """For what other processes do, which offers nothing to wait on."""
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 async def until_output(directory: Path, text: str) -> None:

@@ -39,25 +39,26 @@ class BrokerLimits:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """Who asks for evaluations: a worker, and which life of it this is. `near`: a process of the
-    server that leads, which is cheaper to ask than another server's."""
+class WorkerSession:
+    """One process of a worker; a worker that is started again has another session. `local`: a
+    process of the server that leads, which costs less to serve than another server's."""
 
     worker_id: str = ""
     session: str = ""
-    near: bool = False
+    local: bool = field(default=False, compare=False)
 
-    def token(self, number: str) -> str:
-        """Of one delivery; tells who has it."""
+    def new_token(self, number: str) -> str:
+        """The token of one delivery; it names the session that holds the evaluation."""
         return f"{self.worker_id}/{self.session}/{number}"
 
-    def made(self, token: str) -> bool:
-        """Whether it is of a delivery to this life of this worker."""
+    def holds(self, token: str) -> bool:
+        """Whether the delivery under `token` went to this session."""
         worker_id, session, _ = token.split("/", 2)
         return worker_id == self.worker_id and session == self.session
 
-    def outlived(self, token: str) -> bool:
-        """Whether it was given to an earlier life of this worker."""
+    def supersedes(self, token: str) -> bool:
+        """Whether the delivery under `token` went to another session of this worker: a stale one,
+        if this is the newest."""
         worker_id, session, _ = token.split("/", 2)
         return worker_id == self.worker_id and session != self.session
 

@@ -15,7 +15,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from orchgit.clock import SECOND_NS, Clock
-from orchgit.control.evaluations.broker import BrokerStats, Delivery, EvalBroker, Holder, JobKey
+from orchgit.control.evaluations.broker import (
+    BrokerStats,
+    Delivery,
+    EvalBroker,
+    JobKey,
+    WorkerSession,
+)
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import NotLeaderError
 from orchgit.ids import IdSource
@@ -33,7 +39,7 @@ class _Wish:
 
     types: frozenset[str]
     limit: int
-    holder: Holder
+    session: WorkerSession
 
 
 class EvalQueue:
@@ -45,8 +51,8 @@ class EvalQueue:
         self._ids = ids
         self._waiters: dict[asyncio.Future[list[Delivery]], _Wish] = {}
         self._sessions: dict[str, str] = {}
-        """Worker -> its newest life."""
-        self._near: dict[Holder, frozenset[str]] = {}
+        """Worker -> its newest session."""
+        self._local: dict[WorkerSession, frozenset[str]] = {}
         """The leader's own workers, and what they take."""
         self._own_types: frozenset[str] = frozenset()
         """What any of them takes."""
@@ -70,19 +76,19 @@ class EvalQueue:
         types: Collection[str],
         timeout_s: float,
         limit: int = 1,
-        holder: Holder = Holder(),  # noqa: B008 - frozen
+        session: WorkerSession = WorkerSession(),  # noqa: B008 - frozen
     ) -> list[Delivery]:
         """The next evaluation of these types, and up to `limit` if more are ready then that nobody
         else waits for; none when none came in time. One whose delivery has failed comes alone:
         if it ends the worker's process, it takes no others with it."""
-        if self._sessions.setdefault(holder.worker_id, holder.session) != holder.session:
-            self._bury(holder)
-        if holder.near and self._near.get(holder) != frozenset(types):
-            self._note_near({**self._near, holder: frozenset(types)})
-        if holder.near:
+        if self._sessions.setdefault(session.worker_id, session.session) != session.session:
+            self._nack_stale_sessions(session)
+        if session.local and self._local.get(session) != frozenset(types):
+            self._note_local({**self._local, session: frozenset(types)})
+        if session.local:
             self._asked_at_s = self._clock.monotonic_s()
         waiter: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = _Wish(frozenset(types), limit, holder)
+        self._waiters[waiter] = _Wish(frozenset(types), limit, session)
         self._dispatch()
         try:
             await asyncio.wait([waiter], timeout=timeout_s)
@@ -106,17 +112,17 @@ class EvalQueue:
             self._broker.nack(eval_id, token, self._clock.now_ns())
         self._dispatch_soon()
 
-    def _lose(self, eval_id: str, token: str) -> None:
-        """The process that had it has ended."""
+    def _nack_lost(self, eval_id: str, token: str) -> None:
+        """The process that held the evaluation has ended."""
         self._broker.nack(eval_id, token, self._clock.now_ns(), worker_lost=True)
         self._dispatch_soon()
 
-    def leave(self, holder: Holder) -> None:
-        """That process of a worker has ended."""
-        self._note_near({other: types for other, types in self._near.items() if other != holder})
+    def end_session(self, session: WorkerSession) -> None:
+        """The worker's process has ended: what it held is delivered again."""
+        self._note_local({one: types for one, types in self._local.items() if one != session})
         for eval_id, token in self._broker.held():
-            if holder.made(token):
-                self._lose(eval_id, token)
+            if session.holds(token):
+                self._nack_lost(eval_id, token)
         self._dispatch_soon()
 
     def close(self) -> None:
@@ -174,15 +180,15 @@ class EvalQueue:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _bury(self, holder: Holder) -> None:
-        """The worker was started anew: nobody works on what its earlier process was given."""
-        self._sessions[holder.worker_id] = holder.session
+    def _nack_stale_sessions(self, session: WorkerSession) -> None:
+        """The worker was started again: nobody works on what its earlier process was given."""
+        self._sessions[session.worker_id] = session.session
         for waiter, wish in list(self._waiters.items()):
-            if wish.holder.worker_id == holder.worker_id and not waiter.done():
+            if wish.session.worker_id == session.worker_id and not waiter.done():
                 waiter.set_result([])
         for eval_id, token in self._broker.held():
-            if holder.outlived(token):
-                self._lose(eval_id, token)
+            if session.supersedes(token):
+                self._nack_lost(eval_id, token)
 
     def _take_back(self, waiter: asyncio.Future[list[Delivery]]) -> None:
         """The worker went away while its deliveries were on the way to it: it saw none of them."""
@@ -211,9 +217,9 @@ class EvalQueue:
         if self._paused:
             return
         if self._waiters and self._broker.has_any_ready:
-            self._feed([each for each, wish in self._waiters.items() if wish.holder.near], _NONE)
+            self._feed([each for each, wish in self._waiters.items() if wish.session.local], _NONE)
             self._note_backlog()
-            far = [each for each, wish in self._waiters.items() if not wish.holder.near]
+            far = [each for each, wish in self._waiters.items() if not wish.session.local]
             self._feed(far, _NONE if self._is_behind() else self._own_types)
         self._note_backlog()
 
@@ -243,12 +249,12 @@ class EvalQueue:
         types = wish.types - withheld if withheld else wish.types
         if len(got) >= wish.limit or (got and got[0].again) or not self._broker.has_ready(types):
             return None
-        token = wish.holder.token(self._ids.new())
+        token = wish.session.new_token(self._ids.new())
         return self._broker.dequeue(types, token, self._clock.now_ns(), fresh=bool(got))
 
-    def _note_near(self, near: dict[Holder, frozenset[str]]) -> None:
-        self._near = near
-        self._own_types = frozenset[str]().union(*near.values())
+    def _note_local(self, local: dict[WorkerSession, frozenset[str]]) -> None:
+        self._local = local
+        self._own_types = frozenset[str]().union(*local.values())
 
     def _note_backlog(self) -> None:
         if not self._broker.has_any_ready or not self._broker.has_ready(self._own_types):
@@ -275,7 +281,7 @@ class EvalQueue:
         if alarm_ns is not None:
             alarms_s.append((alarm_ns - self._clock.now_ns()) / SECOND_NS)
         behind_s = self._until_behind_s()
-        if behind_s and any(not wish.holder.near for wish in self._waiters.values()):
+        if behind_s and any(not wish.session.local for wish in self._waiters.values()):
             alarms_s.append(behind_s)
         return min(alarms_s, default=None)
 

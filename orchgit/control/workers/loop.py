@@ -16,14 +16,15 @@ import asyncio
 import contextlib
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.leader_client.port import LeaderPort
+from orchgit.control.leader_client.protocol import LeaderClient
 from orchgit.control.workers.status import (
     BACKING_OFF,
     PAUSED,
@@ -40,27 +41,34 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Placements, Plan, PlanResult
 from orchgit.scheduler.outcome import Attempts, SchedulingOutcome, gave_up
 from orchgit.scheduler.ports import ClusterView
-from orchgit.wire.messages import DequeuedEvaluation
+from orchgit.wire.messages import (
+    DequeuedEvaluation,
+    DequeueReply,
+    DequeueRequest,
+    EvalsRequest,
+    EvalTokenRequest,
+    SubmitPlanRequest,
+)
 
 _log = structlog.get_logger(component="scheduler")
 
 
-class Expected(Protocol):
-    """What is on its way to the log, laid over the views."""
+class InFlightPlans(Protocol):
+    """Plans that were submitted and that no view has yet; counted in every view."""
 
     @property
-    def settled_index(self) -> int: ...
+    def resolved_index(self) -> int: ...
 
-    def expect(self, plan_id: str, placements: list[Placements]) -> None: ...
+    def submit(self, plan_id: str, placements: list[Placements]) -> None: ...
 
-    def settle(self, plan_id: str, placements: list[Placements], index: int) -> None: ...
+    def resolve(self, plan_id: str, placements: list[Placements], index: int) -> None: ...
 
 
 class Views(Protocol):
     """Views of the local store."""
 
     @property
-    def expected(self) -> Expected: ...
+    def in_flight(self) -> InFlightPlans: ...
 
     async def reach(self, index: int, timeout_s: float) -> None:
         """Wait until the store has applied `index`. Raises TimedOutError."""
@@ -106,16 +114,16 @@ class _Decided:
 
 
 class WorkerLoop:
-    """Runs until canceled."""
+    """Runs until canceled. `request`: the types of evaluations to dequeue, and who dequeues."""
 
     def __init__(
         self,
-        leader: LeaderPort,
+        leader: LeaderClient,
         views: Views,
         schedule: Schedule,
         clock: Clock,
         ids: IdSource,
-        types: Sequence[str],
+        request: DequeueRequest,
         limits: WorkerLimits | None = None,
         on_status: Callable[[str], None] = lambda status: None,
     ) -> None:
@@ -124,12 +132,12 @@ class WorkerLoop:
         self._schedule = schedule
         self._clock = clock
         self._ids = ids
-        self._types = list(types)
+        self._request = request
         self._limits = limits or WorkerLimits()
         self._on_status = on_status
         self._wanted = STARTED
         self._changed = asyncio.Event()
-        self._question: asyncio.Task[list[DequeuedEvaluation]] | None = None
+        self._question: asyncio.Task[DequeueReply] | None = None
         """What the leader was asked last."""
         self._taken: deque[DequeuedEvaluation] = deque()
         """Dequeued, and not begun."""
@@ -268,12 +276,12 @@ class WorkerLoop:
         """The next deliveries, or none when the worker is to pause."""
         if self._wanted == PAUSED:
             return []
-        limits = self._limits
-        self._question = asyncio.create_task(
-            self._leader.dequeue(self._types, limits.dequeue_timeout_s, self._wanted_at_once())
+        request = msgspec.structs.replace(
+            self._request, timeout_s=self._limits.dequeue_timeout_s, limit=self._wanted_at_once()
         )
+        self._question = asyncio.create_task(self._leader.dequeue(request))
         try:
-            return await self._question
+            return (await self._question).deliveries
         except asyncio.CancelledError:
             if _is_canceled():
                 raise
@@ -301,7 +309,14 @@ class WorkerLoop:
                 break
             await self._views.reach(result.refresh_index, self._limits.sync_limit_s)
             outcome = await self._decide(evaluation)
-        await self._leader.close(evaluation.id, token, outcome.followups + _closing(outcome))
+        await self._leader.store_evaluations(
+            EvalsRequest(
+                evaluations=outcome.followups + _closing(outcome),
+                token=token,
+                eval_id=evaluation.id,
+                ack=True,
+            )
+        )
 
     async def _decide(
         self, evaluation: Evaluation, *, after_answers: bool = False
@@ -357,7 +372,7 @@ class WorkerLoop:
 
     def _expect(self, evaluation: Evaluation, outcome: SchedulingOutcome) -> None:
         if outcome.plan is not None:
-            self._views.expected.expect(evaluation.id, outcome.plan.placements)
+            self._views.in_flight.submit(evaluation.id, outcome.plan.placements)
             self._submitted += 1
             self._placements_sent += _placed_by(outcome.plan)
 
@@ -365,10 +380,13 @@ class WorkerLoop:
         plan.eval_token = token
         result = PlanResult()
         try:
-            result = await self._leader.submit(plan, outcome.followups, _closing(outcome))
+            reply = await self._leader.submit_plan(
+                SubmitPlanRequest(plan, outcome.followups, _closing(outcome))
+            )
+            result = reply.result
             return result
         finally:
-            self._views.expected.settle(plan.eval_id, result.placements, result.alloc_index)
+            self._views.in_flight.resolve(plan.eval_id, result.placements, result.alloc_index)
             self._submitted -= 1
             self._placements_sent -= _placed_by(plan)
             self._answered.set()
@@ -378,7 +396,7 @@ class WorkerLoop:
         while self._submitted:
             self._answered.clear()
             await self._answered.wait()
-        await self._views.reach(self._views.expected.settled_index, self._limits.sync_limit_s)
+        await self._views.reach(self._views.in_flight.resolved_index, self._limits.sync_limit_s)
 
     async def _back_off(self, evaluation: Evaluation, token: str, wait_index: int) -> None:
         """The store is far behind: others may be ahead, so give back and keep away for long, or
@@ -409,7 +427,7 @@ class WorkerLoop:
     ) -> None:
         """Best effort: the hold times out by itself when the leader cannot be told."""
         try:
-            await self._leader.nack(evaluation.id, token, untouched=untouched)
+            await self._leader.nack(EvalTokenRequest(evaluation.id, token, untouched))
         except OrchgitError as exc:
             _log.debug("cannot return an evaluation", eval=evaluation.id, error=str(exc))
 

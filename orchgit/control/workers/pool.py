@@ -13,23 +13,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 
 from orchgit import logs
 from orchgit.child import PIPE, Child, start_child
 from orchgit.clock import Clock
-from orchgit.control.evaluations.broker import Holder
-from orchgit.control.leader_client.port import NearLeaderPort
-from orchgit.control.workers.link import WorkerLink
+from orchgit.control.evaluations.broker import WorkerSession
+from orchgit.control.leader_client.protocol import LeaderClient, serve_leader
 from orchgit.control.workers.status import PAUSED, STARTED, UNKNOWN_WORKLOAD, WORKLOAD
 from orchgit.errors import InvalidInputError
 from orchgit.ids import IdSource
+from orchgit.wire.pipe_calls import PipeServer
 
 _log = structlog.get_logger(component="scheduler")
 
@@ -64,14 +63,6 @@ class PoolConfig:
             )
 
 
-class LeaderForWorkers(Protocol):
-    """`orchgit.control.leader_client.router`."""
-
-    def port(self, holder: Holder) -> NearLeaderPort: ...
-
-    def gone(self, holder: Holder) -> None: ...
-
-
 @dataclass
 class WorkerInfo:
     """One worker, for the agent's scheduler API."""
@@ -98,16 +89,22 @@ class _Slot:
 
 class WorkerPool:
     """`start` returns when the processes are spawned, not when they are ready: they dequeue by
-    themselves."""
+    themselves, from `leader`. `on_gone` is told of each process that has ended."""
 
     def __init__(
-        self, config: PoolConfig, clock: Clock, ids: IdSource, leader: LeaderForWorkers
+        self,
+        config: PoolConfig,
+        clock: Clock,
+        ids: IdSource,
+        leader: LeaderClient,
+        on_gone: Callable[[WorkerSession], None],
     ) -> None:
         config.validate()
         self._config = config
         self._clock = clock
         self._ids = ids
         self._leader = leader
+        self._on_gone = on_gone
         self._slots: list[_Slot] = []
         self._paused = False
         self._configuring = asyncio.Lock()
@@ -195,40 +192,33 @@ class WorkerPool:
         self._slots.append(slot)
 
     async def _spawn(self, slot: _Slot) -> None:
+        session = WorkerSession(slot.info.id, self._ids.new())
         own_end, its_end = socket.socketpair()
         with its_end:
             slot.process = await start_child(
-                *self._command(its_end.fileno()),
+                *self._command(its_end.fileno(), session),
                 stdin=PIPE,
                 stdout=PIPE,
                 env=_environment(),
                 pass_fds=(its_end.fileno(),),
                 start_new_session=True,
             )
-        await self._connect(slot.info.id, own_end)
+        # Lives as long as the worker's process, or until the pool hangs up.
+        pipe = PipeServer(on_lost=lambda: self._on_gone(session))
+        serve_leader(pipe, self._leader)
+        await pipe.connect(own_end)
         slot.info.pid = slot.process.pid
         slot.info.status = "Starting"
         slot.listener = asyncio.create_task(_listen(slot, slot.process))
         if self._paused:
             await _tell(slot, b"pause\n")
 
-    async def _connect(self, worker_id: str, own_end: socket.socket) -> None:
-        """The link lives as long as the worker's process, or until the pool hangs up."""
-        holder = Holder(worker_id, session=self._ids.new())
-        link = WorkerLink(self._leader.port(holder), lambda: self._leader.gone(holder))
-        await link.connect(own_end)
-
-    def _command(self, link: int) -> list[str]:
+    def _command(self, pipe: int, session: WorkerSession) -> list[str]:
         config = self._config
-        command = [
-            sys.executable,
-            "-m",
-            "orchgit.control.workers.process",
-            "--store",
-            str(config.store),
-        ]
-        command += ["--link", str(link), "--types", ",".join(config.types)]
-        command += ["--deadline-s", str(config.deadline_s)]
+        command = [sys.executable, "-m", "orchgit.control.workers.process"]
+        command += ["--store", str(config.store), "--pipe", str(pipe)]
+        command += ["--worker", session.worker_id, "--session", session.session]
+        command += ["--types", ",".join(config.types), "--deadline-s", str(config.deadline_s)]
         return [*command, "--log", *logs.arguments()]
 
     async def _keep_alive(self, slot: _Slot) -> None:

@@ -1,9 +1,9 @@
-"""A scheduler process: `python -m orchgit.control.workers.process --store PATH --link DESCRIPTOR`.
+"""A scheduler process: `python -m orchgit.control.workers.process --store PATH --pipe DESCRIPTOR`.
 
-Reads the server's SQLite file, and asks the leader through the server that started it, over one end
-of a socket pair that it inherits. Standard input carries lines: `pause`, `resume` and `report`;
-when it closes, the process gives back what it holds and ends. Standard output tells the pool how
-the worker is, and what it does when it is asked to report.
+Reads the server's SQLite file, and calls the leader through the server that started it, over one
+end of a socket pair that it inherits. Standard input carries lines: `pause`, `resume` and `report`;
+when it closes, the process nacks the evaluations that it holds and ends. On standard output it
+writes its status for the pool, and its workload when it is asked to report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import orchgit.plain_structlog  # noqa: F401 - first: see there
 from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
-from orchgit.control.leader_client.pipe import LinkedLeader
+from orchgit.control.leader_client.remote import RemoteLeader, nack_unwanted
 from orchgit.control.workers.loop import Schedule, WorkerLoop
 from orchgit.control.workers.status import WORKLOAD
 from orchgit.first_of import first_of
@@ -33,15 +33,17 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
-from orchgit.state.expected import ExpectedPlacements
+from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.store import Store, StoreReader
+from orchgit.wire.messages import DequeueRequest
+from orchgit.wire.pipe_calls import PipeChannel
 
 
 class StoreViews:
     """Views over the read-only store; the node columns are kept and brought up to date."""
 
     def __init__(self, store: StoreReader) -> None:
-        self.expected = ExpectedPlacements()
+        self.in_flight = InFlightPlacements()
         self._store = store
         self._columns = ClusterColumns()
         self._settled_rows = 0
@@ -64,17 +66,19 @@ class StoreViews:
     def open(self) -> Iterator[ClusterView]:
         with self._store.snapshot() as snapshot:
             self._seen_index = snapshot.index
-            self.expected.take_off(self._columns)
+            self.in_flight.remove_from(self._columns)
             self._columns.refresh(snapshot)
-            self.expected.put_on(self._columns, snapshot)
+            self.in_flight.add_to(self._columns, snapshot)
             self._settle()
-            yield SnapshotView(snapshot, self._columns, self.expected)
+            yield SnapshotView(snapshot, self._columns, self.in_flight)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="orchgit.control.workers.process", description=__doc__)
     parser.add_argument("--store", type=Path, required=True, help="the server's state database")
-    parser.add_argument("--link", type=int, required=True, help="inherited end of a socket pair")
+    parser.add_argument("--pipe", type=int, required=True, help="inherited end of a socket pair")
+    parser.add_argument("--worker", default="", help="id of the worker")
+    parser.add_argument("--session", default="", help="id of this process of the worker")
     parser.add_argument("--deadline-s", type=float, default=30.0, help="of one evaluation")
     parser.add_argument("--log", nargs=3, help="as `orchgit.logs.arguments` gives them")
     parser.add_argument("--types", default="service,batch,system,sysbatch")
@@ -83,16 +87,18 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 async def run(options: argparse.Namespace) -> None:
     """Work until standard input closes or a signal says stop."""
-    leader = LinkedLeader()
-    await leader.connect(socket.socket(fileno=options.link))
+    pipe = PipeChannel(nack_unwanted)
+    await pipe.connect(socket.socket(fileno=options.pipe))
     store = Store.open_reader(options.store)
     loop = WorkerLoop(
-        leader,
+        RemoteLeader(pipe),
         StoreViews(store),
         within_deadline(schedule, options.deadline_s),
         SystemClock(),
         RandomIds(),
-        options.types.split(","),
+        DequeueRequest(
+            types=options.types.split(","), worker_id=options.worker, session=options.session
+        ),
         on_status=_tell_status,
     )
     work = asyncio.create_task(loop.run())
@@ -101,7 +107,7 @@ async def run(options: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, control.cancel)
     async with first_of(work, control):
         pass
-    leader.hang_up()
+    pipe.close()
     store.close()
 
 

@@ -13,6 +13,7 @@ from orchgit.model.allocation import DesiredTransition
 from orchgit.model.task import RestartPolicy, TaskLifecycle
 from orchgit.wire.messages import AllocSet
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
+from tests.support.polling import until
 
 Scenario = Callable[[AgentRig], Coroutine[Any, Any, None]]
 
@@ -192,8 +193,7 @@ def test_a_removed_allocation_is_ended_and_forgotten(run: Callable[[Scenario], N
         await rig.until_status(runner, "running")
         rig.allocs.take(AllocSet(runner.context.alloc.modify_index, [], []))
         await rig.until_status(runner, "complete")
-        while list(rig.allocs):
-            await asyncio.sleep(0.001)
+        await until(lambda: not list(rig.allocs))
         await rig.local.flush()
         assert rig.local.allocations() == []
         assert not runner.context.paths.root.exists()
@@ -244,8 +244,7 @@ def test_a_start_that_takes_long_can_be_ended(run: Callable[[Scenario], None]) -
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job(mock_task(config={"start_block_for": "1h"})))
         await rig.until_event(runner, "Task Setup")
-        while not runner.tasks["web"].record.starting:
-            await asyncio.sleep(0.001)
+        await until(lambda: runner.tasks["web"].record.starting)
         rig.stop(runner)
         await rig.until_status(runner, "complete")
         assert "Started" not in rig.events(runner)

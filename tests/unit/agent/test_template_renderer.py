@@ -12,6 +12,7 @@ import pytest
 
 from agent.templates.renderer import Rendered, RenderLimits, RenderRequest, TemplateRenderer
 from orchgit.errors import InvalidInputError
+from tests.support.polling import until
 
 Work = Callable[[TemplateRenderer], Awaitable[None]]
 
@@ -121,9 +122,7 @@ def test_canceled_rendering_ends_its_process() -> None:
             await asyncio.sleep(0)
         rendering.cancel()
         await asyncio.gather(rendering, return_exceptions=True)
-        async with asyncio.timeout(10):
-            while psutil.pid_exists(pid):
-                await asyncio.sleep(0.01)
+        await until(lambda: not psutil.pid_exists(pid), 10)
 
     run(work, RenderLimits(steps=10**15))
 
@@ -132,9 +131,7 @@ def test_process_ends_when_no_template_comes() -> None:
     async def work(renderer: TemplateRenderer) -> None:
         await renderer.render(request("{{ 1 }}"))
         (pid,) = renderer.process_ids()
-        async with asyncio.timeout(10):
-            while psutil.pid_exists(pid):
-                await asyncio.sleep(0.01)
+        await until(lambda: not psutil.pid_exists(pid), 10)
         assert renderer.process_ids() == []
 
     run(work, RenderLimits(idle_s=0.05))

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from orchgit.clock import FakeClock
-from orchgit.control.evaluations.broker import Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.broker import Delivery, EvalBroker, WorkerSession
 from orchgit.control.evaluations.queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.errors import NotLeaderError
 from orchgit.ids import SequentialIds
@@ -59,12 +59,14 @@ def test_what_an_earlier_process_of_a_worker_held_is_delivered_again() -> None:
     async def run() -> None:
         clock = FakeClock()
         queue = queue_of(2, clock)
-        ((lost,),) = [await queue.dequeue(SERVICE, 1, holder=Holder("w", "first"))]
-        ((other,),) = [await queue.dequeue(SERVICE, 1, holder=Holder("v", "only"))]
-        waiting = asyncio.create_task(queue.dequeue(SERVICE, 9, holder=Holder("w", "first")))
+        ((lost,),) = [await queue.dequeue(SERVICE, 1, session=WorkerSession("w", "first"))]
+        ((other,),) = [await queue.dequeue(SERVICE, 1, session=WorkerSession("v", "only"))]
+        waiting = asyncio.create_task(
+            queue.dequeue(SERVICE, 9, session=WorkerSession("w", "first"))
+        )
         await asyncio.sleep(0)
         task = asyncio.create_task(queue.run())
-        again = asyncio.create_task(queue.dequeue(SERVICE, 9, holder=Holder("w", "second")))
+        again = asyncio.create_task(queue.dequeue(SERVICE, 9, session=WorkerSession("w", "second")))
         assert await asyncio.wait_for(waiting, 5) == [], "nothing is handed to the dead"
         await clock.advance(2)
         assert jobs_of(await asyncio.wait_for(again, 5)) == [lost.evaluation.job_id]
@@ -78,15 +80,15 @@ def test_what_an_earlier_process_of_a_worker_held_is_delivered_again() -> None:
 def test_the_same_process_asking_again_loses_nothing() -> None:
     async def run() -> None:
         queue = queue_of(1)
-        (held,) = await queue.dequeue(SERVICE, 1, holder=Holder("w", "first"))
-        await queue.dequeue(SERVICE, 0, holder=Holder("w", "first"))
+        (held,) = await queue.dequeue(SERVICE, 1, session=WorkerSession("w", "first"))
+        await queue.dequeue(SERVICE, 0, session=WorkerSession("w", "first"))
         assert queue.holds(held.evaluation.id, held.token)
 
     asyncio.run(run())
 
 
-NEAR = Holder("n", "only", near=True)
-FAR = Holder("f", "only")
+LOCAL = WorkerSession("n", "only", local=True)
+REMOTE = WorkerSession("f", "only")
 
 
 def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> None:
@@ -94,18 +96,21 @@ def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> Non
         clock = FakeClock()
         queue = queue_of(0, clock)
         loop = asyncio.create_task(queue.run())
-        assert await queue.dequeue(SERVICE, 0, holder=NEAR) == [], "it is there, and busy"
-        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, holder=FAR))
+        assert await queue.dequeue(SERVICE, 0, session=LOCAL) == [], "it is there, and busy"
+        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, session=REMOTE))
         await asyncio.sleep(0)
         queue.enqueue(evaluations(6))
         await clock.advance(STUCK_S / 2)
-        assert jobs_of(await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)) == ["job-0", "job-1"]
+        assert jobs_of(await queue.dequeue(SERVICE, 0, limit=2, session=LOCAL)) == [
+            "job-0",
+            "job-1",
+        ]
         await clock.advance(STUCK_S / 2)
         assert not helping.done(), "it asked, so it gets on"
         await clock.advance(STUCK_S / 2)
         assert jobs_of(await asyncio.wait_for(helping, 5)) == ["job-2", "job-3", "job-4", "job-5"]
         queue.enqueue(evaluations(1))
-        assert await queue.dequeue(SERVICE, 0, holder=FAR) == [], "it is not behind any more"
+        assert await queue.dequeue(SERVICE, 0, session=REMOTE) == [], "it is not behind any more"
         loop.cancel()
 
     asyncio.run(run())
@@ -116,12 +121,12 @@ def test_other_servers_workers_help_when_the_leaders_own_get_on_but_never_get_do
         clock = FakeClock()
         queue = queue_of(0, clock)
         loop = asyncio.create_task(queue.run())
-        await queue.dequeue(SERVICE, 0, holder=NEAR)
+        await queue.dequeue(SERVICE, 0, session=LOCAL)
         queue.enqueue(evaluations(100))
-        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, holder=FAR))
+        helping = asyncio.create_task(queue.dequeue(SERVICE, 9, limit=4, session=REMOTE))
         rounds = 0
         while not helping.done():
-            assert len(await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)) == 2
+            assert len(await queue.dequeue(SERVICE, 0, limit=2, session=LOCAL)) == 2
             await clock.advance(STUCK_S / 2)
             rounds += 1
         assert rounds == math.ceil(BEHIND_S / STUCK_S * 2)
@@ -134,16 +139,16 @@ def test_other_servers_workers_help_when_the_leaders_own_get_on_but_never_get_do
 def test_other_servers_workers_are_asked_at_once_where_the_leader_has_none() -> None:
     async def run() -> None:
         queue = queue_of(3)
-        (first,) = await queue.dequeue(SERVICE, 0, holder=FAR)
+        (first,) = await queue.dequeue(SERVICE, 0, session=REMOTE)
         queue.ack(first.evaluation.id, first.token)
-        batch = Holder("b", "only", near=True)
-        assert await queue.dequeue(("batch",), 0, holder=batch) == []
-        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == ["job-1"], "not its type"
-        assert await queue.dequeue(SERVICE, 0, holder=Holder("n", "1", near=True)) != []
-        queue.leave(Holder("n", "1", near=True))
-        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == [], "a second's delay"
+        batch = WorkerSession("b", "only", local=True)
+        assert await queue.dequeue(("batch",), 0, session=batch) == []
+        assert jobs_of(await queue.dequeue(SERVICE, 0, session=REMOTE)) == ["job-1"], "not its type"
+        assert await queue.dequeue(SERVICE, 0, session=WorkerSession("n", "1", local=True)) != []
+        queue.end_session(WorkerSession("n", "1"))
+        assert jobs_of(await queue.dequeue(SERVICE, 0, session=REMOTE)) == [], "a second's delay"
         queue.enqueue(evaluations(1))
-        assert jobs_of(await queue.dequeue(SERVICE, 0, holder=FAR)) == ["job-0"], "it is gone"
+        assert jobs_of(await queue.dequeue(SERVICE, 0, session=REMOTE)) == ["job-0"], "it is gone"
 
     asyncio.run(run())
 
@@ -153,10 +158,10 @@ def test_one_whose_delivery_failed_comes_alone() -> None:
         clock = FakeClock()
         queue = queue_of(4, clock)
         loop = asyncio.create_task(queue.run())
-        batch = await queue.dequeue(SERVICE, 0, limit=2, holder=NEAR)
-        queue.leave(NEAR)
+        batch = await queue.dequeue(SERVICE, 0, limit=2, session=LOCAL)
+        queue.end_session(LOCAL)
         await clock.advance(2)
-        next_life = Holder("n", "next", near=True)
+        next_life = WorkerSession("n", "next", local=True)
         sizes = [len(await queue.dequeue(SERVICE, 0, 8, next_life)) for _ in range(4)]
         assert sizes == [1, 1, 2, 0], "older ones first"
         assert len(batch) == 2

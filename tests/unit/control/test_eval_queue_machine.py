@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from orchgit.clock import FakeClock
-from orchgit.control.evaluations.broker import FAILED, Delivery, EvalBroker, Holder
+from orchgit.control.evaluations.broker import FAILED, Delivery, EvalBroker, WorkerSession
 from orchgit.control.evaluations.queue import BEHIND_S, STUCK_S, EvalQueue
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
@@ -41,8 +41,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.failures: dict[str, int] = {}
         self.index = 0
 
-    def new_life(self, name: str) -> Holder:
-        return Holder(name, str(next(self.sessions)), near=name != "far")
+    def new_life(self, name: str) -> WorkerSession:
+        return WorkerSession(name, str(next(self.sessions)), local=name != "far")
 
     def do(self, step: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(step)
@@ -75,7 +75,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(batch) <= limit
         if any(each.again for each in batch):
             assert len(batch) == 1, "what failed once comes alone"
-        if name == "far" and self.queue._near:
+        if name == "far" and self.queue._local:
             assert behind or not batch, "the leader's own workers come first"
         for each in batch:
             assert each.again == (self.failures.get(each.evaluation.id, 0) > 0)
@@ -105,10 +105,10 @@ class QueueMachine(RuleBasedStateMachine):
         gone, self.holders[name] = self.holders[name], self.new_life(name)
         lost, self.held[name] = self.held[name], []
         if told:
-            self.tell(lambda: self.queue.leave(gone))
+            self.tell(lambda: self.queue.end_session(gone))
         else:
             self.held[name] += self.do(self.queue.dequeue(TYPES, 0, 1, self.holders[name]))
-            self.tell(lambda: self.queue.leave(gone))
+            self.tell(lambda: self.queue.end_session(gone))
         for each in lost:
             assert not self.queue.holds(each.evaluation.id, each.token)
             self.failures[each.evaluation.id] = self.failures.get(each.evaluation.id, 0) + 1
@@ -145,8 +145,8 @@ class QueueMachine(RuleBasedStateMachine):
                 self.finish_one(name, 0, "u")
         for name in WORKERS[:2]:
             holder = self.holders[name]
-            self.tell(lambda holder=holder: self.queue.leave(holder))
-        last = Holder("far", "last")
+            self.tell(lambda holder=holder: self.queue.end_session(holder))
+        last = WorkerSession("far", "last")
         for _ in range(10 * len(self.alive) + 10):
             self.do(self.clock.advance(25))
             for each in self.do(self.queue.dequeue((*TYPES, FAILED), 0, 8, last)):

@@ -26,7 +26,6 @@ from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job
-from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.resources import NetworkResource, Port, Resources
 from orchgit.raft_node.proposal import Applied
 from orchgit.replication.commands import (
@@ -40,12 +39,23 @@ from orchgit.replication.commands import (
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
-from orchgit.wire.messages import DequeuedEvaluation
+from orchgit.wire.messages import (
+    DequeuedEvaluation,
+    DequeueReply,
+    DequeueRequest,
+    Empty,
+    EvalsRequest,
+    EvalTokenRequest,
+    IndexReply,
+    SubmitPlanReply,
+    SubmitPlanRequest,
+)
 from tests.support.factories import make_evaluation, make_group, make_job, make_task
 from tests.support.scheduling import make_network_node
 from tests.support.state import apply, check_invariants, open_store
 from tests.support.turns import Turns
 
+SERVICE = DequeueRequest(types=["service"])
 WORKERS = 3
 RUNS = 40
 WITH_SHARED_NAMES = (59, 132)
@@ -87,32 +97,33 @@ class SteppedLeader:
 
     # -- what a worker asks --------------------------------------------------------------------
 
-    async def dequeue(
-        self, types: Sequence[str], timeout_s: float, limit: int
-    ) -> list[DequeuedEvaluation]:
+    async def dequeue(self, request: DequeueRequest) -> DequeueReply:
         await self._turns.turn("dequeue")
         taken = []
         for evaluation in list(self._waiting):
             busy = {held.job_id for held in self._held.values()}
-            if evaluation.job_id not in busy and len(taken) < limit:
+            if evaluation.job_id not in busy and len(taken) < request.limit:
                 self._waiting.remove(evaluation)
                 self._held[evaluation.id] = evaluation
                 taken.append(DequeuedEvaluation(evaluation=evaluation, token="t"))
         if taken or self._held or self._waiting:
-            return taken
-        return await asyncio.Future[list[DequeuedEvaluation]]()
+            return DequeueReply.of(taken)
+        return await asyncio.Future[DequeueReply]()
 
-    async def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
-        raise AssertionError(f"evaluation {eval_id} was given back: nothing here may fail")
+    async def ack(self, request: EvalTokenRequest) -> Empty:
+        raise AssertionError("a worker ends an evaluation with its outcome")
 
-    async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
+    async def nack(self, request: EvalTokenRequest) -> Empty:
+        raise AssertionError(f"evaluation {request.eval_id} was given back: nothing here may fail")
+
+    async def store_evaluations(self, request: EvalsRequest) -> IndexReply:
         await self._turns.turn("close")
-        await self._state.propose(UpsertEvaluations(evaluations=evaluations))
-        del self._held[eval_id]
+        await self._state.propose(UpsertEvaluations(evaluations=request.evaluations))
+        del self._held[request.eval_id]
+        return IndexReply(acked=True)
 
-    async def submit(
-        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
-    ) -> PlanResult:
+    async def submit_plan(self, request: SubmitPlanRequest) -> SubmitPlanReply:
+        plan, followups, closing = request.plan, request.followups, request.closing
         await self._turns.turn("submit")
         result = await self._plans.submit(plan, followups, closing)
         self.partial += bool(result.rejected_nodes)
@@ -121,7 +132,7 @@ class SteppedLeader:
                 await self._state.propose(UpsertEvaluations(evaluations=followups + closing))
             del self._held[plan.eval_id]
         await self._turns.turn("the plan's answer arrives")
-        return result
+        return SubmitPlanReply(result, closed=not result.refresh_index)
 
     # -- what the applier asks -----------------------------------------------------------------
 
@@ -195,7 +206,7 @@ class Scene:
 
     def _evaluate_again(self, number: int) -> None:
         with self.store.snapshot() as snapshot:
-            job = snapshot.job("default", f"job-{number}")
+            job = snapshot.jobs.get("default", f"job-{number}")
         if job is not None:
             evaluation = make_evaluation(job, id=self._ids.new())
             apply(self.store, UpsertEvaluations(evaluations=[evaluation]))
@@ -212,9 +223,7 @@ class Scene:
             self._note_rejected,
         )
         workers = [
-            WorkerLoop(
-                self.leader, StoreViews(reader), schedule, self._clock, self._ids, ["service"]
-            )
+            WorkerLoop(self.leader, StoreViews(reader), schedule, self._clock, self._ids, SERVICE)
             for _ in range(WORKERS)
         ]
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in workers]
@@ -238,7 +247,7 @@ def _check_names(snapshot: Snapshot) -> None:
     """Invariant 12, at every index: a version has each name once."""
     seen = Counter(
         (allocation.name, allocation.job_version)
-        for allocation in snapshot.allocations()
+        for allocation in snapshot.allocations.all()
         if not allocation.is_terminal
     )
     twice = [key for key, count in seen.items() if count > 1]
@@ -248,19 +257,19 @@ def _check_names(snapshot: Snapshot) -> None:
 def _check_end(scene: Scene) -> None:
     with scene.store.snapshot() as snapshot:
         check_invariants(snapshot)
-        open_ones = [e.id for e in snapshot.evaluations_by_status(EvalStatus.PENDING)]
+        open_ones = [e.id for e in snapshot.evaluations.of_status(EvalStatus.PENDING)]
         assert not open_ones, "every evaluation ends"
-        for job in snapshot.jobs():
+        for job in snapshot.jobs.all():
             live = [
                 allocation
-                for allocation in snapshot.allocations_by_job("default", job.id)
+                for allocation in snapshot.allocations.of_job("default", job.id)
                 if not allocation.is_terminal
             ]
             assert len(live) <= job.task_groups[0].count, f"{job.id} runs more than it wants"
             names = [allocation.name for allocation in live]
             assert len(names) == len(set(names)), f"{job.id} runs two of one name: {names}"
-        for node in snapshot.nodes():
-            held = snapshot.allocations_by_node(node.id, terminal=False)
+        for node in snapshot.nodes.all():
+            held = snapshot.allocations.of_node(node.id, terminal=False)
             assert node.node_max_allocs == 0 or len(held) <= node.node_max_allocs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,20 @@ from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import AllocMetric, EvalStatus, Evaluation
 from orchgit.model.plan import AllocStop, Plan, PlanResult
 from orchgit.scheduler.outcome import SchedulingOutcome
-from orchgit.wire.messages import DequeuedEvaluation
+from orchgit.wire.messages import (
+    DequeuedEvaluation,
+    DequeueReply,
+    DequeueRequest,
+    Empty,
+    EvalsRequest,
+    EvalTokenRequest,
+    IndexReply,
+    SubmitPlanReply,
+    SubmitPlanRequest,
+)
 from tests.support.factories import make_evaluation
+
+SERVICE = DequeueRequest(types=["service"])
 
 
 def _set_event() -> asyncio.Event:
@@ -31,13 +43,13 @@ class NoOverlay:
     """Notes what is on its way."""
 
     def __init__(self) -> None:
-        self.settled_index = 0
+        self.resolved_index = 0
         self.told: list[tuple[str, str]] = []
 
-    def expect(self, plan_id: str, placements: Any) -> None:
+    def submit(self, plan_id: str, placements: Any) -> None:
         self.told.append(("expect", plan_id))
 
-    def settle(self, plan_id: str, placements: Any, index: int) -> None:
+    def resolve(self, plan_id: str, placements: Any, index: int) -> None:
         self.told.append(("settle", plan_id))
 
 
@@ -52,36 +64,40 @@ class ListLeader:
     may_answer: asyncio.Event = field(default_factory=_set_event)
     wait_indexes: dict[str, int] = field(default_factory=dict)
 
-    async def dequeue(
-        self, types: Sequence[str], timeout_s: float, limit: int
-    ) -> list[DequeuedEvaluation]:
+    async def dequeue(self, request: DequeueRequest) -> DequeueReply:
         if self.deliveries:
-            taken, self.deliveries = self.deliveries[:limit], self.deliveries[limit:]
-            return [
-                DequeuedEvaluation(
-                    evaluation=each, token="t", wait_index=self.wait_indexes.get(each.id, 5)
-                )
-                for each in taken
-            ]
+            taken = self.deliveries[: request.limit]
+            del self.deliveries[: request.limit]
+            return DequeueReply.of(
+                [
+                    DequeuedEvaluation(each, "t", wait_index=self.wait_indexes.get(each.id, 5))
+                    for each in taken
+                ]
+            )
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("never woken")
 
-    async def nack(self, eval_id: str, token: str, *, untouched: bool = False) -> None:
-        self.told.append(("untouched" if untouched else "nack", token))
+    async def ack(self, request: EvalTokenRequest) -> Empty:
+        raise AssertionError("a worker ends an evaluation with its outcome")
 
-    async def close(self, eval_id: str, token: str, evaluations: list[Evaluation]) -> None:
-        self.told.append(("close", *[evaluation.status for evaluation in evaluations]))
+    async def nack(self, request: EvalTokenRequest) -> Empty:
+        self.told.append(("untouched" if request.untouched else "nack", request.token))
+        return Empty()
 
-    async def submit(
-        self, plan: Plan, followups: list[Evaluation], closing: list[Evaluation]
-    ) -> PlanResult:
-        self.told.append(("plan", plan.eval_token, *[each.status for each in closing]))
+    async def store_evaluations(self, request: EvalsRequest) -> IndexReply:
+        assert request.ack
+        self.told.append(("close", *[evaluation.status for evaluation in request.evaluations]))
+        return IndexReply(index=1, acked=True)
+
+    async def submit_plan(self, request: SubmitPlanRequest) -> SubmitPlanReply:
+        closing = [each.status for each in request.closing]
+        self.told.append(("plan", request.plan.eval_token, *closing))
         await self.may_answer.wait()
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result
-        return result
+        return SubmitPlanReply(result, closed=not result.refresh_index)
 
 
 @dataclass
@@ -92,7 +108,7 @@ class LateViews:
     waits: list[tuple[int, float]] = field(default_factory=list)
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     patience: int = 1
-    expected: NoOverlay = field(default_factory=NoOverlay)
+    in_flight: NoOverlay = field(default_factory=NoOverlay)
     opened: int = 0
 
     async def reach(self, index: int, timeout_s: float) -> None:
@@ -138,7 +154,7 @@ def loop_of(
             resting.set()
 
     return WorkerLoop(
-        leader, views, schedule, FakeClock(), SequentialIds(), ["service"], limits, on_status=note
+        leader, views, schedule, FakeClock(), SequentialIds(), SERVICE, limits, on_status=note
     )
 
 
@@ -236,7 +252,7 @@ def test_a_paused_worker_asks_for_nothing() -> None:
             decide,
             FakeClock(),
             SequentialIds(),
-            ["service"],
+            SERVICE,
             on_status=statuses.append,
         )
         task = asyncio.create_task(loop.run())
@@ -263,7 +279,7 @@ def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(leader.told) == 3, "no more than three wait for their answers"
-        assert [what for what, _ in views.expected.told] == ["expect"] * 3
+        assert [what for what, _ in views.in_flight.told] == ["expect"] * 3
         leader.may_answer.set()
         await asyncio.wait_for(leader.asked.wait(), 5)
         assert len(leader.told) == 5

@@ -66,15 +66,20 @@ def test_every_request_is_followed_by_a_round_that_starts_after_it(steps: list[b
     """True: a request; False: the loop takes its next round, if one is due."""
 
     async def body() -> None:
-        wakeups = Wakeups(FakeClock())
+        clock = FakeClock()
+        wakeups = Wakeups(clock)
         unserved = False
         for is_request in [*steps, False]:
             if is_request:
                 wakeups.request(Wake("webhook"))
                 unserved = True
             elif unserved:
-                assert (await wakeups.next(1e9)).trigger == "webhook"
+                async with asyncio.timeout(5):
+                    assert (await wakeups.next(1e9)).trigger == "webhook"
                 unserved = False
-        assert not unserved
+        more = asyncio.create_task(wakeups.next(1e9))
+        await clock.advance(1)
+        assert not more.done(), "a round without a request"
+        more.cancel()
 
     asyncio.run(body())
