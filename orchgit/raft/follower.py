@@ -20,7 +20,9 @@ class Follower:
     def on_append(self, sender: str, message: Append) -> None:
         state, log = self._state, self._log
         if message.term < state.term:
-            self._refuse(sender, message, log.last_index)
+            # The sender may be the leader of this term by now, and must not take the refusal of
+            # its earlier message for an answer to its newest round.
+            self._refuse(sender, message, log.last_index, round_=0)
             return
         self._election.follow(sender)
         prev_index, entries = message.prev_index, message.entries
@@ -30,7 +32,7 @@ class Follower:
             entries = entries[log.commit_index - prev_index :]
             prev_index = max(log.commit_index, prev_index)
         elif not log.agrees(prev_index, message.prev_term):
-            self._refuse(sender, message, self._last_possible_agreement(prev_index))
+            self._refuse(sender, message, self._last_possible_agreement(prev_index), message.round)
             return
         self._append_missing(prev_index, entries)
         last = max(prev_index, message.prev_index + len(message.entries))
@@ -56,9 +58,9 @@ class Follower:
                 last_index = index - 1
             self._log.append(entry.term, entry.payload)
 
-    def _refuse(self, sender: str, message: Append, hint_index: int) -> None:
+    def _refuse(self, sender: str, message: Append, hint_index: int, round_: int) -> None:
         hint_term = self._log.term(hint_index)
-        place = (hint_index, message.round, message.prev_index, hint_term, self._state.has_room)
+        place = (hint_index, round_, message.prev_index, hint_term, self._state.has_room)
         self._state.send(sender, AppendReply(self._state.term, False, *place))
 
     def _last_possible_agreement(self, index: int) -> int:

@@ -111,6 +111,16 @@ def test_a_current_read_waits_for_answers_that_were_asked_for_after_it() -> None
     assert core.state.reads == [("mine", 2)]
 
 
+def test_refusal_of_an_earlier_term_confirms_no_round() -> None:
+    """Its sender may have been elected again, after a restart with rounds that begin anew."""
+    core = make_core()
+    core.step("b", Append(5, 1, 0, [], 1, 0), 0.1)
+    settle(core)
+    core.step("c", Append(3, 1, 0, [], 1, round=44), 0.2)
+    (refusal,) = [message for _, message in settle(core) if isinstance(message, AppendReply)]
+    assert (refusal.term, refusal.accepted, refusal.round) == (5, False, 0)
+
+
 def test_a_large_entry_is_sent_once_while_heartbeats_pass_it() -> None:
     core = make_core()
     elect(core, 2.0)
