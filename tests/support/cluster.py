@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 
 from orchgit.model.allocation import (
     Allocation,

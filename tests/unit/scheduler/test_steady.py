@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from orchgit.model.job_allocations import JobAllocations
 
 from orchgit.ids import SequentialIds
 from orchgit.model.allocation import (
