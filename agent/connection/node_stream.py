@@ -22,10 +22,10 @@ from agent.connection.leader_watch import AskLeader, next_leader
 from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
-from orchgit.first_of import first_of
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import (
     AgentAllocReports,
     AgentFrame,
@@ -165,7 +165,7 @@ class ServerLink:
     async def _hold(self, session: _Session, address: str) -> None:
         """Until the session ends, or another server leads."""
         running = session.run(partial(self._open_stream, address))
-        async with first_of(running, self._deposed(session, address)) as (work, deposed):
+        async with wait_first(running, self._deposed(session, address)) as (work, deposed):
             (work if work.done() else deposed).result()
 
     async def _deposed(self, session: _Session, address: str) -> None:
@@ -254,7 +254,7 @@ class _Session:
         self.send(AgentHello(self._side.node(), self._cluster))
         stream = open_stream(self._frames())
         try:
-            async with first_of(self._receive(stream), self._heartbeats()) as both:
+            async with wait_first(self._receive(stream), self._heartbeats()) as both:
                 for each in both:
                     if each.done():
                         each.result()
@@ -332,7 +332,7 @@ class _Session:
             self.send(AgentHeartbeat())
 
     async def _wait_for_welcome(self) -> None:
-        async with first_of(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
+        async with wait_first(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
             pass
         if not self.welcomed:
             raise TimedOutError("cannot reach the server: it did not answer the hello")

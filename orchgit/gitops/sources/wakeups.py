@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +47,5 @@ class Wakeups:
         return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
 
     async def _wait(self, timeout_s: float) -> None:
-        async with first_of(self._event.wait(), self._clock.sleep(timeout_s)):
+        async with wait_first(self._event.wait(), self._clock.sleep(timeout_s)):
             pass
