@@ -24,14 +24,14 @@ from orchgit.jobdiff.report import (
     TaskDiff,
     TaskGroupDiff,
 )
-from orchgit.jobdiff.shape import Child, Kind, Shape, get
+from orchgit.jobdiff.shape import Matching, ObjectField, ObjectShape, get
 from orchgit.jobdiff.shapes import (
-    GROUP_CHILDREN,
+    GROUP_OBJECTS,
     GROUP_OMIT,
     GROUP_OPTIONAL,
-    JOB_CHILDREN,
+    JOB_OBJECTS,
     JOB_OMIT,
-    TASK_CHILDREN,
+    TASK_OBJECTS,
     TASK_OMIT,
 )
 from orchgit.model.group import TaskGroup
@@ -48,7 +48,7 @@ def diff_jobs(old: Job | None, new: Job | None, contextual: bool = True) -> JobD
     if named is None:
         return JobDiff(DiffType.NONE, "")
     fields = _fields(flat_fields(old, JOB_OMIT), flat_fields(new, JOB_OMIT), contextual=False)
-    objects = _children(old, new, JOB_CHILDREN, contextual)
+    objects = _children(old, new, JOB_OBJECTS, contextual)
     groups = _groups(old, new, contextual)
     changed = fields or objects or any(group.type != DiffType.NONE for group in groups)
     return JobDiff(
@@ -70,7 +70,7 @@ def _group(
     old, new = completed(old), completed(new)
     omit = GROUP_OMIT if old and new else GROUP_OMIT | GROUP_OPTIONAL
     fields = _fields(flat_fields(old, omit), flat_fields(new, omit), contextual=False)
-    objects = _children(old, new, GROUP_CHILDREN, contextual)
+    objects = _children(old, new, GROUP_OBJECTS, contextual)
     pairs = by_key(old.tasks if old else (), new.tasks if new else (), lambda task: task.name)
     tasks = [_task(task_name, before, after, contextual) for task_name, before, after in pairs]
     kind = _type(old, new, _changed(old, new))
@@ -84,7 +84,7 @@ def _changed(old: TaskGroup | None, new: TaskGroup | None) -> bool:
 
 def _task(name: str, old: Task | None, new: Task | None, contextual: bool) -> TaskDiff:
     fields = _fields(flat_fields(old, TASK_OMIT), flat_fields(new, TASK_OMIT), contextual=False)
-    objects = _children(old, new, TASK_CHILDREN, contextual)
+    objects = _children(old, new, TASK_OBJECTS, contextual)
     return TaskDiff(_type(old, new, old != new), name, fields or None, objects or None)
 
 
@@ -116,7 +116,7 @@ def _field_type(before: str, after: str) -> DiffType:
 
 
 def _children(
-    old: object, new: object, children: Sequence[Child], contextual: bool
+    old: object, new: object, children: Sequence[ObjectField], contextual: bool
 ) -> list[ObjectDiff]:
     found: list[ObjectDiff] = []
     for child in children:
@@ -126,28 +126,28 @@ def _children(
     return found
 
 
-def _value(owner: object, child: Child) -> object:
+def _value(owner: object, child: ObjectField) -> object:
     if owner is None:
         return None
     return get(owner, child.attribute)
 
 
-def _single(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _single(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     if child.always and contextual and old is None and new is None:
         return [ObjectDiff(DiffType.NONE, child.shape.name)]
     return _objects([(old, new)], child.shape, contextual)
 
 
 def _objects(
-    pairs: Iterable[tuple[object, object]], shape: Shape, contextual: bool
+    pairs: Iterable[tuple[object, object]], shape: ObjectShape, contextual: bool
 ) -> list[ObjectDiff]:
     found = (_object(old, new, shape, contextual) for old, new in pairs if old != new)
     return [diff for diff in found if diff.type != DiffType.NONE]
 
 
-def _object(old: object, new: object, shape: Shape, contextual: bool) -> ObjectDiff:
+def _object(old: object, new: object, shape: ObjectShape, contextual: bool) -> ObjectDiff:
     fields = _fields(_shown(old, shape), _shown(new, shape), contextual and not shape.brief)
-    objects = _children(old, new, shape.children, contextual)
+    objects = _children(old, new, shape.objects, contextual)
     kind = _sum([*fields, *objects]) if shape.plain else _type(old, new, True)
     return ObjectDiff(kind, shape.name, fields or None, objects or None)
 
@@ -160,14 +160,14 @@ def _sum(parts: Sequence[FieldDiff | ObjectDiff]) -> DiffType:
     return DiffType.EDITED if kinds else DiffType.NONE
 
 
-def _shown(value: object, shape: Shape) -> dict[str, str]:
+def _shown(value: object, shape: ObjectShape) -> dict[str, str]:
     if value is None:
         return {}
     found = flat_fields(value, shape.omit, shape.template, shape.joined)
     return {shape.renamed.get(name, name): text for name, text in found.items()}
 
 
-def _keyed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _keyed(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     before, after = _listed(old), _listed(new)
     pairs = [(one, other) for _, one, other in by_key(before, after, child.key)]
     if child.alone and len(before) == len(after) == 1:
@@ -175,24 +175,24 @@ def _keyed(old: object, new: object, child: Child, contextual: bool) -> list[Obj
     return _ordered(_objects(pairs, child.shape, contextual))
 
 
-def _named(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _named(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     """What was there before what is new."""
     pairs = [(one, other) for _, one, other in by_key(_listed(old), _listed(new), child.key)]
     pairs.sort(key=lambda pair: pair[0] is None)
     return _objects(pairs, child.shape, contextual)
 
 
-def _alike(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _alike(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     pairs = by_likeness(_listed(old), _listed(new))
     return _ordered(_objects(pairs, child.shape, contextual))
 
 
-def _placed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _placed(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     pairs = zip_longest(_listed(old), _listed(new))
     return _ordered(_objects(pairs, child.shape, contextual))
 
 
-def _set(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _set(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     before = {_identity(item): item for item in _listed(old)}
     after = {_identity(item): item for item in _listed(new)}
     gone = [(before[key], None) for key in before.keys() - after.keys()]
@@ -212,7 +212,7 @@ def _listed(value: object) -> list[object]:
     return list(value.values()) if isinstance(value, Mapping) else list(value)  # type: ignore[call-overload]
 
 
-def _strings(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _strings(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     """Shown unchanged too, inside an object that is shown: the walk asks only for those."""
     before, after = set(map(str, _listed(old))), set(map(str, _listed(new)))
     if not before and not after:
@@ -235,10 +235,10 @@ def _strings(old: object, new: object, child: Child, contextual: bool) -> list[O
     return [ObjectDiff(kind, name, fields or None)]
 
 
-def _tree(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _tree(old: object, new: object, child: ObjectField, contextual: bool) -> list[ObjectDiff]:
     if (old or None) == (new or None):
         return []
-    leaf = free_form_text if child.kind is Kind.FREE_FORM else as_text
+    leaf = free_form_text if child.kind is Matching.FREE_FORM else as_text
     before, after = flat_tree(old or {}, leaf), flat_tree(new or {}, leaf)
     fields = _fields(before, after, contextual)
     kind = _type(old or None, new or None, True)
@@ -280,14 +280,14 @@ _RANK: Mapping[str, int] = {
     DiffType.DELETED: 2,
     DiffType.NONE: 3,
 }
-_MATCH: Mapping[Kind, Callable[[object, object, Child, bool], list[ObjectDiff]]] = {
-    Kind.SINGLE: _single,
-    Kind.KEYED: _keyed,
-    Kind.SET: _set,
-    Kind.STRINGS: _strings,
-    Kind.TREE: _tree,
-    Kind.FREE_FORM: _tree,
-    Kind.PLACED: _placed,
-    Kind.NAMED: _named,
-    Kind.ALIKE: _alike,
+_MATCH: Mapping[Matching, Callable[[object, object, ObjectField, bool], list[ObjectDiff]]] = {
+    Matching.SINGLE: _single,
+    Matching.KEYED: _keyed,
+    Matching.SET: _set,
+    Matching.STRINGS: _strings,
+    Matching.TREE: _tree,
+    Matching.FREE_FORM: _tree,
+    Matching.PLACED: _placed,
+    Matching.NAMED: _named,
+    Matching.ALIKE: _alike,
 }

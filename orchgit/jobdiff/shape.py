@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class Matching(Enum):
     """How the old and the new value of a field are matched."""
 
     SINGLE = auto()
@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ObjectShape:
     """`name` is the report's; `omit` fields are not shown; `template` are fields always shown,
     `joined` are lists shown as one text. A `plain` object is what its shown fields are: a change
     of nothing shown is no change, and one that only gains fields is added, not edited."""
@@ -44,16 +44,16 @@ class Shape:
     plain: bool = False
     brief: bool = False
     """Its unchanged fields are not shown, those of its parts are."""
-    children: tuple[Child, ...] = ()
+    objects: tuple[ObjectField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ObjectField:
     """A field (attribute of a struct, or key of a map) that holds objects."""
 
     attribute: str
-    kind: Kind
-    shape: Shape
+    kind: Matching
+    shape: ObjectShape
     key: Callable[[object], str] = str
     alone: bool = False
     """Whether the only object of one side is the only one of the other, whatever its key."""
@@ -76,5 +76,5 @@ def by(name: str) -> Callable[[object], str]:
     return lambda value: str(get(value, name) or "")
 
 
-def strings(attribute: str, name: str, only_changes: bool = False) -> Child:
-    return Child(attribute, Kind.STRINGS, Shape(name), only_changes=only_changes)
+def strings(attribute: str, name: str, only_changes: bool = False) -> ObjectField:
+    return ObjectField(attribute, Matching.STRINGS, ObjectShape(name), only_changes=only_changes)

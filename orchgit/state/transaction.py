@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from orchgit.state.changes import Changes
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
@@ -57,7 +57,7 @@ class WriteTxn:
     def __init__(self, connection: sqlite3.Connection, cache: WriterCache) -> None:
         self.connection = connection
         self._cache = cache
-        self._entry = entry = Entry(connection, cache)
+        self._entry = entry = EntryContext(connection, cache)
         self._savepoints = True
         self._writes_before_entry = 0
         self._committed = Changes()

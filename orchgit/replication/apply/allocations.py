@@ -11,15 +11,15 @@ from orchgit.model.allocation import (
     status_after_report,
 )
 from orchgit.model.base import datetime_of_ns
+from orchgit.replication.apply.deployment_counts import DeploymentDeltas
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.commands import (
     AllocClientUpdate,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
 )
 from orchgit.replication.events import Effects
-from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocBody, AllocRecord
+from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocationRow, AllocBody
 from orchgit.state.transaction import WriteTxn
 
 
@@ -31,8 +31,8 @@ def update_allocs_from_client(
         raise NotFoundError(
             f"cannot take reports of node {command.node_id!r}: it is not registered; register first"
         )
-    records = txn.allocations.records(update.alloc_id for update in command.updates)
-    changed: dict[str, AllocRecord] = {}
+    records = txn.allocations.rows(update.alloc_id for update in command.updates)
+    changed: dict[str, AllocationRow] = {}
     for update in command.updates:
         record = records.get(update.alloc_id)
         if record is None or record.node_id != command.node_id:
@@ -45,7 +45,7 @@ def update_allocs_from_client(
     store_evaluations(txn, command.evaluations, effects, "AllocationUpdated")
 
 
-def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effects) -> None:
+def _save(txn: WriteTxn, records: list[AllocationRow], type_: str, effects: Effects) -> None:
     deltas = DeploymentDeltas()
     deltas.add_changes(records)
     txn.allocations.save(records)
@@ -54,7 +54,7 @@ def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effect
     effects.note_allocs(txn.index, type_, [record.id for record in records])
 
 
-def _merge(txn: WriteTxn, record: AllocRecord, update: AllocClientUpdate) -> bool:
+def _merge(txn: WriteTxn, record: AllocationRow, update: AllocClientUpdate) -> bool:
     """Lay the report over the record; False if it says nothing new."""
     before = (record.client_status, msgspec.structs.replace(record.body))
     body = record.body
@@ -86,7 +86,7 @@ def set_health(txn: WriteTxn, body: AllocBody, healthy: bool, at_ns: int) -> Non
 def update_alloc_transitions(
     txn: WriteTxn, command: UpdateAllocTransitions, effects: Effects
 ) -> None:
-    records = txn.allocations.records(command.transitions)
+    records = txn.allocations.rows(command.transitions)
     for alloc_id in command.transitions:
         if alloc_id not in records:
             raise NotFoundError(f"cannot change allocation {alloc_id!r}: there is no such")

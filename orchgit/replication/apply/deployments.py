@@ -18,8 +18,8 @@ from orchgit.model.deployment import (
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.apply.allocations import set_health
+from orchgit.replication.apply.deployment_counts import DeploymentDeltas
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.apply.jobs import check_modify_index, mark_stability, upsert_job
 from orchgit.replication.commands import (
     DeleteDeployments,
@@ -113,7 +113,7 @@ def promote_deployment(txn: WriteTxn, command: PromoteDeployment, effects: Effec
     canaries = _promotable(txn, deployment, groups)
     for name in groups:
         _promote(txn, deployment.task_groups[name])
-    records = txn.allocations.records(canaries).values()
+    records = txn.allocations.rows(canaries).values()
     for record in records:
         status = record.body.deployment_status
         if status is not None and status.canary:
@@ -139,7 +139,7 @@ def _promotable(txn: WriteTxn, deployment: Deployment, groups: Collection[str]) 
         placed = list(state.placed_canaries or ())
         healthy = sum(
             record.healthy is True and record.live
-            for record in txn.allocations.records(placed).values()
+            for record in txn.allocations.rows(placed).values()
         )
         if healthy < state.desired_canaries:
             problems.append(
@@ -170,7 +170,7 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
     deployment = _active(txn, command.deployment_id)
     wanted = dict.fromkeys(command.healthy_alloc_ids, True)
     wanted |= dict.fromkeys(command.unhealthy_alloc_ids, False)
-    records = txn.allocations.records(wanted)
+    records = txn.allocations.rows(wanted)
     for alloc_id in wanted:
         if alloc_id not in records or records[alloc_id].deployment_id != deployment.id:
             raise RefusedError(

@@ -206,9 +206,7 @@ def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobRes
 def _purge(txn: WriteTxn, job: Job) -> None:
     """The job's live allocations are told to stop at once: a new job of this name has no part of
     them, and its version numbers begin again at 0."""
-    records = txn.allocations.records(
-        txn.allocations.live_ids_of_job(job.namespace, job.id)
-    ).values()
+    records = txn.allocations.rows(txn.allocations.live_ids_of_job(job.namespace, job.id)).values()
     for record in records:
         record.desired_status = "stop"
         record.body.desired_description = PURGED

@@ -19,15 +19,15 @@ from orchgit.model.plan import (
 )
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.replication.apply.allocations import merged
+from orchgit.replication.apply.deployment_counts import DeploymentDeltas
 from orchgit.replication.apply.deployments import set_status
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.commands import ApplyPlan
 from orchgit.replication.events import Effects
-from orchgit.state.tables.allocation_rows import AllocRecord
+from orchgit.state.tables.allocation_rows import AllocationRow
 from orchgit.state.transaction import WriteTxn
 
-Records = dict[str, AllocRecord]
+Records = dict[str, AllocationRow]
 
 
 def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
@@ -117,7 +117,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects
     ids = dict.fromkeys(stop.alloc_id for stop in plan.stops)
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
-    records = txn.allocations.records(ids | dict.fromkeys(replaced))
+    records = txn.allocations.rows(ids | dict.fromkeys(replaced))
     versions = _StoredVersions(txn)
     for stop in plan.stops:
         _stop(txn, records, stop)
@@ -180,7 +180,7 @@ class _StoredVersions:
         self._txn = txn
         self._of_job: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
-    def has(self, record: AllocRecord, version: int | None) -> bool:
+    def has(self, record: AllocationRow, version: int | None) -> bool:
         """`version` None: the update leaves the version as it is."""
         if version in (None, record.job_version):
             return True
@@ -192,7 +192,7 @@ class _StoredVersions:
         return bool(registrations) and (max(registrations), version) in stored
 
 
-def _update(txn: WriteTxn, record: AllocRecord, update: AllocUpdate, eval_id: str) -> None:
+def _update(txn: WriteTxn, record: AllocationRow, update: AllocUpdate, eval_id: str) -> None:
     record.alloc_modify_index = txn.index
     record.eval_id = eval_id or None
     if update.job_version is not None:
@@ -206,7 +206,7 @@ def _update(txn: WriteTxn, record: AllocRecord, update: AllocUpdate, eval_id: st
     _update_body(txn, record, update)
 
 
-def _update_body(txn: WriteTxn, record: AllocRecord, update: AllocUpdate) -> None:
+def _update_body(txn: WriteTxn, record: AllocationRow, update: AllocUpdate) -> None:
     body = record.body
     given = {
         "desired_description": update.desired_description,
@@ -258,7 +258,7 @@ def _orphaned(txn: WriteTxn, request: VolumeClaimRequest) -> TaskGroupVolumeClai
             request.task_group_name,
             request.volume_id,
         ):
-            holder = txn.allocations.records([claim.alloc_id]).get(claim.alloc_id)
+            holder = txn.allocations.rows([claim.alloc_id]).get(claim.alloc_id)
             if holder is None or not holder.live:
                 return claim
     return None

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState
 from orchgit.model.plan import Placements
-from orchgit.state.tables.allocation_rows import AllocRecord
+from orchgit.state.tables.allocation_rows import AllocationRow
 from orchgit.state.transaction import WriteTxn
 
 
@@ -39,13 +39,13 @@ class DeploymentDeltas:
         delta.placed += len(placements)
         delta.canaries += tuple(placements.alloc_ids[row] for row in placements.canary_rows)
 
-    def add_changes(self, records: Iterable[AllocRecord]) -> None:
+    def add_changes(self, records: Iterable[AllocationRow]) -> None:
         """Records as they are about to be saved."""
         for record in records:
             if record.deployment_id:
                 self._add_change(record)
 
-    def _add_change(self, record: AllocRecord) -> None:
+    def _add_change(self, record: AllocationRow) -> None:
         delta = self._deltas[record.deployment_id][record.task_group]
         before = record.old_healthy
         if record.deployment_id != record.old_deployment_id:
