@@ -109,7 +109,15 @@ def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Respo
             Features=0,
             LeaderRPCAddr=call.api.server.leader_address(),
             NumNodes=0,
-            Servers=[_server(address, call) for address in call.api.server.peer_addresses()],
+            Servers=[
+                {
+                    "RPCAdvertiseAddr": address,
+                    "RPCMajorVersion": 1,
+                    "RPCMinorVersion": 1,
+                    "Datacenter": call.api.server.datacenter,
+                }
+                for address in call.api.server.peer_addresses()
+            ],
             SchedulingEligibility="",
             SignedIdentity=None,
             LastContact=0,
@@ -117,15 +125,6 @@ def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Respo
             NextToken="",
         )
     return call.answer(value, index=done.index)
-
-
-def _server(address: str, call: ApiCall) -> dict[str, Any]:
-    return {
-        "RPCAdvertiseAddr": address,
-        "RPCMajorVersion": 1,
-        "RPCMinorVersion": 1,
-        "Datacenter": call.api.server.datacenter,
-    }
 
 
 ENDPOINTS = [
