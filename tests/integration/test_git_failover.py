@@ -43,7 +43,7 @@ def rolled_out(member: MemberServer, commit: str) -> None:
     until_blocking(healthy)
 
 
-def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
+def test_cloning_reverting_and_pushing_go_on_after_the_leader_is_lost(tmp_path: Path) -> None:
     settings = {"num_schedulers": 1, "heartbeat_s": 2, "failover_s": 4}
     with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
         leader = cluster.leader()

@@ -46,7 +46,7 @@ async def pushed(work: WorkTree, member: Member) -> None:
             assert "try again" in answer.output, answer.output
 
 
-def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> None:
+def test_pushed_commit_survives_the_loss_of_the_leaders_disk(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         first = work.commit({"web.hcl": batch_job("web")}, "One")
@@ -78,7 +78,7 @@ def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> Non
     with_cluster(tmp_path, body)
 
 
-def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> None:
+def test_push_without_a_majority_waits_and_names_the_missing_servers(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         one, two = await cluster.followers()
@@ -102,7 +102,7 @@ def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> 
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_a_server_that_was_away_shows_the_same_afterwards(tmp_path: Path) -> None:
+def test_mirror_of_a_server_that_was_away_catches_up(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         away = (await cluster.followers())[0]
@@ -131,7 +131,7 @@ def test_a_server_that_was_away_shows_the_same_afterwards(tmp_path: Path) -> Non
     with_cluster(tmp_path, body)
 
 
-def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path) -> None:
+def test_polled_source_goes_on_without_its_host_and_the_former_leader(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, host: WorkTree) -> None:
         leader = await cluster.leader()
         host.commit({"web.hcl": batch_job("web")}, "One")
@@ -239,7 +239,7 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
+def test_objects_that_every_server_lost_are_logged_once_and_asked_for_rarely(
     tmp_path: Path,
 ) -> None:
     """It comes back with a push of the history, to every server, long before it is asked for."""

@@ -112,7 +112,7 @@ def test_a_broken_push_changes_nothing_and_tells_everything(tmp_path: Path) -> N
     with_rig(tmp_path, body)
 
 
-def test_two_files_with_one_job(tmp_path: Path) -> None:
+def test_push_with_two_files_of_one_job_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("web"), "b.hcl": batch_job("web")})
         answer = await work.push(rig.url("demo"))
@@ -170,7 +170,7 @@ def test_removing_a_file_stops_its_job_after_the_others_are_there(tmp_path: Path
     with_rig(tmp_path, body)
 
 
-def test_clone_fetch_branches_and_tags(tmp_path: Path) -> None:
+def test_clone_and_fetch_show_branches_and_tags(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         commit = work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -212,7 +212,7 @@ def test_history_that_was_rewritten_is_refused_unless_allowed(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_two_pushes_at_once_one_wins(tmp_path: Path) -> None:
+def test_of_two_pushes_at_once_one_is_applied(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -227,7 +227,7 @@ def test_two_pushes_at_once_one_wins(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_limits_are_named(tmp_path: Path) -> None:
+def test_push_beyond_a_limit_names_the_limit(tmp_path: Path) -> None:
     limits = GitLimits(max_push_bytes=100_000, max_file_bytes=50_000)
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -247,7 +247,7 @@ def test_limits_are_named(tmp_path: Path) -> None:
     with_rig(tmp_path, body, GitopsConfig(limits=limits))
 
 
-def test_a_hundred_megabyte_file(tmp_path: Path) -> None:
+def test_push_of_a_hundred_megabyte_file_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"big.hcl": b"\x00" * 100_000_000, "web.hcl": batch_job("web")})
         answer = await work.push(rig.url("demo"))
@@ -288,7 +288,7 @@ def test_a_malformed_object_is_refused(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_what_is_no_push(tmp_path: Path) -> None:
+def test_malformed_push_requests_are_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("mirror", kind="remote", url="file:///nowhere")
         async with httpx.AsyncClient(base_url=rig.http) as client:
@@ -436,7 +436,7 @@ def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_others_changed_is_shown_and_put_right(tmp_path: Path) -> None:
+def test_job_changed_by_hand_is_shown_and_put_back_by_the_next_push(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         files = {"web.hcl": batch_job("web"), "b.hcl": batch_job("b")}
         work.commit(dict(files))
@@ -525,7 +525,7 @@ def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_packs_of_many_pushes_are_put_together(tmp_path: Path) -> None:
+def test_packs_of_many_pushes_are_repacked(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         for number in range(2 * WRITES_BETWEEN):
             work.commit({"web.hcl": batch_job("web", text=str(number))})
@@ -540,7 +540,7 @@ def test_packs_of_many_pushes_are_put_together(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_seeding_happens_once(tmp_path: Path) -> None:
+def test_demo_repository_is_seeded_once(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         files = {"hello.nomad.hcl": batch_job("hello").encode()}
         assert await rig.gitops.seed("demo", files, "Examples") is not None
@@ -553,7 +553,7 @@ def test_seeding_happens_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", [False, True])
-def test_previews_of_files(tmp_path: Path, base: bool) -> None:
+def test_preview_of_files_shows_what_a_push_would_do(tmp_path: Path, base: bool) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))

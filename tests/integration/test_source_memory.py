@@ -106,7 +106,7 @@ def test_batch_job_that_a_person_stopped_stays_stopped_and_a_service_is_healed(
     with_rig(tmp_path, body)
 
 
-def test_a_restarted_server_remembers(tmp_path: Path) -> None:
+def test_restarted_server_does_not_repeat_completed_work(tmp_path: Path) -> None:
     """The memory is in the state, not in the process that applied the commit."""
     work = WorkTree(tmp_path / "work")
 
@@ -125,7 +125,7 @@ def test_a_restarted_server_remembers(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-def test_a_person_asks_for_another_run(tmp_path: Path) -> None:
+def test_sync_with_rerun_runs_completed_work_again(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         with pytest.raises(ConflictError, match="no commit of it was applied"):
             await rig.gitops.rerun("demo", [KEY])
@@ -234,7 +234,7 @@ def test_released_job_survives_its_file_and_can_be_given_back(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_ways_out_of_a_job_of_another_source(tmp_path: Path) -> None:
+def test_commit_with_a_job_of_another_source_names_the_ways_out(tmp_path: Path) -> None:
     """Each refusal names a command: after it the same push is accepted."""
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
