@@ -422,7 +422,7 @@ class Simulation:
         self._after(self.rng.uniform(0.05, 1.0), lambda: self._ask_to_be_taken_in(member))
 
     def _ask_to_be_taken_in(self, member: Member) -> None:
-        """As `services.membership.take_in` does it, until that is done."""
+        """As `services.cluster.membership.add_server` does it, until that is done."""
         if not self._has_blank:
             return
         self._after(self.rng.uniform(0.1, 0.4), lambda: self._ask_to_be_taken_in(member))
