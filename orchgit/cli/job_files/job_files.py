@@ -14,8 +14,6 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import option_field
 
-MAX_JSON_BYTES = 100 * 1024 * 1024
-
 
 @dataclass(frozen=True)
 class JobFileOptions:
