@@ -84,7 +84,7 @@ def test_members_are_shown_by_all(servers: list[JoiningServer]) -> None:
     assert "  state          = Leader" in told
 
 
-def test_leadership_is_handed_over_by_address_and_by_id(servers: list[JoiningServer]) -> None:
+def test_leadership_is_transferred_by_address_and_by_id(servers: list[JoiningServer]) -> None:
     first = leader_of(servers)
     second, third = others(servers, first)
     answer = third.cli("operator", "raft", "transfer-leadership", "-peer-address", second.raft)
@@ -203,7 +203,7 @@ def names_at(server: JoiningServer) -> list[str]:
     return [one["Name"] for one in server.http.get("/v1/namespaces?stale").json()]
 
 
-def test_two_of_three_lost_disks_end_the_cluster_rather_than_its_data(tmp_path: Path) -> None:
+def test_cluster_with_two_of_three_disks_lost_takes_no_writes(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=3) as found:
         for one in found:
             one.start()
@@ -230,7 +230,7 @@ def test_two_of_three_lost_disks_end_the_cluster_rather_than_its_data(tmp_path: 
         until_blocking(lambda: all("acknowledged" in names_at(one) for one in found) or None)
 
 
-def test_a_leader_that_leaves_hands_over_first(servers: list[JoiningServer]) -> None:
+def test_leader_that_leaves_transfers_leadership_first(servers: list[JoiningServer]) -> None:
     leader = leader_of(servers)
     leader.settings["leave_on_terminate"] = True
     leader.end(signal.SIGKILL)
@@ -312,7 +312,7 @@ def test_another_cluster_s_server_and_another_key_are_refused(
         assert stranger.process.wait(60) == 1
 
 
-def test_a_start_that_has_to_join_somebody_fails_without(tmp_path: Path) -> None:
+def test_server_with_start_join_and_no_reachable_server_does_not_start(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 1) as (one,):
         one.server.pop("server_join")
         one.start("-join", "127.0.0.1:1")
