@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout

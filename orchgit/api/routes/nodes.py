@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import node_stub, shown_node
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import node_stub, shown_node
 from orchgit.model.node import DrainStrategy, Node
 from orchgit.services.nodes.operations import (
     drain_node,
