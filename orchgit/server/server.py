@@ -23,7 +23,7 @@ from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import SchedulerForecaster
-from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.gitops import Gitops, GitopsPorts
 from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
@@ -104,16 +104,14 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
-        self.gitops = Gitops(
-            self.services.context,
-            config.data_dir,
-            JobspecParser(ParsePool(config.gitops.parsing)),
-            SchedulerForecaster(self.dry_run),
-            config.gitops,
+        gitops_ports = GitopsPorts(
+            parser=JobspecParser(ParsePool(config.gitops.parsing)),
+            forecaster=SchedulerForecaster(self.dry_run),
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
-            calls=PeerClient(config.tls),
+            peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
+        self.gitops = Gitops(self.services.context, config.data_dir, config.gitops, gitops_ports)
         self.joining = Joining(
             config.join, self.state, lambda: self.facts.record, config.tls, clock
         )
@@ -277,7 +275,7 @@ class Server:
         try:
             await loop()
         except OrchgitError as error:
-            _log.error("this server cannot be one of the cluster", error=str(error))
+            _log.error("this server cannot be part of the cluster", error=str(error))
             if not self._unfit.done():
                 self._unfit.set_exception(error)
                 self._unfit.exception()

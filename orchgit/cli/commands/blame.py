@@ -17,7 +17,7 @@ from orchgit.cli.printing.output_format import OutputFormat
 @formatted
 @connected
 def blame(client: ApiClient, identifier: str, output: OutputFormat) -> None:
-    """The commit, author and line of the job file behind an allocation or a volume claim."""
+    """Show the commit, author and job file line that an allocation or volume claim comes from."""
     data = client.get(f"/v1/gitops/blame/{identifier}")
     if output.printed(data):
         return
@@ -40,7 +40,7 @@ def blame(client: ApiClient, identifier: str, output: OutputFormat) -> None:
 
 
 def fetch_blame(client: ApiClient, identifier: str) -> dict[str, Any]:
-    """The origin of an allocation; empty where its commit is not known any more."""
+    """Returns the origin of an allocation, or {} if it has none."""
     try:
         return dict(client.get(f"/v1/gitops/blame/{identifier}"))
     except ApiError as error:
