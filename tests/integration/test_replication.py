@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import sqlite3
 from collections.abc import Coroutine
@@ -21,6 +22,7 @@ from orchgit.errors import (
 )
 from orchgit.ids import RandomIds, SequentialIds
 from orchgit.model.plan import PlanResult
+from orchgit.raft_log.disk import Disk
 from orchgit.replication.commands import (
     ApplyPlan,
     JobUpsert,
@@ -116,7 +118,7 @@ def test_no_wake_up_is_lost_between_many_clients(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_stopping_at_any_moment_does_not_wait(tmp_path: Path) -> None:
+def test_state_stops_at_once_while_proposals_wait(tmp_path: Path) -> None:
     """The raft thread sleeps for a minute; whoever stops it must not have to wait for that."""
 
     async def scenario() -> None:
@@ -287,7 +289,7 @@ def test_a_snapshot_says_what_is_in_it(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_reader_that_stays_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
+def test_open_reader_does_not_delay_a_clean_stop(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await _fill(state, 20)
@@ -316,7 +318,7 @@ def test_a_log_that_does_not_reach_the_state_is_refused(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_leadership_is_told_and_taken_back(tmp_path: Path) -> None:
+def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = ReplicationConfig(tmp_path, "s", bind="127.0.0.1:7777")
         state = ReplicatedState(config, SystemClock(), RandomIds())
@@ -341,7 +343,7 @@ def test_leadership_is_told_and_taken_back(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_an_answer_that_does_not_come_in_time(tmp_path: Path) -> None:
+def test_proposal_without_an_answer_in_time_raises_timed_out(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             with pytest.raises(TimedOutError, match="cannot tell whether RegisterJob was applied"):
@@ -354,10 +356,12 @@ def test_an_answer_that_does_not_come_in_time(tmp_path: Path) -> None:
 
 def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        state = ReplicatedState(ReplicationConfig(tmp_path, "s"), SystemClock(), RandomIds())
+        disk = FailingDisk()
+        config = ReplicationConfig(tmp_path, "s", disk=disk)
+        state = ReplicatedState(config, SystemClock(), RandomIds())
         await state.start()
         await state.propose(register("a"))
-        state._journal._segments[-1].sync = _no_space  # type: ignore[method-assign]
+        disk.fails = True
         with pytest.raises(UnavailableError, match="No space left"):
             await state.propose(register("b"))
         await state.ended()
@@ -370,8 +374,15 @@ def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> Non
     run(scenario())
 
 
-def _no_space() -> None:
-    raise OSError(28, "No space left on device")
+class FailingDisk(Disk):
+    """Syncs fail once `fails` is set."""
+
+    fails = False
+
+    def sync(self, fd: int) -> None:
+        if self.fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().sync(fd)
 
 
 def test_peers_are_refused_with_a_reason(tmp_path: Path) -> None:
