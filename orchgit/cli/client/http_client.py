@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, Any
 from urllib.parse import quote
@@ -112,35 +113,28 @@ class ApiClient:
         return int(response.headers.get("X-Nomad-Index", "0")), response.json()
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:
-        try:
-            with self._http.stream("GET", path, params=self._merged(params)) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    raise self._refusal(response)
-                yield from response.iter_lines()
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        with self._streamed(path, params) as response:
+            yield from response.iter_lines()
 
     def stream_text(self, path: str, /, **params: Any) -> Iterator[str]:
-        try:
-            with self._http.stream("GET", path, params=self._merged(params)) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    raise self._refusal(response)
-                yield from response.iter_text()
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        with self._streamed(path, params) as response:
+            yield from response.iter_text()
 
     def download(self, path: str, file: IO[bytes], /, **params: Any) -> httpx.Headers:
         """Writes the body into `file` as it comes; returns the answer's headers."""
+        with self._streamed(path, params) as response:
+            for data in response.iter_raw():
+                file.write(data)
+            return response.headers
+
+    @contextmanager
+    def _streamed(self, path: str, params: dict[str, Any]) -> Iterator[httpx.Response]:
         try:
             with self._http.stream("GET", path, params=self._merged(params)) as response:
                 if response.status_code >= 400:
                     response.read()
                     raise self._refusal(response)
-                for data in response.iter_raw():
-                    file.write(data)
-                return response.headers
+                yield response
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
 

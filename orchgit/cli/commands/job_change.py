@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.job_files.job_files import read_input
 from orchgit.cli.options import connected, detach_option, named_values, option, yes_option
 from orchgit.cli.printing.monitor import monitor_evaluation
 from orchgit.cli.printing.output import console, short
+from orchgit.whole_number import whole_number
 
 
 @click.command("stop")
@@ -61,8 +61,11 @@ def scale(
 ) -> None:
     """Change the count of a group: `orchgit job scale JOB [GROUP] COUNT`."""
     found = _resolve(client, identifier)
-    group, wanted = (group_or_count, count) if count is not None else ("", int(group_or_count))
-    if not group:
+    group, wanted = group_or_count, count
+    if wanted is None:
+        wanted = whole_number(group_or_count)
+        if wanted is None:
+            raise click.UsageError(f"cannot scale to {group_or_count!r}: give a whole number")
         job = client.get(f"/v1/job/{quoted(found['ID'])}", namespace=found["Namespace"])
         names = [group["Name"] for group in job["TaskGroups"]]
         if len(names) != 1:
@@ -90,11 +93,7 @@ def dispatch(
 ) -> None:
     """Launch a parameterized job, with a payload from a file (or `-`)."""
     found = _resolve(client, identifier)
-    payload = b""
-    if payload_path == "-":
-        payload = sys.stdin.buffer.read()
-    elif payload_path:
-        payload = Path(payload_path).read_bytes()
+    payload = read_input(payload_path) if payload_path else b""
     body = {
         "JobID": found["ID"],
         "Payload": base64.b64encode(payload).decode() if payload else None,

@@ -37,7 +37,7 @@ class JobFileOptions:
 
 def var_file_contents(paths: Sequence[str]) -> list[tuple[str, bytes]]:
     """Returns (base name, content) of each file; raises ApiError for an unreadable one."""
-    return [(os.path.basename(each), _read(each)) for each in paths]
+    return [(os.path.basename(each), read_input(each)) for each in paths]
 
 
 def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
     from jobspec.parse import parse_job
 
     parsed = parse_job(
-        _read(path),
+        read_input(path),
         filename="<stdin>" if path == "-" else os.path.basename(path),
         variables=options.variables(),
         var_files=options.var_file_contents(),
@@ -68,7 +68,7 @@ def submission_of(path: str, options: JobFileOptions) -> dict[str, Any] | None:
     if path == "-":
         return None
     return {
-        "Source": _read(path).decode("utf-8", "replace"),
+        "Source": read_input(path).decode("utf-8", "replace"),
         "Format": "hcl2",
         "VariableFlags": options.variables() or None,
         "Variables": "".join(
@@ -82,7 +82,8 @@ def with_namespace(client: ApiClient, job: dict[str, Any]) -> str:
     return client.namespace or job.get("Namespace") or "default"
 
 
-def _read(path: str) -> bytes:
+def read_input(path: str) -> bytes:
+    """The content of a file, or of standard input for `-`; raises ApiError."""
     try:
         if path == "-":
             return sys.stdin.buffer.read()
@@ -95,7 +96,7 @@ def _read_json_job(path: str) -> dict[str, Any]:
     import json
 
     try:
-        data = json.loads(_read(path))
+        data = json.loads(read_input(path))
     except ValueError as error:
         raise ApiError(f"cannot read {path} as JSON: {error}") from error
     if not isinstance(data, dict):

@@ -114,8 +114,3 @@ def duration(span_ns: int) -> str:
         if count or parts or name == "s":
             parts.append(f"{count}{name}")
     return "".join(parts[:2])
-
-
-def fail(message: str, code: int = 1) -> None:
-    click.echo(f"Error: {message}", err=True)
-    raise SystemExit(code)
