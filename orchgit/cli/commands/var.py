@@ -180,7 +180,9 @@ def lock(client: ApiClient, path: str, command: tuple[str, ...], ttl: str, delay
         held = _lock_operation(client, path, "lock-acquire", body)
     except ApiError as error:
         if error.status == CONFLICT:
-            raise ApiError(f"cannot lock variable {path!r}: somebody else holds it") from None
+            raise ApiError(
+                f"cannot lock variable {path!r}: another client holds the lock"
+            ) from None
         raise
     raise SystemExit(_run_locked(client, path, held["Lock"]["ID"], command, ttl_s))
 

@@ -26,7 +26,6 @@ from orchgit.server.membership.joining_rules import (
 from orchgit.wire import methods
 from orchgit.wire.channel import Channel, LeaderChannel
 from orchgit.wire.messages import (
-    JoinReply,
     JoinRequest,
     LeaveRequest,
     ServerStatus,
@@ -40,7 +39,7 @@ _log = structlog.get_logger(component="server")
 T = TypeVar("T")
 
 _ASK_S = 2.0
-_TAKE_IN_S = 10.0
+_CHANGE_S = 10.0
 _HEAR_S = 3.0
 """A leader that sends anything is heard within that time."""
 _LOOK_S = 0.3
@@ -86,6 +85,7 @@ class Joining:
         return belongs and not (state.is_removed or state.is_catching_up)
 
     def meet(self, asking: ServerStatus) -> StatusReply:
+        """Notes what another server says of itself, and answers with this one's status."""
         self._known.hear(asking, self._clock.monotonic_s())
         return StatusReply(status=self._own_status(), known=self._known.addresses())
 
@@ -108,9 +108,9 @@ class Joining:
             if not self.is_member:
                 await self._become_member()
                 _log.info("member of the cluster", servers=len(self._state.members))
-            await self._until_taken_out()
+            await self._until_removed()
 
-    async def _until_taken_out(self) -> None:
+    async def _until_removed(self) -> None:
         """Returns when this server has to join again: it was removed while it was away.
 
         The removal of a server that is in touch was meant, and stays.
@@ -168,11 +168,11 @@ class Joining:
 
     async def force_leave(self, address: str) -> None:
         """Has the leader remove the member with that raft address, unless it is alive."""
-        await self._take_out(LeaveRequest(address=address, if_gone=True))
+        await self._ask_to_remove(LeaveRequest(address=address, if_gone=True))
 
-    async def _take_out(self, request: LeaveRequest) -> None:
+    async def _ask_to_remove(self, request: LeaveRequest) -> None:
         await self._by_leader(
-            self._leader_first(), lambda leader: leader.call(methods.LEAVE, request, _TAKE_IN_S)
+            self._leader_first(), lambda leader: leader.call(methods.LEAVE, request, _CHANGE_S)
         )
 
     async def leave(self) -> None:
@@ -182,7 +182,7 @@ class Joining:
         if self._state.is_leader:
             await self._state.remove_member(self._state.address)
             return
-        await self._take_out(LeaveRequest(address=self._state.address))
+        await self._ask_to_remove(LeaveRequest(address=self._state.address))
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
@@ -249,7 +249,7 @@ class Joining:
 
     async def _decide(self) -> None:
         if self._state.is_catching_up and self._is_led:
-            self._tell("taken in; catching up with the cluster")
+            self._tell("joined the cluster; catching up with it")
             return
         may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
         decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
@@ -258,19 +258,24 @@ class Joining:
             await self._state.bootstrap()
         elif isinstance(decision, Join):
             self._tell(f"joining the cluster of {', '.join(decision.members)}")
-            await self._be_taken_in(decision.members)
+            await self._ask_to_join(decision.members)
         else:
             self._tell(decision.reason)
 
-    async def _be_taken_in(self, members: Sequence[str]) -> None:
+    async def _ask_to_join(self, members: Sequence[str]) -> None:
         blank = self._state.waits_for_admission
         request = JoinRequest(server=self._record(), blank=blank)
         try:
             reply = await self._by_leader(
-                members, lambda leader: leader.call(methods.JOIN, request, _TAKE_IN_S)
+                members, lambda leader: leader.call(methods.JOIN, request, _CHANGE_S)
             )
             if blank:
-                await self._be_admitted(reply)
+                if not reply.index:
+                    raise UnavailableError(
+                        "cannot join with an empty disk: the leader's version does not allow it; "
+                        "upgrade the leader first"
+                    )
+                await self._state.admit(reply.term, reply.index)
         except RefusedError:
             raise
         except OrchgitError as error:
@@ -281,14 +286,6 @@ class Joining:
         deadline_s = self._clock.monotonic_s() + _HEAR_S
         while not (self.is_member or self._is_led) and self._clock.monotonic_s() < deadline_s:
             await self._clock.sleep(_LOOK_S)
-
-    async def _be_admitted(self, reply: JoinReply) -> None:
-        if not reply.index:
-            raise UnavailableError(
-                "cannot join with an empty disk: the leader's version does not allow it; upgrade "
-                "the leader first"
-            )
-        await self._state.admit(reply.term, reply.index)
 
     @property
     def _is_led(self) -> bool:
