@@ -79,8 +79,7 @@ _LINES = _Lines()
 
 class _Logger:
     """The last link of structlog's chain: writes the rendered line. structlog calls a method per
-    level.
-    """
+    level."""
 
     def msg(self, line: str) -> None:
         _LINES.write(line)
@@ -121,8 +120,7 @@ def current() -> LogSettings:
 
 def arguments() -> list[str]:
     """Returns the arguments for a child process, which `from_arguments` configures like this
-    one.
-    """
+    one."""
     settings = _LINES.settings
     return [settings.level, str(int(settings.json)), settings.file]
 

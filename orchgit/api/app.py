@@ -80,8 +80,7 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
 @dataclass(frozen=True, slots=True)
 class App:
     """The ASGI app. Await `close` when it is stopped: it ends the connections to other machines'
-    agents.
-    """
+    agents."""
 
     serve: ASGIApp
     close: Callable[[], Awaitable[None]]
@@ -94,8 +93,7 @@ class App:
 
 def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
     """Builds the app. `extra_routes` are the git remote, webhooks and the UI, which bring their own
-    checks.
-    """
+    checks."""
     requests = RequestMetrics()
     endpoints = [each for table in (*TABLES, metrics.endpoints(requests)) for each in table]
     client = ClientRoutes(api)

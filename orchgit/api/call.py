@@ -122,8 +122,7 @@ class ApiCall:
         read: bool = False,
     ) -> Response:
         """Answers with `value` as JSON; with `read`, with the headers of every read of the
-        state.
-        """
+        state."""
         data = nomad_json.encode(value)
         if "pretty" in self.query and self.flag("pretty"):
             data = msgspec.json.format(data, indent=4)

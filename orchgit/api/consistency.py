@@ -23,8 +23,7 @@ ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
 WRITES = "orchgit.request_writes"
 """The key of a request's scope for its `RequestWrites`, where another server may be asked
-instead.
-"""
+instead."""
 _RETRY_S = 0.025
 _MAX_KEPT_BYTES = 1 << 20
 """A body up to this size is kept, to be sent to the next leader again."""
@@ -135,8 +134,7 @@ class Consistency:
 
     async def _while_leading(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ends a blocking query when leadership is lost: it might wait for changes that never
-        come.
-        """
+        come."""
         answering = False
 
         async def noting(message: Message) -> None:

@@ -72,8 +72,7 @@ class ServerFacts(Protocol):
 
     async def pause_schedulers(self, paused: bool) -> None:
         """Pauses or resumes the workers; paused workers finish what they hold and take
-        nothing new.
-        """
+        nothing new."""
         ...
 
 

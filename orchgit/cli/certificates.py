@@ -41,8 +41,7 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class AuthorityRequest:
     """What to make. A `constrained` authority may sign only for these domains, localhost and
-    127.0.0.1.
-    """
+    127.0.0.1."""
 
     common_name: str
     days: int

@@ -29,8 +29,7 @@ class ReadConfig:
 
 class Listen:
     """The addresses to listen on, host:port: an option wins over `addresses`, that over
-    `bind_addr`.
-    """
+    `bind_addr`."""
 
     def __init__(
         self,

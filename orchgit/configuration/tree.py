@@ -18,8 +18,7 @@ from orchgit.errors import InvalidInputError
 
 def read_tree(path: Path) -> Any:
     """Returns the file's tree. Raises InvalidInputError, with line and column where they are
-    known.
-    """
+    known."""
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:

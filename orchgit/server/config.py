@@ -24,8 +24,7 @@ from orchgit.wire.tls import TlsFiles
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """The settings of a server. Addresses are host:port; port 0 means any free one, known after
-    start.
-    """
+    start."""
 
     data_dir: Path
     name: str = ""
@@ -37,8 +36,7 @@ class ServerConfig:
     raft_bind: str = "127.0.0.1:0"
     http_advertise: str = ""
     """The address that others use: host, or host:port. "" is the bound address, or that of the
-    machine's default route where the server listens on every address. The next two are alike.
-    """
+    machine's default route where the server listens on every address. The next two are alike."""
     rpc_advertise: str = ""
     raft_advertise: str = ""
     peers: tuple[str, ...] = ()
@@ -60,8 +58,7 @@ class ServerConfig:
     leave_on_terminate: bool = False
     cluster_key_file: Path | None = None
     """The key that wraps the keys of variables, the same on every server. None: the server makes
-    its own.
-    """
+    its own."""
     tls: TlsFiles | None = None
     """The certificates of RPC and of the log. None: plain, on loop-back only."""
     http_tls: HttpTls | None = None

@@ -196,8 +196,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stops the parts in reverse order; each gets its share of the deadline, and is cut after
-        it.
-        """
+        it."""
         deadline_s = self.config.stop_timeout_s
         self.events.close()
         await self.http.stop(deadline_s / 4)

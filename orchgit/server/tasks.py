@@ -1,6 +1,5 @@
 """Ends tasks and parts of a server: failures are logged, and none keeps the others from
-stopping.
-"""
+stopping."""
 
 from __future__ import annotations
 

@@ -78,8 +78,7 @@ async def pause_deployment(
 
 async def fail_deployment(context: UseCaseContext, deployment_id: str) -> DeploymentChange:
     """Ends the deployment as failed; where a group asks for it, the last stable version runs
-    again.
-    """
+    again."""
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
         job = snapshot.jobs.get(deployment.namespace, deployment.job_id)

@@ -59,6 +59,5 @@ def purged_job_of(allocation: Allocation) -> Job:
 
 def runs_by_itself(job: Job) -> bool:
     """Returns whether registering `job` places anything: periodic and parameterized parents
-    do not.
-    """
+    do not."""
     return not (job.is_periodic or job.is_parameterized)

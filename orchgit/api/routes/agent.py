@@ -73,8 +73,7 @@ async def schedulers_config(call: ApiCall) -> Response:
 
 async def set_schedulers_config(call: ApiCall) -> Response:
     """Sets how many workers this server runs, for which types of job, and whether they are
-    paused.
-    """
+    paused."""
     server = call.api.server
     body = await call.json()
     count, types = server.scheduler_workers()

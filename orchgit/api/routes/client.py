@@ -26,8 +26,7 @@ _HOP_HEADERS = frozenset(
 )
 _OF_A_PAGE = frozenset(("origin", "referer", "cookie", "sec-fetch-site"))
 """Headers of browsers. They are checked on the first server; the agent, at its own address, would
-take them for another site's.
-"""
+take them for another site's."""
 _CONNECT_TIMEOUT_S = 5.0
 _HEAR_OF_IT_S = 2.0
 

@@ -39,14 +39,12 @@ _OWN = (b"host", b"connection", b"upgrade", _RELAYED)
 """Headers of one connection, besides those that begin with `sec-websocket-`."""
 _OF_A_PAGE = (b"origin", b"referer", b"cookie", b"sec-fetch-site")
 """Headers of browsers, checked on the first server; the agent would take them for another
-site's.
-"""
+site's."""
 
 
 async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
     """Refuses a websocket with the reason, which clients see only of a websocket that was
-    accepted.
-    """
+    accepted."""
     await receive()
     await send({"type": "websocket.accept"})
     await send({"type": "websocket.close", "code": FAILED, "reason": str(error)[:_MAX_REASON]})

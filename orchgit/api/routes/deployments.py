@@ -67,8 +67,7 @@ async def read_deployment(call: ApiCall) -> Response:
 
 def shown(deployment: Deployment) -> Any:
     """Returns the deployment as Go writes it: a deadline that is not set is the zero time, not
-    null.
-    """
+    null."""
     value = nomad_json.tree(deployment)
     for state in value["TaskGroups"].values():
         state["RequireProgressBy"] = state["RequireProgressBy"] or nomad_json.ZERO_TIME

@@ -69,8 +69,7 @@ def _filter_keys(subject: object) -> list[str] | None:
 
 async def stream(call: ApiCall) -> Response:
     """Sends events from `index` on; without one, or with one that is too old, from the oldest
-    kept.
-    """
+    kept."""
     index = whole_number(call.query.get("index") or "0")
     if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")

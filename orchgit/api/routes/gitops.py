@@ -199,8 +199,7 @@ async def sync(call: ApiCall) -> Response:
 
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now.
-    """
+    registered now."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
@@ -281,8 +280,7 @@ async def forget(call: ApiCall) -> Response:
 
 async def blame(call: ApiCall) -> Response:
     """Follows an allocation or claim (or the beginning of its id) back to the line of the
-    commit.
-    """
+    commit."""
     wanted = call.path["id"]
 
     def read(snapshot: Snapshot) -> Any:

@@ -83,8 +83,7 @@ async def stable(call: ApiCall) -> Response:
 
 async def tag(call: ApiCall) -> Response:
     """Refuses version tags. Must not fall through to the path of the job, where DELETE stops the
-    job.
-    """
+    job."""
     raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
 
 

@@ -41,8 +41,7 @@ async def set_configuration(call: ApiCall) -> Response:
 
 async def health(call: ApiCall) -> Response:
     """Returns the servers' health; an unhealthy cluster is an answer too, with Nomad's status for
-    it.
-    """
+    it."""
     found = call.api.cluster.autopilot_health()
     value = {
         "Healthy": found.healthy,

@@ -56,8 +56,7 @@ class VariableBody(Model):
 
 class VariableStub(Model):
     """A variable without its items. `lock.id` is "" in lists and refusals: knowing it is holding
-    the lock.
-    """
+    the lock."""
 
     namespace: str
     path: str

@@ -54,8 +54,7 @@ def decode_tree(data: bytes) -> dict[str, Any]:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """Reads a struct from a request body: keys in any case, unknown keys ignored, null means
-    absent.
-    """
+    absent."""
     return convert(decode_tree(data) if data.strip() else {}, kind)
 
 

@@ -90,14 +90,12 @@ NEVER_SHOWN: dict[Struct, frozenset[str]] = {
     ScalingPolicy: frozenset(("namespace",)),
 }
 """Fields that another key says already: an allocation's job, a policy's target, an evaluation's
-annotations.
-"""
+annotations."""
 
 
 def _job(job: Job) -> Job:
     """Sets the update block of the job itself to what concerns all groups: zeros when it has
-    none.
-    """
+    none."""
     given = job.update
     update = NO_UPDATE
     if given is not None and given.max_parallel:

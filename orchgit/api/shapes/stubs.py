@@ -72,8 +72,7 @@ def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> J
 
 def with_children(summary: JobSummary | None) -> JobSummary | None:
     """Adds the counts of children, which Nomad shows for every job: zeros where it can have
-    none.
-    """
+    none."""
     if summary is None or summary.children is not None:
         return summary
     return replace(summary, children=ChildrenSummary())
@@ -226,8 +225,7 @@ class NodeStub(Model):
 
 def shown_node(node: Node) -> Node:
     """Returns the node without its secret, which only its agent and the servers know; maps are
-    never null.
-    """
+    never null."""
     drivers = {
         name: driver if driver.attributes is not None else replace(driver, attributes={})
         for name, driver in node.drivers.items()

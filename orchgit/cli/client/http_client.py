@@ -155,8 +155,7 @@ class ApiClient:
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """Returns the one object of a list whose id begins with `prefix`; errors name the
-        candidates.
-        """
+        candidates."""
         found = [item for item in self.get(path, prefix=prefix, **params) or []]
         exact = [item for item in found if item["ID"] == prefix]
         if len(exact or found) == 1:

@@ -13,8 +13,7 @@ from orchgit.errors import InvalidInputError
 @dataclass(frozen=True, slots=True)
 class TlsClient:
     """The files given. Without any: the authorities that this machine trusts, and no own
-    certificate.
-    """
+    certificate."""
 
     ca_cert: str = ""
     ca_path: str = ""

@@ -18,8 +18,7 @@ def monitor_evaluation(
     client: ApiClient, eval_id: str, namespace: str, with_deployment: bool = True
 ) -> int:
     """Returns 0 when everything is placed and healthy, 1 for a failure, 2 if some could not be
-    placed.
-    """
+    placed."""
     evaluation = _wait_for_evaluation(client, eval_id, namespace)
     console().print(f"==> Evaluation {short(eval_id)} is {styled(evaluation['Status'])}")
     for alloc in client.get(f"/v1/evaluation/{eval_id}/allocations", namespace=namespace):

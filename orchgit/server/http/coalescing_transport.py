@@ -8,8 +8,7 @@ from typing import Any
 
 _AT_ONCE_BYTES = 1 << 16
 """Larger writes gain nothing by waiting, and the transport has to see them for its
-back-pressure.
-"""
+back-pressure."""
 
 
 class CoalescingTransport(asyncio.Transport):

@@ -67,14 +67,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._refused: tuple[int, bytes] | None = None
         self._head_began_s: float | None = None
         """When the incomplete head began. A head that begins in the packet that ends another
-        request is left to the time-out of idle connections.
-        """
+        request is left to the time-out of idle connections."""
         self._progressed = False
         """Whether the current slice brought the end of a head, a piece of a body, or its end."""
         self._without_progress = 0
         """Bytes of a head, or between the pieces of a body (chunk extensions, trailers), since the
-        last progress.
-        """
+        last progress."""
         self._body_bytes = 0
         self._body_mark: tuple[float, int] | None = None
 

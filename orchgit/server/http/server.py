@@ -119,8 +119,7 @@ class HttpServer:
 
     async def _let_in(self, server: uvicorn.Server) -> None:
         """Starts to accept. uvicorn accepts plain connections itself; the TLS listener accepts
-        those of HTTPS.
-        """
+        those of HTTPS."""
         assert self._socket is not None
         if self._access.tls is None:
             await server.startup(sockets=[self._socket])

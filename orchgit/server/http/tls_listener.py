@@ -61,8 +61,7 @@ class TlsListener:
         handshake_s: float,
     ) -> None:
         """`clients` also counts connections in their handshake, which have `handshake_s` (0: no
-        limit).
-        """
+        limit)."""
         self._listening = listening
         self._context = context
         self._clients = clients

@@ -1,6 +1,5 @@
 """The addresses that others are told: the bound ones, unless they mean nothing to other
-machines.
-"""
+machines."""
 
 from __future__ import annotations
 

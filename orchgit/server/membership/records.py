@@ -57,8 +57,7 @@ class RecordKeeper:
 
     def check_key(self) -> None:
         """Raises InvalidInputError if the state was written with another cluster key: the key was
-        exchanged while the server was stopped.
-        """
+        exchanged while the server was stopped."""
         with self._state.store.snapshot() as snapshot:
             wanted = snapshot.meta.cluster_key_check()
         if wanted and wanted != self.record.cluster_key_check:
@@ -90,8 +89,7 @@ class RecordKeeper:
 
     def _stored_at(self) -> int | None:
         """Returns the index at which the record was found unchanged; None if it has to be
-        stored.
-        """
+        stored."""
         with self._state.store.snapshot() as snapshot:
             stored = snapshot.servers.get(self.record.address)
             index = snapshot.index

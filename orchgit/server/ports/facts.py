@@ -24,8 +24,7 @@ _NEVER_MS = 2**31 - 1
 
 class Facts:
     """The `ServerFacts` of the API. `record` has the addresses of HTTP and RPC once they are
-    bound.
-    """
+    bound."""
 
     def __init__(
         self,

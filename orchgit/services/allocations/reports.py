@@ -64,8 +64,7 @@ def evaluations_for_reports(
     reports: Sequence[tuple[AllocClientUpdate, Allocation]],
 ) -> list[Evaluation]:
     """Returns one evaluation for each job that must replace a failed allocation or settle a
-    reconnected one.
-    """
+    reconnected one."""
     triggers: dict[tuple[str, str], str] = {}
     for update, allocation in reports:
         trigger = trigger_of_report(update, allocation)

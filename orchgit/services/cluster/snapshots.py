@@ -35,8 +35,7 @@ _PREFIX = "operator-snapshot-"
 _STATE, _GIT = "state.db", "git"
 _ROOM = 4
 """The leader's disk must have this many times the archive's unpacked size free: for the pieces, for
-what they unpack to, and for the state's own growth.
-"""
+what they unpack to, and for the state's own growth."""
 _COMMIT_S = 600.0
 
 

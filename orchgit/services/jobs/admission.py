@@ -31,8 +31,7 @@ RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
     """What the state says about jobs in general: namespaces, node pools, the scheduler's
-    settings.
-    """
+    settings."""
 
     facts: ClusterFacts
     namespaces: Mapping[str, Namespace]

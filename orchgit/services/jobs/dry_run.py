@@ -74,8 +74,7 @@ class DryRun:
         self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]] = ()
     ) -> Plans:
         """Plans the admitted `jobs`, then the `deletions`: (namespace, id) of jobs to be
-        stopped.
-        """
+        stopped."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._plan, jobs, deletions)
 

@@ -19,8 +19,7 @@ from orchgit.services.jobs.register import JobRegistration, job_modify_index
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
     """What a caller sends. With `count` None or `error`, an event is recorded and nothing
-    scaled.
-    """
+    scaled."""
 
     group: str
     count: int | None = None

@@ -117,8 +117,7 @@ def gated_status(node: Node, wanted: str) -> str:
 
 def concerns_jobs(old: str, new: str) -> bool:
     """Returns whether jobs must be evaluated: the node came, came back, or is down or
-    disconnected.
-    """
+    disconnected."""
     return new in (NodeStatus.READY, *OUT_OF_TOUCH)
 
 

@@ -112,8 +112,7 @@ class Keyring:
 
     async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
         """Seals a few variables per entry; an entry changes only those that did not change since
-        they were read.
-        """
+        they were read."""
         while True:
             with context.snapshot() as snapshot:
                 old = snapshot.variables.not_sealed_by(key.key_id, _RESEALED_PER_ENTRY)

@@ -56,8 +56,7 @@ class Sealer:
 
     def seal(self, owner: str, plain: bytes) -> bytes:
         """Returns a random nonce and the ciphertext: safe for four thousand million writes
-        per key.
-        """
+        per key."""
         nonce = next(self._nonces)
         return nonce + self._cipher.encrypt(nonce, plain, owner.encode())
 
@@ -72,8 +71,7 @@ class Sealer:
 
 def _random_nonces() -> Iterator[bytes]:
     """Draws many nonces at a time: each draw is a system call, during which other threads take
-    over.
-    """
+    over."""
     while True:
         block = os.urandom(_NONCES_DRAWN * _NONCE_BYTES)
         for at in range(0, len(block), _NONCE_BYTES):

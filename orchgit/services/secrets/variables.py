@@ -114,8 +114,7 @@ class VariableUseCases:
 
     async def renew_lock(self, namespace: str, path: str, lock_id: str) -> StoredVariable:
         """Starts the lock's TTL again; the leader counts it
-        (control/watchers/variable_locks.py).
-        """
+        (control/watchers/variable_locks.py)."""
         _check_lock_id(lock_id)
         self._check_known(namespace, path)
         now_ns = self.context.now_ns()
