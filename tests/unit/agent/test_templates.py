@@ -78,7 +78,7 @@ def rendered(text: str, **options: Any) -> str:
         pytest.param("{{ (parseJSON `{}`).none }}", "<no value>", id="missing-key"),
     ],
 )
-def test_what_is_rendered(text: str, expected: str) -> None:
+def test_template_gives_the_expected_text(text: str, expected: str) -> None:
     assert rendered(text) == expected
 
 

@@ -48,7 +48,7 @@ from orchgit.replication.proposal import RequestWrites
         ("POST /git/a.git/git-receive-pack", Place.LEADER),
     ],
 )
-def test_the_place_of_a_request(request_line: str, place: Place) -> None:
+def test_request_is_placed_by_method_path_and_query(request_line: str, place: Place) -> None:
     method, target = request_line.split(" ")
     path, _, query = target.partition("?")
     assert place_of(method, path, query.encode()) is place
@@ -136,9 +136,7 @@ def run(test: Callable[[ScriptedServer], Coroutine[Any, Any, None]]) -> None:
 @pytest.mark.parametrize(
     ("method", "certain", "reads"), [("GET", True, 0), ("GET", False, 1), ("PUT", False, 0)]
 )
-def test_leader_that_heard_no_majority_lately_asks_one_before_a_read(
-    method: str, certain: bool, reads: int
-) -> None:
+def test_leader_confirms_its_majority_before_a_read(method: str, certain: bool, reads: int) -> None:
     async def scenario(server: ScriptedServer) -> None:
         server.is_leader, server.leads_for_certain = True, certain
         assert await server.ask(method, "/v1/jobs") == 200
@@ -147,7 +145,7 @@ def test_leader_that_heard_no_majority_lately_asks_one_before_a_read(
     run(scenario)
 
 
-def test_a_follower_hands_on_and_answers_what_is_stale() -> None:
+def test_follower_forwards_requests_and_answers_stale_reads() -> None:
     async def test(server: ScriptedServer) -> None:
         assert await server.ask("PUT", "/v1/jobs", body=b"{}") == 200
         assert await server.ask("GET", "/v1/jobs", "stale") == 200
@@ -158,7 +156,7 @@ def test_a_follower_hands_on_and_answers_what_is_stale() -> None:
     run(test)
 
 
-def test_what_was_not_begun_is_tried_at_the_next_leader_with_its_whole_body() -> None:
+def test_request_that_was_not_begun_is_sent_whole_to_the_next_leader() -> None:
     async def test(server: ScriptedServer) -> None:
         server.forwarding = [NotLeaderError("no"), NotLeaderError("no")]
         body = b"x" * 500

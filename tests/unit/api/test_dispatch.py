@@ -36,7 +36,7 @@ def test_first_of_several_matches_counts() -> None:
         assert (each.path, parameters) == (pattern, {"id": found})
 
 
-def test_a_part_does_not_match_two() -> None:
+def test_path_parameter_matches_one_part_only() -> None:
     app = dispatch([endpoint("/v1/node/{id}", get=nothing)])
     assert app.find("/v1/node/a/b") is None
     assert app.find("/v1/nodes") is None

@@ -35,7 +35,7 @@ class Batch(msgspec.Struct):
         ([], "*", True),
     ],
 )
-def test_topics(topics: list[str], namespace: str, wanted: bool) -> None:
+def test_topic_filter_chooses_events(topics: list[str], namespace: str, wanted: bool) -> None:
     assert TopicFilter(topics, namespace).wants(EVENT) is wanted
 
 

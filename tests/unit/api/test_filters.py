@@ -90,12 +90,12 @@ def test_matches(text: str, expected: bool) -> None:
         "x" * 5000,
     ],
 )
-def test_what_does_not_fit_is_an_error(text: str) -> None:
+def test_filter_with_a_mistake_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="failed to create result paginator"):
         parse_filter(text)
 
 
-def test_an_error_says_where() -> None:
+def test_filter_error_names_line_and_column() -> None:
     with pytest.raises(InvalidInputError, match=r"1:9 \(8\)"):
         parse_filter("ID == x xor y == z")
 

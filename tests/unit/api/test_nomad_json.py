@@ -38,7 +38,7 @@ def test_null_means_absent() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"  ", b"[]", b'"x"', b"{", b"{nope", b"\xff\xfe", b'{"Name": 1}']
 )
-def test_what_cannot_be_read_is_the_callers_mistake(body: bytes) -> None:
+def test_unreadable_body_is_invalid_input(body: bytes) -> None:
     with pytest.raises(InvalidInputError, match="cannot read the request body"):
         nomad_json.convert(nomad_json.decode_tree(body), NodePool)
 

@@ -42,7 +42,7 @@ def test_allocation_leaves_out_a_transition_that_wants_nothing() -> None:
     assert tree(wanted)["DesiredTransition"]["Migrate"] is False
 
 
-def test_what_nomad_does_not_know_is_left_out_while_it_is_not_set() -> None:
+def test_keys_that_nomad_lacks_are_left_out_while_unset() -> None:
     assert "Origin" not in tree(make_job())
     assert "CommitID" not in tree(TaskGroupVolumeClaim())
     assert tree(make_job(origin=JobOrigin(source="demo")))["Origin"]["Source"] == "demo"

@@ -29,7 +29,7 @@ def test_status(error: Exception, status: int) -> None:
     assert status_of(error) == status
 
 
-def test_no_row_hides_a_later_one() -> None:
+def test_no_row_of_the_status_table_hides_a_later_one() -> None:
     """A base class before its subclass would decide for both."""
     kinds = [kind for kind, _ in STATUSES]
     for place, kind in enumerate(kinds):

@@ -26,7 +26,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "2d", "five", "-1s", "1s extra"])
-def test_durations_that_cannot_be_read(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="write it like 30s"):
         parse_length_ns(text)
 

@@ -20,7 +20,7 @@ CASES = sorted(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_output(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_json_equals_the_recorded_output(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN)
     variables, env, files = {}, {}, []
     if (GOLDEN / f"{name}.vars.json").exists():

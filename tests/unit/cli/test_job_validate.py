@@ -40,7 +40,7 @@ def test_mistake_in_the_language_is_shown_with_its_line(tmp_path: Path, nobody: 
         assert "      |       ^^^^^^" in done.output
 
 
-def test_what_a_server_would_refuse_is_found_without_one(tmp_path: Path, nobody: str) -> None:
+def test_lint_finds_what_a_server_would_refuse(tmp_path: Path, nobody: str) -> None:
     path = written(tmp_path, GOOD.replace("task", "count = -2\n    task"))
     done = run("job", "validate", "-address", nobody, path)
     assert done.exit_code == 1

@@ -79,7 +79,7 @@ def test_warnings_alone_are_no_failure(folder: Path) -> None:
     assert done.stdout == "1 files, 0 problems, 1 warnings\n"
 
 
-def test_sarif(folder: Path) -> None:
+def test_lint_sarif_names_rule_level_and_place(folder: Path) -> None:
     (folder / "a b.hcl").write_text(GOOD.replace("driver", "drvier"))
     log = json.loads(run("lint", "-sarif", ".").stdout)
     assert (log["version"], len(log["runs"])) == ("2.1.0", 1)

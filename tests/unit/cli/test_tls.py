@@ -114,7 +114,7 @@ def test_the_files_are_named_as_nomad_names_them(here: Path) -> None:
     assert described("eu-client-prod.pem")["DNSNames"] == ["client.eu.prod", "localhost"]
 
 
-def test_the_answer_says_what_to_do_next(here: Path) -> None:
+def test_tls_create_prints_the_next_command(here: Path) -> None:
     answer = run("tls", "ca", "create").output
     assert "orchgit tls cert create -server -additional-ipaddress ADDRESS" in answer
     answer = run("tls", "cert", "create", "-server").output

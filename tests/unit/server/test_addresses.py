@@ -23,12 +23,14 @@ from orchgit.server.membership.addresses import advertised
         ("[::]:4647", "[fd00::1]:5000", "[fd00::1]:5000"),
     ],
 )
-def test_others_are_told_what_is_given_or_bound(bound: str, given: str, told: str) -> None:
+def test_advertised_address_is_the_given_or_the_bound_one(
+    bound: str, given: str, told: str
+) -> None:
     assert advertised("rpc", bound, given) == told
 
 
 @pytest.mark.parametrize("given", ["0.0.0.0", "[::]:4647", "host:port", ":4647", "host:99999"])
-def test_what_cannot_be_reached_is_refused(given: str) -> None:
+def test_advertised_address_that_cannot_be_reached_is_refused(given: str) -> None:
     with pytest.raises(InvalidInputError, match=r"advertise\.rpc"):
         advertised("rpc", "0.0.0.0:4647", given)
 

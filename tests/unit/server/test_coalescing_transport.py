@@ -56,7 +56,7 @@ def test_a_head_alone_does_not_wait_for_a_body() -> None:
     assert seen_after(lambda connection: connection.write(b"head")) == [b"head"]
 
 
-def test_what_was_written_before_closing_is_sent_before() -> None:
+def test_held_writes_are_sent_before_closing() -> None:
     def answer(connection: CoalescingTransport) -> None:
         connection.write(b"last words")
         connection.close()
@@ -64,7 +64,7 @@ def test_what_was_written_before_closing_is_sent_before() -> None:
     assert seen_after(answer) == [b"last words", b"<closed>"]
 
 
-def test_what_was_held_when_the_other_side_went_is_dropped() -> None:
+def test_held_writes_are_dropped_when_the_peer_is_gone() -> None:
     async def scenario() -> list[bytes]:
         wire = Wire()
         CoalescingTransport(wire).write(b"too late")
@@ -76,7 +76,7 @@ def test_what_was_held_when_the_other_side_went_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("pieces", [3, 40])
-def test_much_at_once_is_passed_on_at_once(pieces: int) -> None:
+def test_large_write_is_passed_on_at_once(pieces: int) -> None:
     """The transport has to see it, to make a fast writer wait for a slow reader."""
 
     def answer(connection: CoalescingTransport) -> None:

@@ -56,7 +56,7 @@ def test_addresses_and_names_of_this_server_are_allowed(host: str) -> None:
         "127.1.rebound.example",
     ],
 )
-def test_every_other_name_is_refused(host: str) -> None:
+def test_host_that_is_no_own_name_is_refused(host: str) -> None:
     assert not NAMES.allows(host)
 
 
@@ -80,7 +80,7 @@ def test_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["https://a.example", "a.example:80", "a*.example", "", "*.", "a b"]
 )
-def test_what_is_no_name_cannot_be_configured(name: str) -> None:
+def test_invalid_host_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match="http_allowed_hosts"):
         check_names([name])
 

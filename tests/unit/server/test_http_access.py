@@ -28,7 +28,7 @@ def test_beyond_loopback_http_wants_certificates_or_the_word(bind: str, tmp_path
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:4646", "127.0.0.9:1", "[::1]:4646", "localhost:4646"])
-def test_on_loopback_http_needs_no_word(bind: str) -> None:
+def test_plain_http_on_loopback_is_allowed(bind: str) -> None:
     check_exposure(bind, HttpAccess())
 
 

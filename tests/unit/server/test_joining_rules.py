@@ -50,12 +50,12 @@ def test_the_smallest_id_forms_the_cluster_when_all_know_the_same() -> None:
     assert waits == Wait("waiting for server-a to form the cluster")
 
 
-def test_one_that_knows_others_is_waited_for() -> None:
+def test_server_waits_for_another_that_sees_a_different_set() -> None:
     decision = knowing(status("a"), status("b", sees=ALL), status("c", sees=["b", "c"]))
     assert "server-c (c:4647) to know the same" in str(decision.decide(0.0, True))
 
 
-def test_a_member_is_joined_whatever_else_is_known() -> None:
+def test_server_joins_a_member_whatever_else_it_knows() -> None:
     known = knowing(status("a"), status("b", sees=ALL), status("c", member=True))
     assert known.decide(0.0, True) == Join(("c:4647",))
     assert knowing(status("a", 0), status("c", 0, member=True)).decide(0.0, True) == Join(
@@ -80,12 +80,12 @@ def test_a_server_that_was_a_member_once_forms_no_other_cluster() -> None:
     assert isinstance(known.decide(0.0, may_bootstrap=False), Wait)
 
 
-def test_numbers_that_differ_are_told() -> None:
+def test_different_bootstrap_expect_is_reported() -> None:
     decision = knowing(status("a"), status("b", 5)).decide(0.0, True)
     assert "bootstrap_expect is 3 here, but server-b has 5" in str(decision)
 
 
-def test_what_was_heard_long_ago_does_not_count() -> None:
+def test_old_status_does_not_count() -> None:
     known = knowing(status("a"), status("b", sees=ALL), status("c", sees=ALL))
     assert isinstance(known.decide(FRESH_S + 0.1, True), Wait)
 
@@ -95,11 +95,11 @@ def test_a_server_that_began_anew_takes_the_place_of_the_old_one() -> None:
     assert known.own_status(0.0, False).sees == ["a", "new"]
 
 
-def test_servers_of_other_regions_are_strangers() -> None:
+def test_servers_of_other_regions_form_no_cluster() -> None:
     assert knowing(status("a"), status("b", region="eu")).fresh(0.0) == {}
 
 
-class World:
+class SimulatedServers:
     """Servers on a network that delays, reorders and loses, and that may be started again."""
 
     def __init__(self, count: int, rng: random.Random) -> None:
@@ -161,15 +161,15 @@ class World:
 
 @settings(max_examples=120)
 @given(count=st.integers(2, 5), seed=st.integers(0, 2**32), steps=st.integers(0, 400))
-def test_never_two_clusters_and_in_the_end_one(count: int, seed: int, steps: int) -> None:
-    world = World(count, random.Random(seed))
+def test_servers_form_exactly_one_cluster(count: int, seed: int, steps: int) -> None:
+    servers = SimulatedServers(count, random.Random(seed))
     for _ in range(steps):
-        world.step()
-        assert len(world.founded) <= 1
+        servers.step()
+        assert len(servers.founded) <= 1
     for _ in range(4):
-        world.round()
-    assert len(world.founded) == 1
-    assert set(world.cluster_of) == set(world.names)
+        servers.round()
+    assert len(servers.founded) == 1
+    assert set(servers.cluster_of) == set(servers.names)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_addresses_to_join(text: str, address: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "provider=aws tag_key=x", "host:", ":4647", "host:99999"])
-def test_what_is_no_address_is_told(text: str) -> None:
+def test_invalid_address_to_join_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot join"):
         rpc_address_of(text)
 

@@ -41,7 +41,7 @@ async def deployment_of(
     return deployment
 
 
-def test_pausing_and_resuming() -> None:
+def test_deployment_is_paused_and_resumed() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         deployment = await deployment_of(context, "web")
@@ -116,7 +116,7 @@ def test_a_failure_does_not_undo_a_change_that_came_at_the_same_time() -> None:
     with_context(work)
 
 
-def test_failing_ends_it_and_what_is_over_stays_over() -> None:
+def test_failed_deployment_stays_failed() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         deployment = await deployment_of(context, "web")

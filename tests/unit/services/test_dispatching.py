@@ -38,7 +38,9 @@ def encoded(size: int) -> str:
         pytest.param("forbidden", encoded(1), "provided but forbidden", id="forbidden-given"),
     ],
 )
-def test_payload_rules(rule: str, payload: str, refusal: str | None) -> None:
+def test_dispatch_payload_follows_the_jobs_rule(
+    rule: str, payload: str, refusal: str | None
+) -> None:
     config = ParameterizedJobConfig(payload=rule)
     if refusal is None:
         check_payload(config, payload)

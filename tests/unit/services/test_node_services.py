@@ -72,7 +72,7 @@ def test_registering_again_with_the_same_facts_writes_nothing() -> None:
     with_context(work)
 
 
-def test_another_secret_is_refused() -> None:
+def test_node_with_another_secret_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         node = make_node()
         await register_node(context, node)
@@ -237,7 +237,7 @@ def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
         ("lost", "running", "running"),
     ],
 )
-def test_report_revives_only_what_was_called_lost(ended: str, reported: str, stays: str) -> None:
+def test_report_revives_only_lost_allocations(ended: str, reported: str, stays: str) -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         alloc_ids = await placed_job(context, make_job(), [node])

@@ -43,7 +43,7 @@ def test_a_registered_job_has_one_pending_evaluation() -> None:
     with_context(work)
 
 
-def test_what_jobs_have_to_meet_is_what_it_is_now() -> None:
+def test_cluster_rules_follow_the_state() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(ValidationError, match="nonexistent namespace"):
@@ -177,7 +177,7 @@ def test_stopping_keeps_the_job_and_purging_forgets_it() -> None:
     with_context(work)
 
 
-def test_stopping_what_is_not_there_changes_nothing() -> None:
+def test_stopping_an_unknown_job_changes_nothing() -> None:
     async def work(context: UseCaseContext) -> None:
         with context.snapshot() as snapshot:
             before = snapshot.index

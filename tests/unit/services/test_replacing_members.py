@@ -50,6 +50,6 @@ def test_a_silent_member_is_put_out_while_the_others_are_a_majority() -> None:
     ],
     ids=["there", "a learner that is there", "the leader itself", "others gone"],
 )
-def test_otherwise_it_says_why_not(leader: Leader, reason: str) -> None:
+def test_member_that_answers_or_is_needed_is_not_replaced(leader: Leader, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         check_replaceable(BLANK, leader)

@@ -51,7 +51,7 @@ def test_items_come_back_as_they_were_written() -> None:
     with_variables(work)
 
 
-def test_a_conflict_carries_what_is_there() -> None:
+def test_conflict_carries_the_current_variable() -> None:
     async def work(variables: VariableUseCases) -> None:
         stored = await variables.put(new(), expected_index=0)
         with pytest.raises(VariableConflictError) as caught:
@@ -68,7 +68,7 @@ def test_a_conflict_carries_what_is_there() -> None:
 @pytest.mark.parametrize(
     "path", ["a", "a/b_c~d-e/", "nomad/jobs", "nomad/jobs/x/g/t", "nomad/job-templates/x", "nomads"]
 )
-def test_paths_that_are_taken(path: str) -> None:
+def test_valid_variable_path_is_accepted(path: str) -> None:
     check_path(path)
 
 
@@ -79,7 +79,7 @@ def test_paths_that_are_taken(path: str) -> None:
         *("nomad/job-templates", "nomad/job-templates/"),
     ],
 )
-def test_paths_that_are_refused(path: str) -> None:
+def test_invalid_variable_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidInputError):
         check_path(path)
 

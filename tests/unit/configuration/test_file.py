@@ -106,7 +106,7 @@ def test_hcl_and_json_say_the_same(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, named: str) -> None:
+def test_invalid_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot") as caught:
         read_config(written(tmp_path, text))
     assert named in str(caught.value)
@@ -169,7 +169,7 @@ def test_without_keys_the_limits_are_the_defaults(tmp_path: Path) -> None:
     assert settings["scheduler_config"] is None
 
 
-def test_what_tasks_and_artifacts_may_have(tmp_path: Path) -> None:
+def test_settings_of_task_environment_and_artifacts_are_read(tmp_path: Path) -> None:
     text = (
         'client {\n  task_env_allow = ["PATH", "MY_*"]\n  artifact {\n'
         '    http_max_size = "512MiB"\n    http_read_timeout = "1m"\n'
@@ -208,7 +208,7 @@ def test_every_key_is_documented() -> None:
     assert [key for key in keys_of(FileConfig) if key not in text] == []
 
 
-def test_how_a_server_comes_to_its_cluster(tmp_path: Path) -> None:
+def test_settings_of_joining_are_read(tmp_path: Path) -> None:
     path = tmp_path / "agent.hcl"
     path.write_text(
         """

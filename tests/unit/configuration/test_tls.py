@@ -41,11 +41,11 @@ def refusal(tmp_path: Path, tls: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-def test_files_alone_are_for_rpc(tmp_path: Path, files: TlsFiles) -> None:
+def test_certificate_files_alone_switch_on_tls_of_rpc(tmp_path: Path, files: TlsFiles) -> None:
     assert settings(tmp_path, section(files)) == (files, None)
 
 
-def test_each_can_be_switched(tmp_path: Path, files: TlsFiles) -> None:
+def test_tls_of_rpc_and_of_http_are_switched_separately(tmp_path: Path, files: TlsFiles) -> None:
     assert settings(tmp_path, section(files, http=True)) == (files, HttpTls(files))
     assert settings(tmp_path, section(files, http=True, rpc=False)) == (None, HttpTls(files))
     assert settings(tmp_path, section(files, http=True, rpc=True, verify_https_client=True)) == (
@@ -56,12 +56,12 @@ def test_each_can_be_switched(tmp_path: Path, files: TlsFiles) -> None:
     assert settings(tmp_path, section(files, verify_server_hostname=True)) == (files, None)
 
 
-def test_nothing_asked_for_is_nothing(tmp_path: Path) -> None:
+def test_without_tls_settings_there_is_no_tls(tmp_path: Path) -> None:
     assert settings(tmp_path, {}) == (None, None)
     assert settings(tmp_path, {"http": False, "rpc": False}) == (None, None)
 
 
-def test_half_of_it_is_refused(tmp_path: Path, files: TlsFiles) -> None:
+def test_incomplete_tls_settings_are_refused_by_name(tmp_path: Path, files: TlsFiles) -> None:
     assert "it lacks ca_file, cert_file, key_file;" in refusal(tmp_path, {"http": True})
     assert "it lacks ca_file, cert_file, key_file;" in refusal(tmp_path, {"rpc": True})
     assert "it lacks key_file;" in refusal(tmp_path, {**section(files), "key_file": ""})
