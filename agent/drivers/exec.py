@@ -2,7 +2,7 @@
 
 An OCI runtime starts it and leaves; the supervisor, being its subreaper, then is the parent, so the
 container outlives the agent like any other task. Bundles lie under /run: they hold the task's
-environment, which must not be kept over a restart of the machine.
+environment, which must not survive a restart of the machine.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class ExecDriver(SupervisedDriver):
         return probe.path
 
     async def _probed(self) -> RuntimeProbe:
-        """Asked once: what is installed does not change while the agent runs."""
+        """Probe once: the installed runtimes do not change while the agent runs."""
         if self._probe is None:
             self._probe = asyncio.create_task(self._find(), name="exec runtime probe")
         return await asyncio.shield(self._probe)

@@ -1,4 +1,4 @@
-"""Which container runtime works here. Being installed is not enough: it is asked to run `true`.
+"""Finds the container runtime that works on this node, by running `true` with it.
 
 crun is preferred, being the faster; it refuses some kernels' mixtures of control group versions
 with which runc works.

@@ -1,4 +1,4 @@
-"""What hooks share: the setup they read and fill, and the error they raise."""
+"""The setup that hooks read and fill, and the error that they raise."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class VolumeSource:
 
 @dataclass
 class TaskSetup:
-    """One task about to be started; `done` remembers steps that need not be repeated."""
+    """One task about to be started; `done` names the steps that need not be repeated."""
 
     node: Node
     region: str
@@ -57,7 +57,7 @@ class TaskSetup:
     volume_sources: dict[str, VolumeSource]
     host_env: dict[str, str]
     isolation: str
-    """The driver's: what the task sees of the node's files."""
+    """The driver's isolation: which of the node's files the task sees."""
     clock: Clock
     emit: Callable[[TaskEvent], None]
     templates: TemplateRenderer
@@ -67,7 +67,7 @@ class TaskSetup:
     done: set[str] = field(default_factory=set)
 
     def user(self) -> UserIds | None:
-        """Who the task runs as; None: as the agent, or as the user of its image."""
+        """The user that the task runs as; None: the agent's, or the user of its image."""
         name = self.environment().interpolate.text(self.task.user)
         return resolve_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 

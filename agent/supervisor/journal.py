@@ -1,9 +1,9 @@
-"""What the supervisor must not forget: one append-only file of the tasks' latest records.
+"""The supervisor's journal: one append-only file of the tasks' latest records.
 
 A record is a dict with a `key`; the last one for a key counts, and one with `gone` ends it. Every
 frame carries a checksum; a torn tail (the machine stopped inside a write) is cut off when read.
 `append` returns after fdatasync where the caller asks for it: a start is on disk before the task's
-first instruction, an exit before anyone is told.
+first instruction, an exit before it is reported.
 """
 
 from __future__ import annotations

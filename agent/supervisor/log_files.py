@@ -115,7 +115,7 @@ class RotatingFiles:
             os.close(directory_fd)
 
     def _open_directory(self) -> int:
-        """Each time anew, as the directory may be replaced: by another one, but not by a link. A
+        """Open it each time, as it may be replaced: by another directory, but not by a link. A
         container whose user is root may do either, since it sees the directory above."""
         return os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
