@@ -51,8 +51,9 @@ async def find_runtime(cgroups_path: str) -> RuntimeProbe:
 async def _problem_with(path: str, cgroups_path: str) -> str:
     with tempfile.TemporaryDirectory(prefix="orchgit-probe-") as directory:
         bundle = _probe_bundle(Path(directory), cgroups_path)
+        command = [path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID]
         process = await start_child(
-            *(path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID),
+            *command,
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,

@@ -9,8 +9,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.paths import TaskPaths
-from agent.tasks import environment as task_env
-from agent.tasks.environment import EnvInput, TaskEnv
+from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
@@ -74,7 +73,7 @@ class TaskSetup:
     def environment(self) -> TaskEnv:
         """The environment with what the hooks have added so far."""
         host = self.isolation == "none"
-        return task_env.build(
+        return build(
             EnvInput(
                 node=self.node,
                 region=self.region,
