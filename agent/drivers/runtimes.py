@@ -77,7 +77,13 @@ def _probe_bundle(directory: Path, cgroups_path: str) -> Path:
     root = directory / "root"
     for name in ("alloc", "local", "secrets", "tmp"):
         (root / name).mkdir(parents=True)
-    paths = TaskDir(*(str(root / name) for name in ("alloc", "", "local", "secrets", "alloc")))
+    paths = TaskDir(
+        alloc_dir=str(root / "alloc"),
+        task_dir=str(root),
+        local_dir=str(root / "local"),
+        secrets_dir=str(root / "secrets"),
+        log_dir=str(root / "alloc"),
+    )
     task = TaskConfig(alloc_id=_PROBE_ID, task_name="probe", attempt=0, task_dir=paths)
     config = bundle_config(
         task,

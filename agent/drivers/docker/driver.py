@@ -31,7 +31,7 @@ from agent.drivers.docker.container import (
     container_request,
     labels_of,
 )
-from agent.drivers.docker.follower import Follower
+from agent.drivers.docker.follower import LogFollower
 from agent.drivers.docker.session import DockerSession
 from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
@@ -69,7 +69,7 @@ class DockerDriver:
         """By attempt, until it is destroyed: a thread may run a start that nobody awaits."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, LogFollower] = {}
 
     # -- the engine ----------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class DockerDriver:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(set_end, result)
 
-        follower = Follower(
+        follower = LogFollower(
             engine,
             handle.state["container"],
             _log_files(handle.state),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _RETRY_DELAY_S = 1.0
 
 
-class Follower:
+class LogFollower:
     """`on_end` is called once, on this object's own thread."""
 
     def __init__(
