@@ -109,7 +109,7 @@ class _PushedObjects:
 
     async def open(self) -> Repository:
         """Returns the repository with the pushed objects in it. Raises InvalidInputError if some
-        object that the new refs lead to is missing."""
+        object reachable from the new refs is missing."""
         if self._wanted:
             await self._quarantine.check_connected(self._wanted)
         return self.mirror.open(self._quarantine.path)
