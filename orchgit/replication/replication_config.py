@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError, RefusedError
-from orchgit.raft.election import Timing
+from orchgit.raft.state import Timing
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.journal import SEGMENT_BYTES
 from orchgit.raft_transport.tls import is_any_host, is_loopback, split_address

@@ -9,17 +9,17 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted
 from orchgit.cli.printing.output import ago, pairs, plain, short
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.command("blame")
 @click.argument("identifier")
 @formatted
 @connected
-def blame(client: ApiClient, identifier: str, as_json: bool, template: str | None) -> None:
+def blame(client: ApiClient, identifier: str, output: OutputFormat) -> None:
     """Show the commit, author and job file line that an allocation or volume claim comes from."""
     data = client.get(f"/v1/gitops/blame/{identifier}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     where = f"{data['File']}:{data['Line']}" if data.get("File") else ""
     pairs(

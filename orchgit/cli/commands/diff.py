@@ -16,9 +16,10 @@ from orchgit.cli.job_files.working_tree import (
     top_level,
     working_files,
 )
-from orchgit.cli.options import connected, option, verbose_option
+from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.diff_text import count_text, print_job_diff
-from orchgit.cli.printing.output import console, formatted, plain
+from orchgit.cli.printing.output import console, plain
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import OrchgitError
 
 NO_CHANGE, CHANGES, ERROR = 0, 1, 255
@@ -34,7 +35,7 @@ ACTION_STYLES = {
 @click.argument("revision", required=False)
 @option("source", help="The source to compare with; by default that of the git remote.")
 @option("C", dest="directory", default=".", help="A directory of the working tree.")
-@option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
+@formatted
 @verbose_option
 @connected
 def diff(
@@ -42,7 +43,7 @@ def diff(
     revision: str | None,
     source: str | None,
     directory: str,
-    as_json: bool,
+    output: OutputFormat,
     verbose: bool,
 ) -> None:
     """Show what a push of this working tree would change, with its uncommitted files.
@@ -55,7 +56,7 @@ def diff(
     except OrchgitError as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(ERROR) from error
-    if not formatted(plan, as_json, None):
+    if not output.printed(plan):
         _show(plan, verbose)
     if plan["Problems"]:
         raise SystemExit(ERROR)

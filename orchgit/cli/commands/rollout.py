@@ -26,7 +26,7 @@ from orchgit.cli.printing.output import (
     styled,
     table,
 )
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 
 TERMINAL = frozenset(("healthy", "degraded", "reverted", "failed"))
 
@@ -47,12 +47,11 @@ def list_(
     source: str | None,
     limit: int,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """List the rollouts, the newest first."""
     found = client.get("/v1/gitops/rollouts", source=source, per_page=limit)
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("ID", "Source", "Commit", "Author", "Subject", "Jobs", "Status", "When", "Took"),
@@ -83,12 +82,11 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """Show one rollout, job by job; without IDENTIFIER the newest."""
     data = client.get(f"/v1/gitops/rollout/{identifier or newest_id(client)}")
-    if not print_formatted(data, as_json, template):
+    if not output.printed(data):
         show(data, verbose)
 
 

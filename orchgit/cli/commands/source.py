@@ -9,7 +9,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.source_options import location, settings_options
 
 _NOT_COPIED = frozenset(("Status", "CreateIndex", "ModifyIndex"))
@@ -114,10 +114,10 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
 @verbose_option
 @formatted
 @connected
-def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None) -> None:
+def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
     """List the sources with the last applied commit of each."""
     found = client.get("/v1/gitops/sources")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("Name", "Kind", "URL", "Ref", "Applied", "Checked", "State"),
@@ -141,10 +141,10 @@ def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None)
 @click.argument("name")
 @formatted
 @connected
-def status(client: ApiClient, name: str, as_json: bool, template: str | None) -> None:
+def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     """Show one source: its settings, applied commit and last error."""
     data = client.get(f"/v1/gitops/source/{name}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     seen, deadline = data["Status"], "from the jobs' progress deadlines"
     if data["RolloutDeadline"]:
