@@ -165,7 +165,7 @@ class Agent:
         spawn(self.volumes.take(volumes), "host volumes")
 
     def take_servers(self, servers: list[str]) -> None:
-        """Kept, so that a restart finds a server even when those of the config are gone."""
+        """TablesCache, so that a restart finds a server even when those of the config are gone."""
         if servers and servers != self._servers:
             self._servers = servers
             self.link.use_servers(servers)

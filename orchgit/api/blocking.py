@@ -79,7 +79,7 @@ async def answer_list(
 
     def answer() -> Response:
         with snapshot:
-            value, index = read(snapshot), snapshot.table_index(*tables)
+            value, index = read(snapshot), snapshot.table_indexes.newest(*tables)
         value, headers = value if isinstance(value, tuple) else (value, None)
         return call.answer(value, index=index, headers=headers, read=True)
 
@@ -97,7 +97,7 @@ async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
     while True:
         snapshot = store.snapshot()
         remaining_s = deadline_s - clock.monotonic_s()
-        if not min_index or snapshot.table_index(*tables) > min_index or remaining_s <= 0:
+        if not min_index or snapshot.table_indexes.newest(*tables) > min_index or remaining_s <= 0:
             return snapshot
         seen = snapshot.index
         snapshot.close()
@@ -122,7 +122,7 @@ async def answer_object(
     def indexed(snapshot: Snapshot) -> tuple[Any, int]:
         found = read(snapshot)
         own = getattr(found, "modify_index", 0)
-        return found, own or snapshot.table_index(*tables)
+        return found, own or snapshot.table_indexes.newest(*tables)
 
     targets = [target(tables[0], key), *tables[1:]] if key else tables
     value, index = await blocking_read(call, targets, indexed)

@@ -13,15 +13,15 @@ from orchgit.state.snapshot import Snapshot
 
 def cluster_gauges(snapshot: Snapshot) -> Iterator[Gauge]:
     yield Gauge("nomad.raft.applied_index", snapshot.index)
-    yield from _counted("nomad.nomad.job_status", (job.status for job in snapshot.jobs()))
-    yield from _counted("nomad.nomad.node_status", (node.status for node in snapshot.nodes()))
+    yield from _counted("nomad.nomad.job_status", (job.status for job in snapshot.jobs.all()))
+    yield from _counted("nomad.nomad.node_status", (node.status for node in snapshot.nodes.all()))
     yield from _counted(
         "nomad.nomad.job_summary.allocations", _allocation_counts(snapshot), key="client_status"
     )
-    active = len(snapshot.active_deployments())
+    active = len(snapshot.deployments.active())
     yield Gauge("nomad.nomad.deployments.active", active)
     yield from _counted(
-        "orchgit.gitops.rollouts", (each.status for each in snapshot.rollouts(limit=1000))
+        "orchgit.gitops.rollouts", (each.status for each in snapshot.rollouts.all(limit=1000))
     )
 
 
@@ -33,8 +33,8 @@ def process_gauges() -> Iterator[Gauge]:
 
 
 def _allocation_counts(snapshot: Snapshot) -> Iterator[str]:
-    for job in snapshot.jobs():
-        summary = snapshot.job_summary(job.namespace, job.id)
+    for job in snapshot.jobs.all():
+        summary = snapshot.job_summaries.get(job.namespace, job.id)
         for group in summary.summary.values() if summary else ():
             for name in ("queued", "complete", "failed", "running", "starting", "lost", "unknown"):
                 yield from [name] * getattr(group, name)

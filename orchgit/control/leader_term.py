@@ -170,7 +170,7 @@ class LeaderTerm:
 
     def _restore(self, snapshot: Snapshot) -> None:
         self._broker.floor_index = snapshot.index
-        self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+        self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self.heartbeats.restore(snapshot)
         self._deployments.restore(snapshot)
         self._drainer.restore(snapshot)
@@ -183,7 +183,7 @@ class LeaderTerm:
         """Pass on what was applied; every receiver only notes it and wakes its loop."""
         if "scheduler_config" in batch.changed:
             with self._state.store.snapshot() as snapshot:
-                self.evaluations.set_paused(snapshot.scheduler_config().pause_eval_broker)
+                self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self._intake.take(batch)
         self._deployments.take(batch)
         self._drainer.take(batch)

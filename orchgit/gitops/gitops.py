@@ -148,7 +148,7 @@ class Gitops:
 
     def _sources(self) -> Sequence[Source]:
         with self._context.snapshot() as snapshot:
-            return snapshot.sources()
+            return snapshot.sources.all()
 
     @property
     def routes(self) -> list[Route]:
@@ -233,7 +233,7 @@ class Gitops:
     ) -> Rollout:
         """Take a rollout back; see `Reverter.revert`."""
         with self._context.snapshot() as snapshot:
-            rollout = snapshot.rollout(rollout_id)
+            rollout = snapshot.rollouts.get(rollout_id)
         name = rollout.source if rollout is not None else ""
         if not name:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")

@@ -138,7 +138,7 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
         return [event_of(note.type, note.index, note.subject)]
     if isinstance(note, EvaluationNotes):
         return [event_of(note.type, note.index, one) for one in note.evaluations]
-    found = {alloc.id: alloc for alloc in snapshot.allocations_by_ids(note.ids)}
+    found = {alloc.id: alloc for alloc in snapshot.allocations.get_many(note.ids)}
     return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
 
 

@@ -166,7 +166,7 @@ class ReplicatedState(Writing):
 
     def _known_log_id(self) -> str:
         with self.store.snapshot() as snapshot:
-            return snapshot.log_id()
+            return snapshot.meta.log_id()
 
     def _name_log(self) -> None:
         """As soon as the state says which log this is; that never changes."""
@@ -183,7 +183,7 @@ class ReplicatedState(Writing):
 
     async def _give_cluster_id(self) -> None:
         with self.store.snapshot() as snapshot:
-            named = snapshot.cluster_id() is not None
+            named = snapshot.meta.cluster_id() is not None
         if not named:
             await self.propose(SetClusterId(cluster_id=self._ids.new()))
 

@@ -62,7 +62,7 @@ def snapshot_index(path: Path) -> int:
 
 def store_members(txn: WriteTxn, index: int, members: tuple[Member, ...]) -> None:
     """Stores that the log's entry at `index` made these the members."""
-    txn.set_meta(_MEMBERS, msgspec.msgpack.encode((index, members)))
+    txn.meta.set(_MEMBERS, msgspec.msgpack.encode((index, members)))
 
 
 def snapshot_members(path: Path) -> Placed | None:

@@ -91,7 +91,7 @@ class Writing(ClusterCalls):
             return
         others = [one.address for one in self.members if one.address != self.address]
         with self.store.snapshot() as snapshot:
-            check_understood(command, others, snapshot.servers())
+            check_understood(command, others, snapshot.servers.all())
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""

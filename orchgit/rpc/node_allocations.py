@@ -25,14 +25,16 @@ def still_runs(reports: Iterable[AllocReport]) -> frozenset[str]:
 def first_set(snapshot: Snapshot, node_id: str, at_work: Set[str]) -> AllocSet:
     """What begins a session with an agent that runs the allocations `at_work`: an allocation that
     the servers call ended is left out only if the agent has ended it too."""
-    held = snapshot.allocations_changed_since(node_id, 0)
+    held = snapshot.allocations.of_node_changed_since(node_id, 0)
     told = [one for one in held if not one.is_client_terminal or one.id in at_work]
     return _set_of(snapshot, node_id, told)
 
 
 def changed_set(snapshot: Snapshot, node_id: str, since_index: int) -> AllocSet:
     """What the servers changed after `since_index`."""
-    return _set_of(snapshot, node_id, snapshot.allocations_changed_since(node_id, since_index))
+    return _set_of(
+        snapshot, node_id, snapshot.allocations.of_node_changed_since(node_id, since_index)
+    )
 
 
 def _set_of(snapshot: Snapshot, node_id: str, told: list[Allocation]) -> AllocSet:
@@ -42,7 +44,7 @@ def _set_of(snapshot: Snapshot, node_id: str, told: list[Allocation]) -> AllocSe
     for held in told:
         key = (held.namespace, held.job_id, held.job_version, held.create_index)
         if key not in jobs:
-            jobs[key] = snapshot.job_of_allocation(held)
+            jobs[key] = snapshot.job_versions.of_allocation(held)
         job = jobs[key]
         if job is not None:
             changed.append(AllocDelivery(alloc=held, job=job))
@@ -51,6 +53,6 @@ def _set_of(snapshot: Snapshot, node_id: str, told: list[Allocation]) -> AllocSe
     return AllocSet(
         index=snapshot.index,
         changed=changed,
-        wanted=snapshot.allocation_ids_by_node(node_id),
+        wanted=snapshot.allocations.ids_of_node(node_id),
         jobless=jobless,
     )

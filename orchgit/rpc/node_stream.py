@@ -187,7 +187,7 @@ class NodeStream:
 
     async def _beat(self, frame: AgentHeartbeat) -> ServerFrame:
         with self._store.snapshot() as snapshot:
-            node = snapshot.node(self.node_id)
+            node = snapshot.nodes.get(self.node_id)
         if node is None or node.status in OUT_OF_TOUCH:
             raise UnavailableError(
                 f"cannot go on with node {self.node_id}: the servers think it is "
@@ -223,7 +223,7 @@ class NodeStream:
         sent: list[str] | None = None
         while True:
             with self._store.snapshot() as snapshot:
-                volumes = snapshot.host_volumes(None, node_id=self.node_id)
+                volumes = snapshot.host_volumes.all(None, node_id=self.node_id)
                 index = snapshot.index
             ids = [volume.id for volume in volumes]
             if ids != sent and (ids or sent is not None):
@@ -253,7 +253,7 @@ class NodeStream:
 
     def _same_state(self, snapshot: Snapshot, known: int | None) -> int:
         """After a restore nothing that was said before counts."""
-        restored_index = snapshot.restored_index()
+        restored_index = snapshot.meta.restored_index()
         if known not in (None, restored_index):
             raise UnavailableError(
                 f"cannot go on with node {self.node_id}: the servers' state was restored from a "

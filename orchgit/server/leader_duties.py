@@ -77,7 +77,7 @@ class LeaderDuties:
     async def _store_sources(self) -> None:
         """Sources of the config are stored once; what was changed over the API since stays."""
         with self._services.context.snapshot() as snapshot:
-            known = {source.name for source in snapshot.sources()}
+            known = {source.name for source in snapshot.sources.all()}
         for source in self._config.sources:
             if source.name not in known:
                 await put_source(self._services.context, source)

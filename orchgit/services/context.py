@@ -13,9 +13,9 @@ from orchgit.replication.commands import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
-from orchgit.state.kept import Kept
-from orchgit.state.lookups import JobLookups
+from orchgit.state.job_loader import JobLoader
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables_cache import TablesCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class UseCaseContext:
     job_max_count: int = JOB_MAX_COUNT
     writes: RequestWrites | None = None
     """Where the commands that are proposed are noted."""
-    _rules: Kept[ClusterRules] = field(init=False, repr=False)
-    _jobs: JobLookups = field(default_factory=JobLookups, repr=False)
+    _rules: TablesCache[ClusterRules] = field(init=False, repr=False)
+    _jobs: JobLoader = field(default_factory=JobLoader, repr=False)
 
     def __post_init__(self) -> None:
         limit = self.job_max_count
-        rules = Kept(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
+        rules = TablesCache(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
         object.__setattr__(self, "_rules", rules)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
@@ -45,11 +45,11 @@ class UseCaseContext:
 
     async def registered_job(self, namespace: str, job_id: str) -> Job | None:
         """The current version; cheap where many ask at the same time."""
-        return await self._jobs.job(self.state.store, namespace, job_id)
+        return await self._jobs.get(self.state.store, namespace, job_id)
 
     def cluster_rules(self) -> ClusterRules:
         """What every job has to meet, as of now."""
-        return self._rules.of(self.state.store)
+        return self._rules.get(self.state.store)
 
     def now_ns(self) -> int:
         return self.clock.now_ns()

@@ -78,7 +78,7 @@ async def fail_deployment(context: UseCaseContext, deployment_id: str) -> Deploy
     """End it; where a group asks for it, the last stable version runs again."""
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
-        job = snapshot.job(deployment.namespace, deployment.job_id)
+        job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
         revert = _revert(
             snapshot, deployment, "Deployment marked as failed", deployment.task_groups
         )
@@ -104,7 +104,7 @@ async def set_deployment_health(
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
         _check_members(snapshot, deployment_id, [*healthy, *unhealthy])
-        sick = {held.task_group for held in snapshot.allocations_by_ids(unhealthy)}
+        sick = {held.task_group for held in snapshot.allocations.get_many(unhealthy)}
         revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
         evaluation = _evaluation(context, snapshot, deployment)
     update, job = None, None
@@ -129,7 +129,7 @@ def _revert(
     snapshot: Snapshot, deployment: Deployment, reason: str, groups: Iterable[str]
 ) -> AutoRevert:
     """What a failure of these groups goes back to, if one of them reverts by itself."""
-    versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
+    versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)
     failed = (deployment.task_groups.get(name) for name in groups)
     wanted = any(state.auto_revert for state in failed if state is not None)
     return auto_revert(deployment, reason, wanted, versions)
@@ -140,7 +140,7 @@ def _again(context: UseCaseContext, revert: AutoRevert) -> Job | None:
 
 
 def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
-    deployment = snapshot.deployment(deployment_id)
+    deployment = snapshot.deployments.get(deployment_id)
     if deployment is None:
         raise NotFoundError("deployment not found")
     if not deployment.is_active:
@@ -151,7 +151,7 @@ def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
 def _evaluation(
     context: UseCaseContext, snapshot: Snapshot, deployment: Deployment
 ) -> Evaluation | None:
-    job = snapshot.job(deployment.namespace, deployment.job_id)
+    job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
     if job is None:
         return None
     return evaluation_for_job(
@@ -184,7 +184,7 @@ def _check_group_healthy(name: str, state: DeploymentState) -> None:
 
 
 def _check_members(snapshot: Snapshot, deployment_id: str, alloc_ids: Sequence[str]) -> None:
-    members = {allocation.id for allocation in snapshot.allocations_by_deployment(deployment_id)}
+    members = {allocation.id for allocation in snapshot.allocations.of_deployment(deployment_id)}
     if strangers := [alloc_id for alloc_id in alloc_ids if alloc_id not in members]:
         raise RefusedError(f"allocations {strangers} are not part of deployment {deployment_id}")
 

@@ -35,7 +35,7 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
     """
     _check(volume)
     with context.snapshot() as snapshot:
-        known = snapshot.host_volume(volume.id) if volume.id else None
+        known = snapshot.host_volumes.get(volume.id) if volume.id else None
         node = _home(snapshot, volume)
         _check_unique(snapshot, volume, node)
     now_ns = context.now_ns()
@@ -64,7 +64,7 @@ async def wait_for_volume(
     until_s = context.clock.monotonic_s() + timeout_s
     while True:
         with context.snapshot() as snapshot:
-            found = snapshot.host_volume(volume.id) or volume
+            found = snapshot.host_volumes.get(volume.id) or volume
             index = snapshot.index
         left_s = until_s - context.clock.monotonic_s()
         if found.state == "ready" or left_s <= 0:
@@ -77,7 +77,7 @@ def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
     made = {volume.id: volume for volume in node.host_volumes.values() if volume.id}
     return [
         replace(volume, state="ready", host_path=made[volume.id].path)
-        for volume in snapshot.host_volumes(None, node_id=node.id)
+        for volume in snapshot.host_volumes.all(None, node_id=node.id)
         if volume.state == "pending" and volume.id in made
     ]
 
@@ -85,11 +85,11 @@ def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
 async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id: str) -> int:
     """Raises RefusedError while a claim or a live allocation uses it."""
     with context.snapshot() as snapshot:
-        volume = snapshot.host_volume(volume_id)
+        volume = snapshot.host_volumes.get(volume_id)
         if volume is None or volume.namespace != namespace:
             raise NotFoundError("volume not found")
         claims = [
-            claim for claim in snapshot.volume_claims(namespace) if claim.volume_id == volume_id
+            claim for claim in snapshot.volume_claims.all(namespace) if claim.volume_id == volume_id
         ]
         users = _users_of(snapshot, volume)
     if users:
@@ -111,11 +111,11 @@ async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
     """Un-stick a group from its volume; its workload keeps running, and a job that waits for the
     volume is looked at again."""
     with context.snapshot() as snapshot:
-        claim = snapshot.volume_claim(claim_id)
+        claim = snapshot.volume_claims.get(claim_id)
         if claim is None:
             raise NotFoundError("volume claim not found")
-        job = snapshot.job(claim.namespace, claim.job_id)
-        waits = bool(snapshot.blocked_evaluations(claim.namespace, claim.job_id))
+        job = snapshot.jobs.get(claim.namespace, claim.job_id)
+        waits = bool(snapshot.evaluations.blocked_of_job(claim.namespace, claim.job_id))
     applied = await context.propose(DeleteVolumeClaim(now_ns=context.now_ns(), claim_id=claim_id))
     if job is not None and waits:
         evaluation = evaluation_for_job(context, job, EvalTrigger.QUEUED_ALLOCS)
@@ -125,12 +125,12 @@ async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
 
 def _users_of(snapshot: Snapshot, volume: HostVolume) -> list[Allocation]:
     """Allocations on the volume's node that have it mounted, or will."""
-    held = snapshot.allocations_on_node(volume.node_id)
+    held = snapshot.allocations.occupying_node(volume.node_id)
     return [allocation for allocation in held if _uses(snapshot, allocation, volume.name)]
 
 
 def _uses(snapshot: Snapshot, allocation: Allocation, volume_name: str) -> bool:
-    job = snapshot.job_of_allocation(allocation)
+    job = snapshot.job_versions.of_allocation(allocation)
     group = job.group(allocation.task_group) if job is not None else None
     requests = (group.volumes or {}).values() if group is not None else ()
     return any(
@@ -150,7 +150,7 @@ def _check(volume: HostVolume) -> None:
 
 def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
     if volume.node_id:
-        node = snapshot.node(volume.node_id)
+        node = snapshot.nodes.get(volume.node_id)
         if node is None:
             raise RefusedError(f'volume validation failed: node "{volume.node_id}" not found')
         return node
@@ -158,7 +158,9 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
         raise RefusedError("volume validation failed: a registered volume needs a node id")
     pool = volume.node_pool or "default"
     ready = (
-        node for node in snapshot.nodes() if node.is_ready and pool in (node.node_pool, EVERY_POOL)
+        node
+        for node in snapshot.nodes.all()
+        if node.is_ready and pool in (node.node_pool, EVERY_POOL)
     )
     node = next(ready, None)
     if node is None:
@@ -170,7 +172,7 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
 
 def _check_unique(snapshot: Snapshot, volume: HostVolume, node: Node) -> None:
     """On one node a name means one volume."""
-    for other in snapshot.host_volumes(None, node_id=node.id):
+    for other in snapshot.host_volumes.all(None, node_id=node.id):
         if other.name == volume.name and other.id != volume.id:
             raise RefusedError(
                 f'volume validation failed: node {node.id} has a volume "{volume.name}" already'

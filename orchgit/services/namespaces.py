@@ -35,11 +35,11 @@ async def delete_namespace(context: UseCaseContext, name: str) -> int:
     if name == DEFAULT_NAMESPACE:
         raise RefusedError("can not delete default namespace")
     with context.snapshot() as snapshot:
-        if snapshot.namespace(name) is None:
+        if snapshot.namespaces.get(name) is None:
             raise RefusedError("namespace not found")
-        live = [job.id for job in snapshot.jobs(name) if job.status != "dead"]
-        volumes = snapshot.host_volumes(name)
-        variables = snapshot.variables(name)
+        live = [job.id for job in snapshot.jobs.all(name) if job.status != "dead"]
+        volumes = snapshot.host_volumes.all(name)
+        variables = snapshot.variables.all(name)
     if live:
         raise RefusedError(
             f'namespace "{name}" has non-terminal jobs: stop {", ".join(live[:5])} first'

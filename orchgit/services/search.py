@@ -100,32 +100,34 @@ def _named(names: Iterable[str], prefix: str) -> Iterable[str]:
 
 
 _FINDERS: dict[str, Finder] = {
-    "allocs": lambda s, ns, prefix: (each.id for each in s.allocations(ns, prefix)),
-    "jobs": lambda s, ns, prefix: (each.id for each in s.jobs(ns, prefix)),
-    "nodes": lambda s, ns, prefix: (each.id for each in s.nodes(prefix)),
-    "evals": lambda s, ns, prefix: (each.id for each in s.evaluations(ns, prefix)),
-    "deployment": lambda s, ns, prefix: (each.id for each in s.deployments(ns, prefix)),
-    "node_pools": lambda s, ns, prefix: _named((each.name for each in s.node_pools()), prefix),
-    "namespaces": lambda s, ns, prefix: _named((each.name for each in s.namespaces()), prefix),
-    "vars": lambda s, ns, prefix: (each.path for each in s.variables(ns, prefix)),
-    "host_volumes": lambda s, ns, prefix: _named((each.id for each in s.host_volumes(ns)), prefix),
+    "allocs": lambda s, ns, prefix: (each.id for each in s.allocations.all(ns, prefix)),
+    "jobs": lambda s, ns, prefix: (each.id for each in s.jobs.all(ns, prefix)),
+    "nodes": lambda s, ns, prefix: (each.id for each in s.nodes.all(prefix)),
+    "evals": lambda s, ns, prefix: (each.id for each in s.evaluations.all(ns, prefix)),
+    "deployment": lambda s, ns, prefix: (each.id for each in s.deployments.all(ns, prefix)),
+    "node_pools": lambda s, ns, prefix: _named((each.name for each in s.node_pools.all()), prefix),
+    "namespaces": lambda s, ns, prefix: _named((each.name for each in s.namespaces.all()), prefix),
+    "vars": lambda s, ns, prefix: (each.path for each in s.variables.all(ns, prefix)),
+    "host_volumes": lambda s, ns, prefix: _named(
+        (each.id for each in s.host_volumes.all(ns)), prefix
+    ),
 }
 
 
 def _fuzzy_candidates(
     snapshot: Snapshot, namespace: str | None
 ) -> Iterable[tuple[str, FuzzyMatch]]:
-    for job in snapshot.jobs(namespace):
+    for job in snapshot.jobs.all(namespace):
         yield from _of_job(job)
-    for allocation in snapshot.allocations(namespace):
+    for allocation in snapshot.allocations.all(namespace):
         yield "allocs", FuzzyMatch(allocation.name, (allocation.namespace, allocation.id))
-    for node in snapshot.nodes():
+    for node in snapshot.nodes.all():
         yield "nodes", FuzzyMatch(node.name, (node.id,))
-    for pool in snapshot.node_pools():
+    for pool in snapshot.node_pools.all():
         yield "node_pools", FuzzyMatch(pool.name, (pool.name,))
-    for each in snapshot.namespaces():
+    for each in snapshot.namespaces.all():
         yield "namespaces", FuzzyMatch(each.name)
-    for variable in snapshot.variables(namespace):
+    for variable in snapshot.variables.all(namespace):
         yield "vars", FuzzyMatch(variable.path, (variable.namespace, variable.path))
 
 

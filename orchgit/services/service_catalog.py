@@ -30,11 +30,11 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
     """In the form of Nomad's service registrations."""
     if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
         return []
-    job = snapshot.job_of_allocation(allocation)
+    job = snapshot.job_versions.of_allocation(allocation)
     group = job.group(allocation.task_group) if job else None
     if job is None or group is None:
         return []
-    node = snapshot.node(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
+    node = snapshot.nodes.get(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
     return [
         _registration(allocation, owner, service, node)
         for owner, service in _provided(job, group, allocation, node)
@@ -42,11 +42,11 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
 
 
 def services_of_job(snapshot: Snapshot, namespace: str, job_id: str) -> list[dict[str, Any]]:
-    return _all_of(snapshot, snapshot.allocations_by_job(namespace, job_id))
+    return _all_of(snapshot, snapshot.allocations.of_job(namespace, job_id))
 
 
 def all_services(snapshot: Snapshot, namespace: str | None) -> list[dict[str, Any]]:
-    return _all_of(snapshot, snapshot.allocations(namespace))
+    return _all_of(snapshot, snapshot.allocations.all(namespace))
 
 
 def _all_of(snapshot: Snapshot, allocations: Iterable[Allocation]) -> list[dict[str, Any]]:

@@ -8,14 +8,15 @@ from typing import Any, cast
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
+from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
-from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.state.cache import Cache
 from orchgit.state.columns import ClusterColumns
-from orchgit.state.expected import ExpectedPlacements
+from orchgit.state.in_flight import InFlightPlacements
+from orchgit.state.job_allocations import job_allocations
 from orchgit.state.snapshot import Snapshot
-from orchgit.state.steady import job_allocations
 
 
 class SnapshotView:
@@ -28,34 +29,32 @@ class SnapshotView:
         self,
         snapshot: Snapshot,
         columns: ClusterColumns,
-        expected: ExpectedPlacements | None = None,
+        in_flight: InFlightPlacements | None = None,
     ) -> None:
         self._snapshot = snapshot
         self.columns = columns
-        self._expected = expected
-        self._volumes: dict[str, HostVolume | None] = {}
-        self._jobs: dict[tuple[str, str, int], Job | None] = {}
+        self._in_flight = in_flight
+        self._volumes: Cache[str, HostVolume | None] = Cache()
+        self._job_versions: Cache[tuple[str, str, int], Job | None] = Cache()
 
     @property
     def index(self) -> int:
         return self._snapshot.index
 
     def job(self, namespace: str, job_id: str) -> Job | None:
-        return self._snapshot.job(namespace, job_id)
+        return self._snapshot.jobs.get(namespace, job_id)
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
         key = (namespace, job_id, version)
-        if key not in self._jobs:
-            self._jobs[key] = self._snapshot.job_version(namespace, job_id, version)
-        return self._jobs[key]
+        return self._job_versions.load(key, lambda: self._snapshot.job_versions.get(*key))
 
     def allocations_by_job(self, namespace: str, job_id: str) -> list[Allocation]:
-        return self._snapshot.allocations_by_job(namespace, job_id)
+        return self._snapshot.allocations.of_job(namespace, job_id)
 
     def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
-        if not self.columns.settings.has_other_namespaces(self._snapshot):
+        if not self.columns.settings_cache.has_other_namespaces(self._snapshot):
             return []
-        return self._snapshot.namesakes(namespace, job_id)
+        return self._snapshot.allocations.namesakes_of_job(namespace, job_id)
 
     def job_allocations(self, job: Job) -> JobAllocations:
         return job_allocations(self._snapshot, job, self._calm_nodes())
@@ -67,32 +66,30 @@ class SnapshotView:
         return cast(Set[str], memo["calm"])
 
     def allocation(self, alloc_id: str) -> Allocation | None:
-        return self._snapshot.allocation(alloc_id)
+        return self._snapshot.allocations.get(alloc_id)
 
     def allocations_on_node(self, node_id: str) -> list[Allocation]:
-        held = self._snapshot.allocations_on_node(node_id)
-        return [*held, *self._expected.on_node(node_id)] if self._expected else held
+        held = self._snapshot.allocations.occupying_node(node_id)
+        return [*held, *self._in_flight.of_node(node_id)] if self._in_flight else held
 
     def node(self, node_id: str) -> Node | None:
         row = self.columns.rows.get(node_id)
         return self.columns.nodes[row] if row is not None else None
 
     def node_pool(self, name: str) -> NodePool | None:
-        return self.columns.settings.node_pool(self._snapshot, name)
+        return self.columns.settings_cache.node_pool(self._snapshot, name)
 
     def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
-        return self._snapshot.latest_deployment(namespace, job_id)
+        return self._snapshot.deployments.latest_of_job(namespace, job_id)
 
     def deployments(self, namespace: str, job_id: str) -> list[Deployment]:
-        return self._snapshot.deployments_by_job(namespace, job_id)
+        return self._snapshot.deployments.of_job(namespace, job_id)
 
     def host_volume(self, volume_id: str) -> HostVolume | None:
-        if volume_id not in self._volumes:
-            self._volumes[volume_id] = self._snapshot.host_volume(volume_id)
-        return self._volumes[volume_id]
+        return self._volumes.load(volume_id, lambda: self._snapshot.host_volumes.get(volume_id))
 
     def volume_claims(self, namespace: str, job_id: str) -> list[TaskGroupVolumeClaim]:
-        return self._snapshot.volume_claims(namespace, job_id)
+        return self._snapshot.volume_claims.all(namespace, job_id)
 
     def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
         """There are no CSI volumes in the state."""
@@ -103,4 +100,4 @@ class SnapshotView:
         return
 
     def scheduler_config(self) -> SchedulerConfig:
-        return self.columns.settings.scheduler_config(self._snapshot)
+        return self.columns.settings_cache.scheduler_config(self._snapshot)

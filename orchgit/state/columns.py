@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
-from orchgit.state.settings import Settings
+from orchgit.state.settings_cache import SettingsCache
 from orchgit.state.snapshot import Snapshot
 
 Numbers = NDArray[np.int64]
@@ -57,7 +57,7 @@ class ClusterColumns:
         self.memo: dict[Hashable, Any] = {}
         self.layout = next(_LAYOUTS)
         """Another number whenever a node got or lost a row."""
-        self.settings = Settings()
+        self.settings_cache = SettingsCache()
         """Of the state that the columns were refreshed to."""
         self._size = 0
         self._numbers = {
@@ -68,7 +68,7 @@ class ClusterColumns:
         self._classes: dict[str, int] = {}
         self._free_rows: list[int] = []
         self._ports: dict[int, dict[str, set[int]]] = {}
-        self._expected_ports: Mapping[int, Mapping[str, set[int]]] = {}
+        self._in_flight_ports: Mapping[int, Mapping[str, set[int]]] = {}
         self._index = 0
         self._restored_index = 0
 
@@ -107,10 +107,10 @@ class ClusterColumns:
         return self._numbers["disk_used"][: self._size]
 
     def used_ports(self, row: int) -> Mapping[str, set[int]]:
-        used, expected = self._ports.get(row, {}), self._expected_ports.get(row)
-        if expected is None:
+        used, in_flight = self._ports.get(row, {}), self._in_flight_ports.get(row)
+        if in_flight is None:
             return used
-        return {ip: used.get(ip, set()) | expected.get(ip, set()) for ip in {*used, *expected}}
+        return {ip: used.get(ip, set()) | in_flight.get(ip, set()) for ip in {*used, *in_flight}}
 
     # --- changes --------------------------------------------------------------------------
 
@@ -180,9 +180,9 @@ class ClusterColumns:
         for position, name in enumerate(_USED):
             np.add.at(self._numbers[name], rows, usage[:, position])
 
-    def expect_ports(self, ports: Mapping[int, Mapping[str, set[int]]]) -> None:
+    def set_in_flight_ports(self, ports: Mapping[int, Mapping[str, set[int]]]) -> None:
         """Row -> address -> ports that are taken besides those of the state."""
-        self._expected_ports = ports
+        self._in_flight_ports = ports
 
     def add_allocation(self, allocation: Allocation) -> None:
         resources = allocation.allocated_resources
@@ -205,7 +205,7 @@ class ClusterColumns:
         index = snapshot.index
         if index == self._index:
             return
-        newest = snapshot.connection.execute(_NEWEST, Settings.TABLES).fetchone()
+        newest = snapshot.connection.execute(_NEWEST, SettingsCache.TABLES).fetchone()
         restored_index, nodes_index, allocations_index, settings_index = (at or 0 for at in newest)
         if index < self._index or restored_index != self._restored_index:
             self.__init__()  # type: ignore[misc]
@@ -216,7 +216,7 @@ class ClusterColumns:
         self._index = index
         counted: Collection[str] = ()
         if settings_index > known:
-            self.settings = Settings()
+            self.settings_cache = SettingsCache()
         if nodes_index > known:
             counted = self._refresh_nodes(snapshot, known)
         if allocations_index > known:
@@ -224,13 +224,12 @@ class ClusterColumns:
 
     def _refresh_nodes(self, snapshot: Snapshot, known: int) -> Collection[str]:
         """Returns the new ones whose usage was counted from all their rows."""
-        changed = snapshot.nodes_changed_since(known)
+        changed = snapshot.nodes.changed_since(known)
         fresh = [node.id for node in changed if node.id not in self.rows]
         for node in changed:
             self.put_node(node)
-        (count,) = snapshot.connection.execute("SELECT count(*) FROM nodes").fetchone()
-        if count != len(self.rows):
-            present = {row[0] for row in snapshot.connection.execute("SELECT id FROM nodes")}
+        if snapshot.nodes.count() != len(self.rows):
+            present = snapshot.nodes.ids()
             for node_id in [node_id for node_id in self.rows if node_id not in present]:
                 self.remove_node(node_id)
         if not known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from orchgit.state import schema
@@ -19,27 +18,15 @@ def directory_of(txn: WriteTxn) -> Path:
 
 
 def begin(txn: WriteTxn, restore_id: str) -> None:
-    """What another attempt left behind goes."""
+    """Begin to take in a snapshot; the pieces of an earlier attempt go."""
     drop(txn)
-    txn.set_meta("restoring", restore_id)
+    txn.meta.set("restoring", restore_id)
 
 
 def drop(txn: WriteTxn) -> None:
-    txn.connection.execute("DELETE FROM restore_chunks")
-    txn.connection.execute("DELETE FROM meta WHERE key = 'restoring'")
-
-
-def chunk_count(txn: WriteTxn) -> int:
-    return int(txn.connection.execute("SELECT count(*) FROM restore_chunks").fetchone()[0])
-
-
-def add_chunk(txn: WriteTxn, seq: int, data: bytes) -> None:
-    txn.connection.execute("INSERT INTO restore_chunks VALUES (?, ?)", (seq, data))
-
-
-def chunks(txn: WriteTxn) -> Iterator[bytes]:
-    for (data,) in txn.connection.execute("SELECT data FROM restore_chunks ORDER BY seq"):
-        yield data
+    """Forget the snapshot that is being taken in, if there is one."""
+    txn.restore_chunks.delete_all()
+    txn.meta.delete("restoring")
 
 
 def replace_state(txn: WriteTxn, path: Path) -> None:
@@ -55,9 +42,9 @@ def replace_state(txn: WriteTxn, path: Path) -> None:
             _replace_table(txn, name, restored)
     meta = dict(txn.connection.execute(f"SELECT key, value FROM {restored}.meta").fetchall())  # noqa: S608
     txn.move_index(max(txn.index, int(meta["applied_index"]) + 1))
-    txn.set_meta("restored_index", txn.index)
+    txn.meta.set("restored_index", txn.index)
     if "cluster_id" in meta:
-        txn.set_meta("cluster_id", meta["cluster_id"])
+        txn.meta.set("cluster_id", meta["cluster_id"])
     txn.note_replaced(name for name in schema.TABLES if name not in _OF_THIS_CLUSTER)
 
 

@@ -12,10 +12,11 @@ from orchgit.errors import TimedOutError
 from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection, schema
 from orchgit.state.changes import Changes
-from orchgit.state.remembered import Remembered
 from orchgit.state.snapshot import Snapshot, StateReads
+from orchgit.state.tables.meta import MetaReads
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.watch import Watch
+from orchgit.state.writer_cache import WriterCache
 
 DEFAULT = "default"
 """The built-in namespace, and the built-in node pool of nodes that name none."""
@@ -39,13 +40,12 @@ class _Readers:
         return Snapshot(self._take(), self._release)
 
     def applied_index(self) -> int:
-        """For who waits for it: a snapshot would be two more statements."""
-        reads = StateReads()
-        reads.connection = self._take()
+        """Two statements fewer than a snapshot, for callers that wait for an index."""
+        connection = self._take()
         try:
-            return reads.applied_index()
+            return MetaReads(connection).applied_index()
         finally:
-            self._release(reads.connection)
+            self._release(connection)
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -74,13 +74,12 @@ class Store:
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         self.path = path
         self._writer = writer
-        self._remembered = Remembered()
+        self._cache = WriterCache()
         self._readers = _Readers(path)
-        reads = self._reads = StateReads()
-        reads.connection = writer
-        indexes = dict(writer.execute("SELECT name, idx FROM table_indexes").fetchall())
-        self.watch = Watch(indexes, reads.applied_index())
-        self._glance: StateReads | None = None
+        self._writer_reads = StateReads(writer)
+        reads = self._writer_reads
+        self.watch = Watch(reads.table_indexes.all(), reads.meta.applied_index())
+        self._latest: StateReads | None = None
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -92,8 +91,10 @@ class Store:
         return cls(path, writer)
 
     def position(self) -> tuple[int, int]:
-        """(applied index of the state, the log's): for the applier's thread, and before it runs."""
-        return self._reads.applied_index(), self._reads.log_index()
+        """Returns (applied index of the state, that of the log): for the applier's thread, and
+        before it runs."""
+        meta = self._writer_reads.meta
+        return meta.applied_index(), meta.log_index()
 
     @staticmethod
     def open_reader(path: Path) -> StoreReader:
@@ -103,25 +104,24 @@ class Store:
     def snapshot(self) -> Snapshot:
         return self._readers.snapshot()
 
-    def glance(self) -> StateReads:
-        """For single reads of the newest state, on the event loop's thread: two reads may see two
+    def latest(self) -> StateReads:
+        """Single reads of the newest state, on the event loop's thread: two reads may see two
         states. A snapshot costs three statements more, each of which gives the interpreter's lock
         away."""
-        if self._glance is None:
-            self._glance = StateReads()
-            self._glance.connection = connection.open_reader(self.path)
-        return self._glance
+        if self._latest is None:
+            self._latest = StateReads(connection.open_reader(self.path))
+        return self._latest
 
     def begin(self, savepoints: bool = True) -> WriteTxn:
         """The transaction for the next entries; its commit must be followed by `publish`."""
-        return WriteTxn(self._writer, self._remembered, savepoints)
+        return WriteTxn(self._writer, self._cache, savepoints)
 
     def replace_by(self, path: Path) -> Changes:
         """Become a copy of the store in `path`, in one transaction; on the applier's thread.
 
         Readers keep what they see. The changes name every table, but no keys.
         """
-        self._remembered.forget()
+        self._cache.clear()
         source = sqlite3.connect(path)
         try:
             source.backup(self._writer)
@@ -129,7 +129,7 @@ class Store:
             source.close()
         schema.migrate(self._writer)
         changes = Changes()
-        for name, index in self._writer.execute("SELECT name, idx FROM table_indexes"):
+        for name, index in self._writer_reads.table_indexes.all().items():
             changes.note(index, name, ())
         return changes
 
@@ -144,8 +144,8 @@ class Store:
 
     def close(self) -> None:
         """Readers first, then the writer, which folds the WAL into the file."""
-        if self._glance is not None:
-            self._glance.connection.close()
+        if self._latest is not None:
+            self._latest.connection.close()
         self._readers.close()
         self._writer.close()
 
@@ -177,7 +177,7 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     """What every cluster has from the beginning, at index 1."""
     if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
         return
-    txn = WriteTxn(writer, Remembered())
+    txn = WriteTxn(writer, WriterCache())
     txn.begin_entry(1, 0)
     namespace = Namespace(DEFAULT, "Default shared namespace")
     pools = [
@@ -187,8 +187,8 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     built_ins: list[Namespace | NodePool] = [namespace, *pools]
     for built_in in built_ins:
         built_in.create_index = built_in.modify_index = 1
-    txn.put_namespaces([namespace])
-    txn.put_node_pools(pools)
+    txn.namespaces.put_all([namespace])
+    txn.node_pools.put_all(pools)
     txn.end_entry()
     txn.commit(applied_index=0)
 

@@ -77,7 +77,7 @@ async def _run(arguments: argparse.Namespace, directory: Path) -> dict[str, obje
         syncs += state.log_syncs
     with state.store.snapshot() as snapshot:
         started = time.perf_counter()
-        read = len(snapshot.allocations_by_job("default", jobs[0].id))
+        read = len(snapshot.allocations.of_job("default", jobs[0].id))
         read_s = time.perf_counter() - started
     files = [*(directory / "state").iterdir()]
     result = {

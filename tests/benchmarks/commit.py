@@ -114,7 +114,7 @@ async def measure(jobs: int) -> bool:
             await rig.add_source()
             took, parsed = await pushed(rig, work)
             with rig.context.snapshot() as snapshot:
-                registered = len(snapshot.jobs(None, ""))
+                registered = len(snapshot.jobs.all(None, ""))
             if registered != jobs:
                 raise SystemExit(f"cannot measure: {registered} of {jobs} jobs are registered")
             fine = report("all new", jobs, took, parsed, BUDGETS_S.get(jobs, 60.0), jobs)

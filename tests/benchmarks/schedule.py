@@ -309,7 +309,7 @@ async def fail_node(
         await wait_for_allocations(server, before + DOOMED // jobs, 60)
     node_id = make_node(number, 0).id
     with server.state.store.snapshot() as snapshot:
-        held = len(snapshot.allocations_by_node(node_id, terminal=False))
+        held = len(snapshot.allocations.of_node(node_id, terminal=False))
     before, _ = last_row(server)
     server_cpu, worker_cpu = cpu_s(os.getpid())
     began = time.monotonic()

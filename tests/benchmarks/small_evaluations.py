@@ -148,7 +148,7 @@ class AppliesAtOnce:
 
     def _report_healthy(self) -> None:
         with self._store.snapshot() as snapshot:
-            allocations, deployments = snapshot.allocations(), snapshot.deployments()
+            allocations, deployments = snapshot.allocations.all(), snapshot.deployments.all()
         by_node: dict[str, list[AllocClientUpdate]] = defaultdict(list)
         for held in allocations:
             update = AllocClientUpdate(held.id, "running", deployment_healthy=True)
@@ -162,7 +162,7 @@ class AppliesAtOnce:
             ),
         )
         with self._store.snapshot() as snapshot:
-            self._unchanged = snapshot.jobs()
+            self._unchanged = snapshot.jobs.all()
 
     # -- deliveries ----------------------------------------------------------------------------
 

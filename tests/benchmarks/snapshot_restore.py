@@ -63,7 +63,7 @@ async def _run(allocations: int, directory: Path) -> dict[str, object]:
     await restore_snapshot(new, Keyring(new, bytes(32)), saved.file, force=True)
     restored_s = time.perf_counter()
     with new.snapshot() as snapshot:
-        assert len(snapshot.jobs()) == allocations // _ROWS
+        assert len(snapshot.jobs.all()) == allocations // _ROWS
     state_mb = new.state.store.path.stat().st_size / 1e6
     saved.file.close()
     await old.state.stop()

@@ -120,7 +120,7 @@ class Rig:
 
     async def evaluation_ends(self, eval_id: str) -> Evaluation:
         def ended(snapshot: Snapshot) -> Evaluation | None:
-            evaluation = snapshot.evaluation(eval_id)
+            evaluation = snapshot.evaluations.get(eval_id)
             return evaluation if evaluation is not None and evaluation.is_terminal else None
 
         found = await self.until("evaluations", read=ended)

@@ -24,7 +24,7 @@ from tests.support.factories import make_evaluation, make_job
 async def blocked(rig: Rig, job: Job) -> None:
     """Until an evaluation of the job waits for room."""
     key = (job.namespace, job.id)
-    await rig.until("evaluations", read=lambda s: s.blocked_evaluations(*key))
+    await rig.until("evaluations", read=lambda s: s.evaluations.blocked_of_job(*key))
 
 
 async def stop(rig: Rig, job: Job) -> None:
@@ -36,7 +36,7 @@ async def stop(rig: Rig, job: Job) -> None:
 
 async def report_ended(rig: Rig, job: Job) -> None:
     with rig.store.snapshot() as snapshot:
-        (held,) = snapshot.allocations_by_job(job.namespace, job.id)
+        (held,) = snapshot.allocations.of_job(job.namespace, job.id)
     update = AllocClientUpdate(held.id, ClientStatus.COMPLETE)
     await rig.state.propose(UpdateAllocsFromClient(node_id=held.node_id, updates=[update]))
 
@@ -92,6 +92,6 @@ def test_what_nothing_changed_for_stays_blocked_under_a_new_leader(tmp_path: Pat
             stats = rig.control.broker_stats()
             assert (stats["ready"], stats["blocked"]) == (0, 1)
             with rig.store.snapshot() as snapshot:
-                assert len(snapshot.evaluations_by_status(EvalStatus.BLOCKED)) == 1
+                assert len(snapshot.evaluations.of_status(EvalStatus.BLOCKED)) == 1
 
     asyncio.run(run())

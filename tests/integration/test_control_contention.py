@@ -51,7 +51,7 @@ def test_workers_that_plan_at_once_never_over_commit_and_all_evaluations_end(
             for evaluation in evaluations:
                 await rig.evaluation_ends(evaluation.id)
             with rig.store.snapshot() as snapshot:
-                placed = snapshot.allocations()
+                placed = snapshot.allocations.all()
             assert len(placed) == 30
             async with asyncio.timeout(10):
                 while rig.control.broker_stats()["blocked"] < 4:  # the leader's loops hear of it
@@ -66,9 +66,9 @@ def test_plans_for_one_node_at_once_are_committed_until_it_is_full(tmp_path: Pat
             node_id = await ready_node(rig, cpu_shares=250)
             plans = [await hold(rig) for _ in range(4)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
+                node = snapshot.nodes.get(node_id)
                 for plan in plans:
-                    job = snapshot.job(plan.namespace, plan.job_id)
+                    job = snapshot.jobs.get(plan.namespace, plan.job_id)
                     plan.placements = [make_placements(job, [node])]
             results = await asyncio.gather(*(rig.submit_plan(plan) for plan in plans))
             assert sum(bool(result.placements) for result in results) == 2
@@ -86,8 +86,8 @@ def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> 
             node_id = await ready_node(rig, cpu_shares=150)
             first, second, third = [await hold(rig) for _ in range(3)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
-                jobs = [snapshot.job(p.namespace, p.job_id) for p in (first, second, third)]
+                node = snapshot.nodes.get(node_id)
+                jobs = [snapshot.jobs.get(p.namespace, p.job_id) for p in (first, second, third)]
             first.placements = [make_placements(jobs[0], [node])]
             done = await rig.submit_plan(first)
             second.stops = [AllocStop(alloc_id=done.placements[0].alloc_ids[0], node_id=node_id)]
@@ -106,8 +106,8 @@ def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path
             node_id = await ready_node(rig, cpu_shares=250)
             held, adding, replacing = [await hold(rig) for _ in range(3)]
             with rig.store.snapshot() as snapshot:
-                node = snapshot.node(node_id)
-                jobs = [snapshot.job(p.namespace, p.job_id) for p in (held, adding, replacing)]
+                node = snapshot.nodes.get(node_id)
+                jobs = [snapshot.jobs.get(p.namespace, p.job_id) for p in (held, adding, replacing)]
             held.placements = [make_placements(jobs[0], [node])]
             (old,) = (await rig.submit_plan(held)).placements
             adding.placements = [make_placements(jobs[1], [node])]
@@ -130,12 +130,12 @@ def test_a_node_that_plans_are_rejected_for_again_and_again_is_set_aside(tmp_pat
             for rejections, eligibility in ((1, "eligible"), (2, "ineligible")):
                 plan = await hold(rig)
                 with rig.store.snapshot() as snapshot:
-                    job = snapshot.job(plan.namespace, plan.job_id)
-                    plan.placements = [make_placements(job, [snapshot.node(node_id)])]
+                    job = snapshot.jobs.get(plan.namespace, plan.job_id)
+                    plan.placements = [make_placements(job, [snapshot.nodes.get(node_id)])]
                 result = await rig.submit_plan(plan)
                 assert result.rejected_nodes == [node_id]
                 with rig.store.snapshot() as snapshot:
-                    node = snapshot.node(node_id)
+                    node = snapshot.nodes.get(node_id)
                 assert node.scheduling_eligibility == eligibility, f"after {rejections}"
             assert "plan rejections" in node.events[-1].message
 
@@ -164,8 +164,8 @@ def test_plan_of_a_job_that_was_purged_and_registered_again_is_decided_again_at_
             node_id = await ready_node(rig)
             plan = await hold(rig)
             with rig.store.snapshot() as snapshot:
-                job = snapshot.job(plan.namespace, plan.job_id)
-                plan.placements = [make_placements(job, [snapshot.node(node_id)])]
+                job = snapshot.jobs.get(plan.namespace, plan.job_id)
+                plan.placements = [make_placements(job, [snapshot.nodes.get(node_id)])]
                 plan.job_create_index = job.create_index
             purge = JobDeletion(job.namespace, job.id, purge=True)
             await rig.state.propose(DeregisterJob(deletion=purge))

@@ -25,7 +25,7 @@ from tests.support.factories import make_group, make_job, make_system_job
 
 async def drained(rig: Rig, node: Node) -> Node:
     def read(snapshot: Snapshot) -> Node | None:
-        found = snapshot.node(node.id)
+        found = snapshot.nodes.get(node.id)
         return found if found is not None and found.drain_strategy is None else None
 
     found: Node = await rig.until("nodes", read=read)
@@ -39,7 +39,7 @@ def context_of(rig: Rig) -> UseCaseContext:
 async def end_stopped(rig: Rig, agent: StreamAgent) -> None:
     """The agent reports that what it was told to stop has ended."""
     with rig.store.snapshot() as snapshot:
-        held = snapshot.allocations_by_node(agent.node.id)
+        held = snapshot.allocations.of_node(agent.node.id)
     await agent.report(
         *(
             AllocReport(alloc_id=each.id, client_status=ClientStatus.COMPLETE)
@@ -64,7 +64,7 @@ def test_a_draining_node_is_emptied_at_the_jobs_pace(tmp_path: Path) -> None:
                         await _move_one(rig, job, leaving, taking, moved)
 
                     def drained(snapshot: Snapshot) -> bool:
-                        return snapshot.node(old.id).drain_strategy is None
+                        return snapshot.nodes.get(old.id).drain_strategy is None
 
                     await rig.until("nodes", read=drained)
 
@@ -77,7 +77,7 @@ async def _move_one(
     """One allocation after the other: `moved` are on the new node when it is done."""
 
     def arrived(snapshot: Snapshot) -> list[Allocation]:
-        held = snapshot.allocations_by_job(job.namespace, job.id)
+        held = snapshot.allocations.of_job(job.namespace, job.id)
         new = [each for each in held if each.node_id == taking.node.id]
         assert len(new) <= moved
         return new if len(new) == moved else []
@@ -86,7 +86,7 @@ async def _move_one(
     with rig.store.snapshot() as snapshot:
         stopped = [
             each
-            for each in snapshot.allocations_by_node(leaving.node.id)
+            for each in snapshot.allocations.of_node(leaving.node.id)
             if each.is_server_terminal
         ]
     assert len(stopped) == moved
@@ -96,7 +96,7 @@ async def _move_one(
     await report_health(taking, None, *new)  # it runs, but nobody knows yet how well
     await rig.state.barrier()
     with rig.store.snapshot() as snapshot:
-        left = snapshot.allocations_by_node(leaving.node.id, terminal=False)
+        left = snapshot.allocations.of_node(leaving.node.id, terminal=False)
         assert not any(each.desired_transition.migrate for each in left)
     await report_health(taking, True, *new)
 
@@ -129,7 +129,7 @@ def test_nodes_that_are_drained_together_take_no_more_of_a_group_away_than_one(
 
 async def _one_more(rig: Rig, job_id: str, taking: StreamAgent, moved: int, old: int) -> None:
     def arrived(snapshot: Snapshot) -> list[Allocation]:
-        held = snapshot.allocations_by_job("default", job_id)
+        held = snapshot.allocations.of_job("default", job_id)
         counts = Counter(each.is_server_terminal for each in held)
         assert counts[True] <= moved, f"{counts[True]} of {old} nodes were stopped at once"
         new = [each for each in held if each.node_id == taking.node.id]
@@ -150,12 +150,12 @@ def test_a_node_that_dies_while_it_drains_is_drained(tmp_path: Path) -> None:
                     await report_health(agent, True, *await placed(rig, each, 1))
                 await drain_node(context_of(rig), node.id, DrainStrategy())
                 with rig.store.snapshot() as snapshot:
-                    assert snapshot.node(node.id).drain
+                    assert snapshot.nodes.get(node.id).drain
             await until_down(rig, clock, node.id)
             after = await drained(rig, node)
             assert after.scheduling_eligibility == Eligibility.INELIGIBLE
             with rig.store.snapshot() as snapshot:
-                assert all(held.is_client_terminal for held in snapshot.allocations())
+                assert all(held.is_client_terminal for held in snapshot.allocations.all())
 
     asyncio.run(run())
 
@@ -174,18 +174,18 @@ def test_what_an_operator_says_of_a_drain_is_kept_with_it(tmp_path: Path) -> Non
                 slow = DrainStrategy(deadline_ns=3600 * SECOND_NS)
                 await drain_node(context, node.id, slow, meta={"message": "new disks"})
                 with rig.store.snapshot() as snapshot:
-                    begun = snapshot.node(node.id)
+                    begun = snapshot.nodes.get(node.id)
                 assert begun.last_drain["Status"] == "draining"
                 assert begun.last_drain["Meta"] == {"message": "new disks"}
                 await clock.advance(5)
                 await drain_node(context, node.id, DrainStrategy(deadline_ns=60 * SECOND_NS))
                 with rig.store.snapshot() as snapshot:
-                    changed = snapshot.node(node.id).drain_strategy
+                    changed = snapshot.nodes.get(node.id).drain_strategy
                 assert changed.started_at == begun.drain_strategy.started_at
                 assert changed.force_deadline < begun.drain_strategy.force_deadline
                 await drain_node(context, node.id, None)
                 with rig.store.snapshot() as snapshot:
-                    ended = snapshot.node(node.id)
+                    ended = snapshot.nodes.get(node.id)
                 assert ended.last_drain["Status"] == "canceled"
                 assert ended.scheduling_eligibility == Eligibility.INELIGIBLE
                 assert ended.last_drain["StartedAt"] == begun.last_drain["StartedAt"]
@@ -207,11 +207,11 @@ def test_a_drain_whose_deadline_came_says_so(tmp_path: Path) -> None:
                 await clock.advance(4)
                 await rig.state.barrier()
                 with rig.store.snapshot() as snapshot:
-                    (held,) = snapshot.allocations_by_node(node.id)
+                    (held,) = snapshot.allocations.of_node(node.id)
                 assert not held.is_server_terminal
                 await clock.advance(1)
                 await rig.until(
-                    "allocations", read=lambda s: s.allocation(held.id).is_server_terminal
+                    "allocations", read=lambda s: s.allocations.get(held.id).is_server_terminal
                 )
                 await end_stopped(rig, agent)
                 after = await drained(rig, node)

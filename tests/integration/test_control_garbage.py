@@ -57,7 +57,7 @@ def test_a_job_that_is_registered_again_at_the_same_moment_is_kept_and_the_other
             busy: Any = Busy(state, make_job(id="back", priority=60))
             await StateGarbageCollector(busy, clock, GarbageLimits()).collect(force=True)
             with state.store.snapshot() as snapshot:
-                (kept,) = snapshot.jobs()
+                (kept,) = snapshot.jobs.all()
             assert (kept.id, kept.priority, kept.stop) == ("back", 60, False)
 
     asyncio.run(run())
@@ -73,6 +73,6 @@ def test_jobs_are_kept_for_as_long_as_the_limits_say(tmp_path: Path) -> None:
             collector = StateGarbageCollector(state, clock, GarbageLimits(job_age_s=3600.0))
             await collector.collect()
             with state.store.snapshot() as snapshot:
-                assert [job.id for job in snapshot.jobs()] == ["young"]
+                assert [job.id for job in snapshot.jobs.all()] == ["young"]
 
     asyncio.run(run())

@@ -56,7 +56,7 @@ async def placed(rig: Rig, job: Job, count: int, version: int = 0) -> list[Alloc
     def read(snapshot: Snapshot) -> list[Allocation]:
         found = [
             held
-            for held in snapshot.allocations_by_job(job.namespace, job.id)
+            for held in snapshot.allocations.of_job(job.namespace, job.id)
             if held.job_version == version and not held.is_terminal
         ]
         return found if len(found) >= count else []
@@ -67,7 +67,7 @@ async def placed(rig: Rig, job: Job, count: int, version: int = 0) -> list[Alloc
 
 async def deployment_ends(rig: Rig, job: Job, version: int) -> Deployment:
     def read(snapshot: Snapshot) -> Deployment | None:
-        for deployment in snapshot.deployments_by_job(job.namespace, job.id):
+        for deployment in snapshot.deployments.of_job(job.namespace, job.id):
             if deployment.job_version == version and not deployment.is_active:
                 return deployment
         return None
@@ -92,7 +92,7 @@ def test_a_deployment_goes_on_as_allocations_get_healthy_and_makes_its_version_s
             await report_health(agent, True, *await placed(rig, job, 2))
             assert (await deployment_ends(rig, job, 0)).status == DeploymentStatus.SUCCESSFUL
             with rig.store.snapshot() as snapshot:
-                assert snapshot.job(job.namespace, job.id).stable
+                assert snapshot.jobs.get(job.namespace, job.id).stable
             await rig.register(changed(job, "/bin/other"))
             for count in (1, 2):
                 await report_health(agent, True, *await placed(rig, job, count, version=1))
@@ -121,7 +121,7 @@ def test_a_version_that_never_gets_healthy_fails_and_the_stable_one_runs_again(
                 assert failed.status_description.endswith("rolling back to job version 0")
                 await placed(rig, job, 1, version=2)
                 with rig.store.snapshot() as snapshot:
-                    again = snapshot.job(job.namespace, job.id)
+                    again = snapshot.jobs.get(job.namespace, job.id)
                 assert again.task_groups[0].tasks[0].config == job.task_groups[0].tasks[0].config
 
     asyncio.run(run())
@@ -141,7 +141,7 @@ def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
             with rig.store.snapshot() as snapshot:
                 (old,) = [
                     held
-                    for held in snapshot.allocations_by_job(job.namespace, job.id)
+                    for held in snapshot.allocations.of_job(job.namespace, job.id)
                     if held.job_version == 0
                 ]
             assert old.desired_status == DesiredStatus.STOP
@@ -171,7 +171,7 @@ def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
             await report_health(agent, True, one)
             await rig.state.barrier()
             with rig.store.snapshot() as snapshot:
-                states = snapshot.deployment(one.deployment_id).task_groups
+                states = snapshot.deployments.get(one.deployment_id).task_groups
             assert not any(state.promoted for state in states.values())
             await report_health(agent, True, *(held for held in first if held is not one))
             assert (await deployment_ends(rig, job, 1)).status == DeploymentStatus.SUCCESSFUL
@@ -196,7 +196,7 @@ def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
                 await rig.state.barrier()
                 await clock.advance(599)
                 with rig.store.snapshot() as snapshot:
-                    deployment = snapshot.deployment(held.deployment_id)
+                    deployment = snapshot.deployments.get(held.deployment_id)
                 assert deployment.status == DeploymentStatus.RUNNING
                 await clock.advance(1)
                 ended = await deployment_ends(rig, job, 0)
@@ -221,8 +221,8 @@ def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_pa
             await rig.evaluation_ends(stop.id)
             await rig.control.collect_garbage()
             with rig.store.snapshot() as snapshot:
-                assert not snapshot.deployments()
-                assert not snapshot.allocations()
+                assert not snapshot.deployments.all()
+                assert not snapshot.allocations.all()
 
     asyncio.run(run())
 
@@ -245,9 +245,9 @@ def test_garbage_is_what_is_over_and_a_forced_collection_takes_it_at_once(tmp_pa
             await agent.report(AllocReport(alloc_id=held.id, client_status=ClientStatus.COMPLETE))
             await rig.control.collect_garbage()
             with rig.store.snapshot() as snapshot:
-                assert [job.id for job in snapshot.jobs()] == [kept.id]
-                assert snapshot.allocation(held.id) is None
-                assert len(snapshot.allocations_by_job(kept.namespace, kept.id)) == 1
+                assert [job.id for job in snapshot.jobs.all()] == [kept.id]
+                assert snapshot.allocations.get(held.id) is None
+                assert len(snapshot.allocations.of_job(kept.namespace, kept.id)) == 1
 
     asyncio.run(run())
 
@@ -262,7 +262,7 @@ def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: P
             failed = await rig.evaluation_ends(evaluation.id)
             assert failed.status == EvalStatus.FAILED
             with rig.store.snapshot() as snapshot:
-                follow_up = snapshot.evaluation(failed.next_eval)
+                follow_up = snapshot.evaluations.get(failed.next_eval)
             assert follow_up.triggered_by == EvalTrigger.FAILED_FOLLOW_UP
             assert follow_up.wait_until > rig.clock.now_ns()
 
@@ -294,9 +294,9 @@ def test_a_node_that_is_down_with_nothing_on_it_is_garbage(tmp_path: Path) -> No
             async with connected(rig, node):
                 pass
             await clock.advance(60)
-            await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+            await rig.until("nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DOWN)
             await rig.control.collect_garbage()
             with rig.store.snapshot() as snapshot:
-                assert snapshot.node(node.id) is None
+                assert snapshot.nodes.get(node.id) is None
 
     asyncio.run(run())

@@ -20,7 +20,7 @@ from tests.support.factories import make_evaluation, make_group, make_job
 
 async def until_down(rig: Rig, clock: FakeClock, node_id: str) -> None:
     await clock.advance(60)
-    await rig.until("nodes", read=lambda s: s.node(node_id).status == NodeStatus.DOWN)
+    await rig.until("nodes", read=lambda s: s.nodes.get(node_id).status == NodeStatus.DOWN)
 
 
 def test_what_a_purged_job_has_on_a_node_that_is_lost_is_lost(tmp_path: Path) -> None:
@@ -42,12 +42,12 @@ def test_what_a_purged_job_has_on_a_node_that_is_lost_is_lost(tmp_path: Path) ->
             await until_down(rig, clock, node.id)
             await rig.until(
                 "allocations",
-                read=lambda s: s.allocation(held.id).client_status == ClientStatus.LOST,
+                read=lambda s: s.allocations.get(held.id).client_status == ClientStatus.LOST,
             )
             await rig.control.collect_garbage()
             with rig.store.snapshot() as snapshot:
-                assert snapshot.allocation(held.id) is None
-                assert snapshot.node(node.id) is None
+                assert snapshot.allocations.get(held.id) is None
+                assert snapshot.nodes.get(node.id) is None
 
     asyncio.run(run())
 
@@ -67,13 +67,13 @@ def test_a_node_that_is_gone_is_forgotten_though_a_service_it_served_runs_on(
             async with connected(rig, kept):
                 await rig.until(
                     "allocations",
-                    read=lambda s: len(s.allocations_by_node(kept.id, terminal=False)) == 2,
+                    read=lambda s: len(s.allocations.of_node(kept.id, terminal=False)) == 2,
                 )
                 await rig.control.collect_garbage()
                 with rig.store.snapshot() as snapshot:
-                    assert snapshot.node(lost.id) is None
-                    assert all(snapshot.allocation(held.id) is None for held in first)
-                    assert len(snapshot.allocations_by_job(job.namespace, job.id)) == 2
+                    assert snapshot.nodes.get(lost.id) is None
+                    assert all(snapshot.allocations.get(held.id) is None for held in first)
+                    assert len(snapshot.allocations.of_job(job.namespace, job.id)) == 2
 
     asyncio.run(run())
 
@@ -96,25 +96,26 @@ def test_a_node_out_of_touch_is_down_when_nothing_on_it_may_wait_any_longer(
                 )
             await clock.advance(60)
             await rig.until(
-                "nodes", read=lambda s: s.node(node.id).status == NodeStatus.DISCONNECTED
+                "nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DISCONNECTED
             )
             await rig.until(
                 "allocations",
                 read=lambda s: all(
-                    s.allocation(each.id).client_status == ClientStatus.UNKNOWN for each in held
+                    s.allocations.get(each.id).client_status == ClientStatus.UNKNOWN
+                    for each in held
                 ),
             )
             with rig.store.snapshot() as snapshot:
-                evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
+                evaluations = snapshot.evaluations.of_job(job.namespace, job.id)
             of_node = [each for each in evaluations if each.triggered_by == EvalTrigger.NODE_UPDATE]
             assert len(of_node) == 1
             for _ in range(30):  # each look of the heartbeats waits for what they recorded before
                 await clock.advance(30)
                 await rig.state.barrier()
-            await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+            await rig.until("nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DOWN)
             await rig.until(
                 "allocations",
-                read=lambda s: all(s.allocation(each.id).is_client_terminal for each in held),
+                read=lambda s: all(s.allocations.get(each.id).is_client_terminal for each in held),
             )
 
     asyncio.run(run())

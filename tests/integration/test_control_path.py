@@ -125,7 +125,7 @@ def test_a_server_that_does_not_lead_says_so(tmp_path: Path) -> None:
 
 def node_status(rig: Rig, node_id: str) -> str:
     with rig.store.snapshot() as snapshot:
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
     assert node is not None
     return node.status
 
@@ -142,11 +142,13 @@ def test_a_silent_node_goes_down_and_comes_back_when_it_has_reported(tmp_path: P
                 placed = (await agent.changes()).changed[0].alloc
 
                 def lost(snapshot: Snapshot) -> bool:
-                    held = snapshot.allocation(placed.id)
+                    held = snapshot.allocations.get(placed.id)
                     return held is not None and held.client_status == ClientStatus.LOST
 
                 await clock.advance(60)
-                await rig.until("nodes", read=lambda s: s.node(node.id).status == NodeStatus.DOWN)
+                await rig.until(
+                    "nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DOWN
+                )
                 await rig.until("allocations", read=lost)
                 agent.send(AgentHeartbeat())
                 with pytest.raises(UnavailableError):
@@ -221,9 +223,9 @@ def test_a_node_of_another_cluster_is_only_told_which_this_is(tmp_path: Path) ->
             welcome = await anext(agent.frames)
             assert isinstance(welcome, Welcome)
             with rig.state.store.snapshot() as snapshot:
-                assert welcome.cluster.cluster_id == snapshot.cluster_id() != ""
-                assert welcome.cluster.log_id == snapshot.log_id() != ""
-                assert snapshot.node(agent.node.id) is None
+                assert welcome.cluster.cluster_id == snapshot.meta.cluster_id() != ""
+                assert welcome.cluster.log_id == snapshot.meta.log_id() != ""
+                assert snapshot.nodes.get(agent.node.id) is None
             assert [frame async for frame in agent.frames] == []
             await agent.close()
 

@@ -42,7 +42,7 @@ def registered_hours_ago(clock: FakeClock, hours: int, **fields: object) -> Job:
 
 async def children(rig: Rig, count: int) -> list[Job]:
     def read(snapshot: Snapshot) -> list[Job]:
-        found = snapshot.jobs_by_parent("default", "report")
+        found = snapshot.jobs.of_parent("default", "report")
         return found if len(found) >= count else []
 
     found: list[Job] = await rig.until("jobs", read=read)
@@ -54,7 +54,7 @@ async def launch_recorded(rig: Rig, due_s: int) -> None:
     due_ns = due_s * SECOND_NS
 
     def recorded(snapshot: Snapshot) -> bool:
-        return snapshot.periodic_launch("default", "report") == due_ns
+        return snapshot.periodic_launches.get("default", "report") == due_ns
 
     await rig.until("periodic_launches", read=recorded)
     await rig.clock.advance(0)  # type: ignore[attr-defined]
@@ -66,14 +66,14 @@ def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
         async with leader(tmp_path, clock) as rig:
             await rig.register_parent(hourly())
             with rig.store.snapshot() as snapshot:
-                assert snapshot.jobs_by_parent("default", "report") == []
+                assert snapshot.jobs.of_parent("default", "report") == []
             for count in (1, 2):
                 await clock.advance(3600)
                 found = await children(rig, count)
                 assert len(found) == count
                 await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
             with rig.store.snapshot() as snapshot:
-                launched_ns = snapshot.periodic_launch("default", "report")
+                launched_ns = snapshot.periodic_launches.get("default", "report")
             assert found[-1].id == f"report/periodic-{launched_ns // SECOND_NS}"
 
     asyncio.run(run())
@@ -206,7 +206,8 @@ def test_a_launch_that_could_not_be_recorded_is_recorded_later_and_made_once(
                 await clock.advance(5)
                 await state.barrier()
             await rig.until(
-                "periodic_launches", read=lambda s: s.periodic_launch("default", "report") == due_ns
+                "periodic_launches",
+                read=lambda s: s.periodic_launches.get("default", "report") == due_ns,
             )
             assert len(await children(rig, 1)) == 1
             task.cancel()

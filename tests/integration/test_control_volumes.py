@@ -95,7 +95,9 @@ def test_a_group_that_is_bound_to_a_lost_volume_goes_on_when_its_claim_is_delete
             with rig.store.snapshot() as snapshot:
                 evaluations = [
                     msgspec.structs.replace(
-                        snapshot.evaluation(held.eval_id), id=make_id("000000e1"), status="pending"
+                        snapshot.evaluations.get(held.eval_id),
+                        id=make_id("000000e1"),
+                        status="pending",
                     )
                 ]
             await rig.state.propose(
@@ -103,18 +105,18 @@ def test_a_group_that_is_bound_to_a_lost_volume_goes_on_when_its_claim_is_delete
             )
             await blocked(rig, job)
             with rig.store.snapshot() as snapshot:
-                (claim,) = snapshot.volume_claims(job.namespace)
+                (claim,) = snapshot.volume_claims.all(job.namespace)
             await delete_volume_claim(UseCaseContext(rig.state, rig.clock, RandomIds()), claim.id)
             await placed(rig, job, 1)
             with rig.store.snapshot() as snapshot:
-                (new,) = snapshot.volume_claims(job.namespace)
+                (new,) = snapshot.volume_claims.all(job.namespace)
             assert new.volume_id != claim.volume_id
 
     asyncio.run(run())
 
 
 async def volume_is(rig: Rig, volume: HostVolume, state: str) -> None:
-    await rig.until("host_volumes", read=lambda s: s.host_volume(volume.id).state == state)
+    await rig.until("host_volumes", read=lambda s: s.host_volumes.get(volume.id).state == state)
 
 
 def test_a_volume_is_unavailable_while_its_node_is_down_and_who_waits_gets_it_after(

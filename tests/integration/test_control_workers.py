@@ -122,7 +122,7 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(tmp_path: Path) -> No
             assert [info.status for info in pool.info()] == ["Paused"]
             waiting = await rig.register(make_job())
             with rig.store.snapshot() as snapshot:
-                assert snapshot.evaluation(waiting.id).status == EvalStatus.PENDING
+                assert snapshot.evaluations.get(waiting.id).status == EvalStatus.PENDING
             assert rig.control.broker_stats()["ready"] == 1
             await pool.resume()
             await rig.evaluation_ends(waiting.id)

@@ -45,7 +45,7 @@ def register(name: str, size: int = 100) -> RegisterJob:
 
 def job_ids(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
-        return [job.id for job in snapshot.jobs()]
+        return [job.id for job in snapshot.jobs.all()]
 
 
 @contextlib.asynccontextmanager

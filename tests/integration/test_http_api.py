@@ -362,7 +362,7 @@ async def _place(context: UseCaseContext, job_id: str, count: int) -> list[str]:
     node = await ready_node(context)
     await placed_job(context, make_job(id=job_id, count=count), [node] * count)
     with context.snapshot() as snapshot:
-        return [each.id for each in snapshot.allocations_by_job("default", job_id)]
+        return [each.id for each in snapshot.allocations.of_job("default", job_id)]
 
 
 def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:

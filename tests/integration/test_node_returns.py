@@ -139,12 +139,12 @@ async def happen(rig: Rig, job: Job, what: str) -> None:
 
 async def down(rig: Rig, clock: FakeClock, node: Node, status: str = NodeStatus.DOWN) -> None:
     await clock.advance(60)
-    await rig.until("nodes", read=lambda s: s.node(node.id).status == status)
+    await rig.until("nodes", read=lambda s: s.nodes.get(node.id).status == status)
 
 
 async def until_called(rig: Rig, alloc_ids: set[str], status: str) -> None:
     def read(snapshot: Snapshot) -> bool:
-        found = snapshot.allocations_by_ids(alloc_ids)
+        found = snapshot.allocations.get_many(alloc_ids)
         return [one.client_status for one in found] == [status] * len(alloc_ids)
 
     await rig.until("allocations", read=read)
@@ -152,7 +152,7 @@ async def until_called(rig: Rig, alloc_ids: set[str], status: str) -> None:
 
 async def replaced(rig: Rig, node: Node) -> None:
     def read(snapshot: Snapshot) -> bool:
-        return len(snapshot.allocations_by_node(node.id, terminal=False)) == COUNT
+        return len(snapshot.allocations.of_node(node.id, terminal=False)) == COUNT
 
     await rig.until("allocations", read=read)
 
@@ -162,7 +162,7 @@ def settled(rig: Rig, job: Job) -> object:
         "evaluations",
         read=lambda s: all(
             one.is_terminal or one.status == "blocked"
-            for one in s.evaluations_by_job(job.namespace, job.id)
+            for one in s.evaluations.of_job(job.namespace, job.id)
         ),
     )
 

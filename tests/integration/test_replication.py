@@ -47,7 +47,7 @@ def register(name: str, **fields: Any) -> RegisterJob:
 
 async def job_ids(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
-        return [job.id for job in snapshot.jobs()]
+        return [job.id for job in snapshot.jobs.all()]
 
 
 def test_a_write_is_readable_when_it_returns(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_write_is_readable_when_it_returns(tmp_path: Path) -> None:
             assert applied.result.job_modify_index == applied.index
             with state.store.snapshot() as snapshot:
                 assert snapshot.index >= applied.index
-                assert snapshot.job("default", "a") is not None
-                assert snapshot.cluster_id() == "0000c1d0-0000-4000-8000-000000000001"
+                assert snapshot.jobs.get("default", "a") is not None
+                assert snapshot.meta.cluster_id() == "0000c1d0-0000-4000-8000-000000000001"
 
     run(scenario())
 
@@ -83,7 +83,7 @@ def test_the_clock_stamps_entries(tmp_path: Path) -> None:
             node = make_node()
             await state.propose(RegisterNode(node=node))
             with state.store.snapshot() as snapshot:
-                stored = snapshot.node(node.id)
+                stored = snapshot.nodes.get(node.id)
             assert stored is not None
             assert stored.status_updated_at == 77
 
@@ -295,7 +295,7 @@ def test_a_reader_that_stays_does_not_hold_up_a_clean_stop(tmp_path: Path) -> No
             snapshot = reader.snapshot()
             await _fill(state, 25)
         assert (tmp_path / "state" / "opened").read_text() == "clean"
-        assert len(snapshot.jobs()) == 20
+        assert len(snapshot.jobs.all()) == 20
         snapshot.close()
         reader.close()
         async with running_state(tmp_path) as state:

@@ -56,7 +56,7 @@ async def register(state: ReplicatedState, name: str) -> int:
 
 def jobs(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
-        return sorted(job.id for job in snapshot.jobs())
+        return sorted(job.id for job in snapshot.jobs.all())
 
 
 async def take_in(leader: ReplicatedState, *others: ReplicatedState) -> None:
@@ -180,7 +180,7 @@ def test_a_new_cluster_is_formed_once_and_only_by_who_has_none(tmp_path: Path) -
             with pytest.raises(RefusedError, match="belongs to one already"):
                 await first.bootstrap()
             with second.store.snapshot() as snapshot:
-                assert snapshot.cluster_id()
+                assert snapshot.meta.cluster_id()
 
     run(scenario())
 

@@ -344,8 +344,8 @@ def test_a_restore_that_is_overtaken_by_another_one_changes_nothing(
             assert len(done) >= 1, (first, second)
             await members.equal()
             with leader.snapshot() as snapshot:
-                assert snapshot.restore_in_progress() is None
-                assert snapshot.job("default", "web") is not None
+                assert snapshot.meta.restore_in_progress() is None
+                assert snapshot.jobs.get("default", "web") is not None
 
     asyncio.run(scenario())
 

@@ -215,7 +215,7 @@ async def _claim(rig: GitopsRig, job_id: str) -> None:
         ApplyPlan(namespace="default", job_id=job_id, job_version=0, eval_id="", result=result)
     )
     with rig.context.snapshot() as snapshot:
-        assert snapshot.volume_claims("default", job_id)
+        assert snapshot.volume_claims.all("default", job_id)
 
 
 def test_released_job_survives_its_file_and_can_be_given_back(tmp_path: Path) -> None:
@@ -291,8 +291,10 @@ def test_removed_source_stops_its_jobs_where_asked(tmp_path: Path) -> None:
         assert job(rig, "web").stop
         assert not job(rig, "mine").stop
         with rig.context.snapshot() as snapshot:
-            assert snapshot.applied_jobs("demo") == snapshot.applied_jobs("") == []
-            evaluations = snapshot.evaluations_by_job("default", "web")
+            assert (
+                snapshot.applied_jobs.of_source("demo") == snapshot.applied_jobs.of_source("") == []
+            )
+            evaluations = snapshot.evaluations.of_job("default", "web")
         assert [each.triggered_by for each in evaluations].count("job-deregister") == 1
 
     with_rig(tmp_path, body)

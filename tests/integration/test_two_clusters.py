@@ -27,8 +27,8 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
             group[2] = alone = await start(tmp_path, lost.address)
             await alone.leadership.gained()
             await register(alone, "apart")
-            theirs = first.store.snapshot().log_id()
-            ours = alone.store.snapshot().log_id()
+            theirs = first.store.snapshot().meta.log_id()
+            ours = alone.store.snapshot().meta.log_id()
             assert theirs
             assert ours not in ("", theirs)
 

@@ -17,10 +17,10 @@ from orchgit.model.allocation import (
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
+from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult
-from orchgit.model.steady import JobAllocations, SteadyGroup
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.ports import QuotaRoom
 from orchgit.state.columns import ClusterColumns

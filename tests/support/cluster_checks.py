@@ -79,7 +79,7 @@ async def _at_one_index(cluster: RealCluster) -> dict[str, Snapshot]:
 
     async def equal() -> dict[str, Snapshot] | None:
         found = {name: reader.snapshot() for name, reader in readers.items()}
-        if len({one.applied_index() for one in found.values()}) == 1:
+        if len({one.index for one in found.values()}) == 1:
             return found
         for one in found.values():
             one.close()
@@ -95,12 +95,12 @@ def _file(server: HostProcess) -> Path:
 
 def _check_acknowledged(name: str, snapshot: Snapshot, history: History) -> None:
     for key, found in history.keys.items():
-        variable = snapshot.variable("default", key)
+        variable = snapshot.variables.get("default", key)
         newest = max((made.index for _, made in found.acknowledged), default=0)
         assert variable is not None or newest == 0, f"{name} has lost {key}"
         if variable is not None:
             assert variable.modify_index >= newest, f"{name} has lost index {newest} of {key}"
-    jobs = {job.id for job in snapshot.jobs()}
+    jobs = {job.id for job in snapshot.jobs.all()}
     assert not history.jobs - jobs, f"{name} has lost {sorted(history.jobs - jobs)}"
 
 

@@ -75,17 +75,17 @@ class GitopsRig:
 
     def source(self, name: str = "demo") -> Source:
         with self.context.snapshot() as snapshot:
-            found = snapshot.source(name)
+            found = snapshot.sources.get(name)
         assert found is not None
         return found
 
     def job(self, job_id: str, namespace: str = "default") -> Job | None:
         with self.context.snapshot() as snapshot:
-            return snapshot.job(namespace, job_id)
+            return snapshot.jobs.get(namespace, job_id)
 
     def rollouts(self, source: str = "demo") -> list[Rollout]:
         with self.context.snapshot() as snapshot:
-            return snapshot.rollouts(source)
+            return snapshot.rollouts.all(source)
 
     async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
         """Wait until `done()` holds, looking after every change of the state."""
@@ -102,7 +102,7 @@ class GitopsRig:
         while True:
             with self.context.snapshot() as snapshot:
                 index = snapshot.index
-                pending = snapshot.evaluations_by_status(EvalStatus.PENDING)
+                pending = snapshot.evaluations.of_status(EvalStatus.PENDING)
             if pending:
                 done = [replace(each, status=EvalStatus.COMPLETE) for each in pending]
                 await self.state.propose(UpsertEvaluations(now_ns=1, evaluations=done))

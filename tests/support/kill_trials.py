@@ -98,9 +98,9 @@ def _found(snapshot: Snapshot) -> Numbers:
 
 def _whole_commit(snapshot: Snapshot, client: int) -> int:
     """Source, rollout, jobs and evaluations are of one commit, and of one entry."""
-    source = snapshot.source(f"s{client}")
+    source = snapshot.sources.get(f"s{client}")
     number = int((source.status.applied_commit if source else "") or 0)
-    rollout = snapshot.rollout(f"r{client}")
+    rollout = snapshot.rollouts.get(f"r{client}")
     assert number == int(rollout.commit.id if rollout else 0), "source and rollout differ"
     names = [f"c{client}-{n}" for n in range(JOBS_OF_A_COMMIT)]
     jobs = {_whole_job(snapshot, name) for name in names}
@@ -111,7 +111,7 @@ def _whole_commit(snapshot: Snapshot, client: int) -> int:
 
 def _whole_job(snapshot: Snapshot, name: str) -> tuple[int, int]:
     """Its number and the index of its registration, which its evaluation has too."""
-    job, evaluation = snapshot.job("default", name), snapshot.evaluation(f"e-{name}")
+    job, evaluation = snapshot.jobs.get("default", name), snapshot.evaluations.get(f"e-{name}")
     if job is None or evaluation is None:
         assert job is evaluation, f"half an entry: {name}"
         return 0, 0

@@ -31,7 +31,7 @@ LOAD_S = 3.0
 
 def _jobs(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
-        return sorted(job.id for job in snapshot.jobs())
+        return sorted(job.id for job in snapshot.jobs.all())
 
 
 async def _fill(state: ReplicatedState, count: int) -> int:

@@ -15,6 +15,7 @@ from orchgit.replication.commands import Command, encode
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
+from orchgit.state.job_status import implied_status, read_inputs
 from orchgit.state.snapshot import StateReads
 from orchgit.state.store import Store
 from tests.support.factories import NOW_NS
@@ -29,7 +30,7 @@ def apply(store: Store, *commands: Command, effects: Effects | None = None) -> l
     """Apply commands to a store as the next log entries, without a log; raise what refuses one."""
     effects = effects if effects is not None else Effects()
     txn = store.begin()
-    log_index, results = txn.log_index(), []
+    log_index, results = txn.meta.log_index(), []
     for command in commands:
         log_index += 1
         command.now_ns = command.now_ns or NOW_NS
@@ -66,8 +67,8 @@ async def running_state(
 
 def check_invariants(snapshot: StateReads) -> None:
     """What must hold at every index (docs/invariants.md); AssertionError names the object."""
-    allocations = snapshot.allocations()
-    nodes = {node.id: node for node in snapshot.nodes()}
+    allocations = snapshot.allocations.all()
+    nodes = {node.id: node for node in snapshot.nodes.all()}
     _check_nodes(allocations, nodes)
     _check_jobs(snapshot, allocations)
     _check_claims(snapshot)
@@ -118,17 +119,20 @@ def _check_jobs(snapshot: StateReads, allocations: list[Allocation]) -> None:
     live: Counter[tuple[str, str]] = Counter()
     for allocation in allocations:
         key = (allocation.namespace, allocation.job_id)
-        version = snapshot.job_version(*key, allocation.job_version)
+        version = snapshot.job_versions.get(*key, allocation.job_version)
         assert version is not None, f"allocation {allocation.id} has lost its job {key}"
         if not allocation.is_terminal:
-            assert snapshot.job(*key), f"allocation {allocation.id} lives on after its job {key}"
+            assert snapshot.jobs.get(*key), (
+                f"allocation {allocation.id} lives on after its job {key}"
+            )
             live[key] += 1
-    for job in snapshot.jobs():
-        counted = snapshot.live_count(job.namespace, job.id)
+    for job in snapshot.jobs.all():
+        counted = snapshot.job_summaries.count_live(job.namespace, job.id)
         assert counted == live[job.namespace, job.id], f"job {job.id} counts {counted} live"
-        found = snapshot.job_statuses(job.namespace, job.id, purged_evals=False)
-        assert found is not None
-        _, implied = found
+        key = (job.namespace, job.id)
+        inputs, has_waiting = read_inputs(snapshot.connection, *key)
+        assert inputs is not None
+        implied = implied_status(snapshot.connection, key, inputs, has_waiting, False)
         assert job.status == implied or (job.status == "dead" and implied == "pending"), (
             f"job {job.id} is {job.status}, not {implied}"
         )
@@ -136,17 +140,17 @@ def _check_jobs(snapshot: StateReads, allocations: list[Allocation]) -> None:
 
 def _check_claims(snapshot: StateReads) -> None:
     """Invariant 7: a claim belongs to a registered job."""
-    for claim in snapshot.volume_claims():
-        job = snapshot.job(claim.namespace, claim.job_id)
+    for claim in snapshot.volume_claims.all():
+        job = snapshot.jobs.get(claim.namespace, claim.job_id)
         assert job is not None, f"claim {claim.id} outlived its job {claim.job_id}"
 
 
 def _check_indexes(snapshot: StateReads, allocations: list[Allocation]) -> None:
     """No object is newer than the table it lies in, nor older than itself."""
-    newest = snapshot.table_index("allocations")
+    newest = snapshot.table_indexes.newest("allocations")
     for allocation in allocations:
         assert allocation.create_index <= allocation.alloc_modify_index, allocation.id
         assert allocation.alloc_modify_index <= allocation.modify_index <= newest, allocation.id
-    for evaluation in snapshot.evaluations():
-        newest = snapshot.table_index("evaluations")
+    for evaluation in snapshot.evaluations.all():
+        newest = snapshot.table_indexes.newest("evaluations")
         assert evaluation.create_index <= evaluation.modify_index <= newest, evaluation.id

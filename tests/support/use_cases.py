@@ -56,7 +56,7 @@ async def ready_node(context: UseCaseContext, **fields: object) -> Node:
     await context.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
     await update_allocs(context, node.id, [])
     with context.snapshot() as snapshot:
-        stored = snapshot.node(node.id)
+        stored = snapshot.nodes.get(node.id)
     assert stored is not None
     return stored
 

@@ -29,7 +29,7 @@ async def list_allocations(call: ApiCall) -> Response:
         if page.per_page and page.matches is None:
             chosen, headers = _page_by_keys(snapshot, call.namespaces, prefix, page)
         else:
-            found = in_order_of_creation(snapshot.allocations(call.namespaces, prefix))
+            found = in_order_of_creation(snapshot.allocations.all(call.namespaces, prefix))
             chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 
@@ -40,19 +40,19 @@ def _page_by_keys(
     snapshot: Snapshot, namespace: str | None, prefix: str, page: PageRequest
 ) -> tuple[list[Allocation], dict[str, str]]:
     """Only the page's own rows are read; the rest is known by its keys."""
-    keys = snapshot.allocation_keys(namespace, prefix)
+    keys = snapshot.allocations.keys(namespace, prefix)
     chosen, headers = page.apply(keys, lambda key: f"{key[0]}.{key[1]}")
-    found = {each.id: each for each in snapshot.allocations_by_ids([key[1] for key in chosen])}
+    found = {each.id: each for each in snapshot.allocations.get_many([key[1] for key in chosen])}
     return [found[key[1]] for key in chosen], headers
 
 
 def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
-    return allocation_with_job(each, snapshot.nearest_job_of_allocation(each))
+    return allocation_with_job(each, snapshot.job_versions.nearest_to_allocation(each))
 
 
 async def read_allocation(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> AllocationWithJob | None:
-        found = snapshot.allocation(call.path["alloc_id"])
+        found = snapshot.allocations.get(call.path["alloc_id"])
         return with_job(snapshot, found) if found else None
 
     return await answer_object(
@@ -69,7 +69,7 @@ async def stop(call: ApiCall) -> Response:
 
 async def services(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> list[dict[str, Any]]:
-        found = snapshot.allocation(call.path["alloc_id"])
+        found = snapshot.allocations.get(call.path["alloc_id"])
         return services_of_allocation(snapshot, found) if found else []
 
     return await answer_list(call, ("allocations",), read)

@@ -91,7 +91,7 @@ class ClientRoutes:
         if not node_id or (local is not None and node_id == local.node_id()):
             return True
         with self._api.services.context.snapshot() as snapshot:
-            return snapshot.node(node_id) is not None
+            return snapshot.nodes.get(node_id) is not None
 
     async def close(self) -> None:
         if self._http is not None:
@@ -104,7 +104,7 @@ class ClientRoutes:
             return Request({**scope, "type": "http"}).query_params.get("node_id", "")
         alloc_id = match["a"] or match["f"]
         with self._api.services.context.snapshot() as snapshot:
-            allocation = snapshot.allocation(alloc_id)
+            allocation = snapshot.allocations.get(alloc_id)
         if allocation is None:
             raise NotFoundError(f'Unknown allocation "{alloc_id}"')
         return allocation.node_id
@@ -135,7 +135,7 @@ class ClientRoutes:
 
     def _node(self, node_id: str) -> Node:
         with self._api.services.context.snapshot() as snapshot:
-            node = snapshot.node(node_id) if node_id else None
+            node = snapshot.nodes.get(node_id) if node_id else None
         if node is None:
             raise NotFoundError(f"Unknown node {node_id}" if node_id else "No node to ask")
         return node

@@ -27,7 +27,7 @@ async def list_deployments(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = in_order_of_creation(snapshot.deployments(call.namespaces, prefix))
+        found = in_order_of_creation(snapshot.deployments.all(call.namespaces, prefix))
         chosen, headers = page.apply(found, by_index)
         return [shown(each) for each in chosen], headers
 
@@ -39,8 +39,8 @@ async def of_job(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> list[Any]:
         job_id = call.path["job_id"]
-        found = in_order_of_creation(snapshot.deployments_by_job(call.namespace, job_id))
-        job = snapshot.job(call.namespace, job_id)
+        found = in_order_of_creation(snapshot.deployments.of_job(call.namespace, job_id))
+        job = snapshot.jobs.get(call.namespace, job_id)
         oldest = 0 if everything or job is None else job.create_index
         return [shown(each) for each in found[::-1] if each.job_create_index >= oldest]
 
@@ -49,8 +49,8 @@ async def of_job(call: ApiCall) -> Response:
 
 async def latest_of_job(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Deployment | None, int]:
-        found = snapshot.latest_deployment(call.namespace, call.path["job_id"])
-        return found, found.modify_index if found else snapshot.table_index("deployments")
+        found = snapshot.deployments.latest_of_job(call.namespace, call.path["job_id"])
+        return found, found.modify_index if found else snapshot.table_indexes.newest("deployments")
 
     found, index = await blocking_read(call, ("deployments",), read)
     return call.answer(shown(found) if found else None, index=index, read=True)
@@ -58,7 +58,7 @@ async def latest_of_job(call: ApiCall) -> Response:
 
 async def read_deployment(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Deployment | None:
-        return snapshot.deployment(call.path["id"])
+        return snapshot.deployments.get(call.path["id"])
 
     return await answer_object(
         call, ("deployments",), read, "deployment not found", shown, key=call.path["id"]
@@ -79,7 +79,7 @@ async def allocations(call: ApiCall) -> Response:
         ("allocations",),
         lambda snapshot: [
             alloc_stub(each)
-            for each in in_order_of_creation(snapshot.allocations_by_deployment(call.path["id"]))
+            for each in in_order_of_creation(snapshot.allocations.of_deployment(call.path["id"]))
         ],
         in_thread=True,
     )

@@ -35,7 +35,7 @@ def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
     """A blocked evaluation waits for what the one before it could not place: it shows why."""
     if each.status != EvalStatus.BLOCKED or each.failed_tg_allocs:
         return each
-    before = snapshot.evaluation(each.previous_eval)
+    before = snapshot.evaluations.get(each.previous_eval)
     return replace(each, failed_tg_allocs=before.failed_tg_allocs) if before else each
 
 
@@ -43,9 +43,9 @@ def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
     job, status = call.query.get("job"), call.query.get("status")
     prefix = call.id_prefix()
     found = (
-        snapshot.evaluations_by_job(call.namespaces, job)
+        snapshot.evaluations.of_job(call.namespaces, job)
         if job and call.namespaces
-        else snapshot.evaluations(call.namespaces, prefix)
+        else snapshot.evaluations.all(call.namespaces, prefix)
     )
     return in_order_of_creation(
         each
@@ -60,7 +60,7 @@ async def read_evaluation(call: ApiCall) -> Response:
     related = call.flag("related")
 
     def read(snapshot: Snapshot) -> Evaluation | None:
-        found = snapshot.evaluation(call.path["eval_id"])
+        found = snapshot.evaluations.get(call.path["eval_id"])
         if found is None:
             return None
         found = explained(snapshot, found)
@@ -72,7 +72,7 @@ async def read_evaluation(call: ApiCall) -> Response:
 
 def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
     """Every evaluation that leads here or follows from here."""
-    known = {each.id: each for each in snapshot.evaluations_by_job(start.namespace, start.job_id)}
+    known = {each.id: each for each in snapshot.evaluations.of_job(start.namespace, start.job_id)}
     followers: dict[str, list[str]] = {}
     for each in known.values():
         followers.setdefault(each.previous_eval, []).append(each.id)
@@ -117,7 +117,7 @@ async def allocations(call: ApiCall) -> Response:
         ("allocations",),
         lambda snapshot: [
             alloc_stub(each)
-            for each in in_order_of_creation(snapshot.allocations_by_eval(call.path["eval_id"]))
+            for each in in_order_of_creation(snapshot.allocations.of_eval(call.path["eval_id"]))
         ],
         in_thread=True,
     )
@@ -130,7 +130,7 @@ async def count(call: ApiCall) -> Response:
         found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
         return {
             "Count": len(found),
-            "Index": snapshot.table_index("evaluations"),
+            "Index": snapshot.table_indexes.newest("evaluations"),
             "LastContact": 0,
             "KnownLeader": True,
             "NextToken": "",
@@ -148,7 +148,7 @@ async def delete(call: ApiCall) -> Response:
     """Deletes evaluations by id, which is safe only while none is being handed out."""
     data = await call.body()
     with call.context.snapshot() as snapshot:
-        paused = snapshot.scheduler_config().pause_eval_broker
+        paused = snapshot.scheduler_config.get().pause_eval_broker
     if not paused:
         raise RefusedError("eval broker is enabled; eval broker must be paused to delete evals")
     ids = _ids_to_delete(call, data)
@@ -173,7 +173,7 @@ def _ids_to_delete(call: ApiCall, data: bytes) -> list[str]:
         raise RefusedError("evals must be deleted by either ID or filter")
     with call.context.snapshot() as snapshot:
         if ids:
-            return [each for each in map(str, ids) if snapshot.evaluation(each) is not None]
+            return [each for each in map(str, ids) if snapshot.evaluations.get(each) is not None]
         matches = parse_filter(text)
         return [each.id for each in _chosen(call, snapshot) if matches(each)]
 

@@ -40,7 +40,7 @@ async def sources(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [_with_last_check(call, each) for each in snapshot.sources()]
+        found = [_with_last_check(call, each) for each in snapshot.sources.all()]
         return page.apply(found, lambda each: each.name)
 
     return await answer_list(call, ("sources",), read)
@@ -60,7 +60,7 @@ async def source(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("sources",),
-        lambda snapshot: snapshot.source(name),
+        lambda snapshot: snapshot.sources.get(name),
         missing,
         lambda found: _with_last_check(call, found),
     )
@@ -84,18 +84,22 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
     """A name leads to the repository of a removed source too, which has to be of the same kind:
     nobody is to get at what another kind of source fetched."""
     name = wanted.name
-    if snapshot.source(name) is not None:
+    if snapshot.sources.get(name) is not None:
         raise ConflictError(
             f'cannot add source "{name}": there is one of that name; `orchgit source set {name}` '
             f"(PUT /v1/gitops/source/{name}/settings) changes it"
         )
-    was_builtin = bool(snapshot.git_refs(name))
+    was_builtin = bool(snapshot.git_refs.of_source(name))
     if was_builtin and wanted.kind != SourceKind.BUILTIN:
         raise ConflictError(
             f'cannot add source "{name}": a built-in repository of that name is kept; choose '
             "another name"
         )
-    if wanted.kind == SourceKind.BUILTIN and not was_builtin and snapshot.applied_commits(name):
+    if (
+        wanted.kind == SourceKind.BUILTIN
+        and not was_builtin
+        and snapshot.rollouts.applied_commits(name)
+    ):
         raise ConflictError(
             f'cannot add source "{name}": the history of a removed source of another kind has that '
             "name; choose another name"
@@ -126,7 +130,7 @@ async def change(call: ApiCall) -> Response:
 
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
-        known = snapshot.source(name)
+        known = snapshot.sources.get(name)
     if known is not None:
         wanted = changed(known)
         check_change(known, wanted)
@@ -175,7 +179,7 @@ async def resume(call: ApiCall) -> Response:
 async def sync(call: ApiCall) -> Response:
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
-        if snapshot.source(name) is None:
+        if snapshot.sources.get(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
     body = await call.body()
@@ -230,7 +234,7 @@ async def rollouts(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         whole = page.matches or page.next_token or page.reverse or not page.per_page
-        newest = snapshot.rollouts(wanted, limit=None if whole else page.per_page + 1)
+        newest = snapshot.rollouts.all(wanted, limit=None if whole else page.per_page + 1)
         return page.apply(newest, by_index)
 
     return await answer_list(call, ("rollouts",), read)
@@ -248,13 +252,13 @@ async def rollout(call: ApiCall) -> Response:
 
 def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
     """By id, or by the beginning of an id or of a commit; the newest one that fits."""
-    exact = snapshot.rollout(text)
+    exact = snapshot.rollouts.get(text)
     if exact is not None or len(text) < 4:
         return exact
     return next(
         (
             each
-            for each in snapshot.rollouts()
+            for each in snapshot.rollouts.all()
             if each.id.startswith(text) or each.commit.id.startswith(text)
         ),
         None,
@@ -279,10 +283,12 @@ async def blame(call: ApiCall) -> Response:
     wanted = call.path["id"]
 
     def read(snapshot: Snapshot) -> Any:
-        allocation = snapshot.allocation(wanted) or _only(snapshot.allocations(None, wanted))
+        allocation = snapshot.allocations.get(wanted) or _only(
+            snapshot.allocations.all(None, wanted)
+        )
         if allocation is not None:
             return _origin_of_allocation(snapshot, allocation)
-        claims = [each for each in snapshot.volume_claims() if each.id.startswith(wanted)]
+        claims = [each for each in snapshot.volume_claims.all() if each.id.startswith(wanted)]
         claim = _only(claims)
         return _origin_of_claim(snapshot, claim) if claim else None
 
@@ -295,7 +301,7 @@ def _only(found: Any) -> Any:
 
 
 def _origin_of_allocation(snapshot: Snapshot, each: Allocation) -> dict[str, Any]:
-    job = snapshot.job_of_allocation(each)
+    job = snapshot.job_versions.of_allocation(each)
     value = {
         "AllocID": each.id,
         "NodeID": each.node_id,
@@ -309,7 +315,7 @@ def _origin_of_allocation(snapshot: Snapshot, each: Allocation) -> dict[str, Any
 
 
 def _origin_of_claim(snapshot: Snapshot, claim: TaskGroupVolumeClaim) -> dict[str, Any]:
-    job = snapshot.job(claim.namespace, claim.job_id)
+    job = snapshot.jobs.get(claim.namespace, claim.job_id)
     value = {
         "ClaimID": claim.id,
         "AllocID": claim.alloc_id,
@@ -324,7 +330,7 @@ def _origin_of_claim(snapshot: Snapshot, claim: TaskGroupVolumeClaim) -> dict[st
 
 def _commit_fields(snapshot: Snapshot, job: Any, commit_id: str, rollout_id: str) -> dict[str, Any]:
     origin = job.origin if job is not None else None
-    found = snapshot.rollout(rollout_id) if rollout_id else None
+    found = snapshot.rollouts.get(rollout_id) if rollout_id else None
     commit = found.commit if found else None
     return {
         "Source": origin.source if origin else (found.source if found else ""),

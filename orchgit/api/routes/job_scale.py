@@ -35,10 +35,10 @@ async def scale(call: ApiCall) -> Response:
 
 async def status(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
-        job = snapshot.job(call.namespace, call.path["job_id"])
+        job = snapshot.jobs.get(call.namespace, call.path["job_id"])
         if job is None:
             return None
-        return _status(job, snapshot.allocations_by_job(job.namespace, job.id))
+        return _status(job, snapshot.allocations.of_job(job.namespace, job.id))
 
     return await answer_object(call, ("jobs", "allocations"), read, "job not found")
 
@@ -96,7 +96,7 @@ async def policy(call: ApiCall) -> Response:
 def _policies(snapshot: Snapshot, namespace: str | None, job_id: str | None) -> list[ScalingPolicy]:
     return [
         policy_of_group(job, place)
-        for job in snapshot.jobs(namespace)
+        for job in snapshot.jobs.all(namespace)
         if job_id in (None, "", job.id)
         for place, group in enumerate(job.task_groups)
         if group.scaling is not None

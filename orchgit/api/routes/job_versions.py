@@ -23,9 +23,9 @@ from orchgit.state.snapshot import Snapshot
 
 async def versions(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[list[Job], int]:
-        found = snapshot.job_versions(call.namespace, call.path["job_id"])
+        found = snapshot.job_versions.of_job(call.namespace, call.path["job_id"])
         newest = max((job.modify_index for job in found), default=0)
-        return found, newest or snapshot.table_index("jobs")
+        return found, newest or snapshot.table_indexes.newest("jobs")
 
     found, index = await blocking_read(call, ("jobs",), read)
     if not found:
@@ -54,7 +54,7 @@ async def submission(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("jobs",),
-        lambda snapshot: snapshot.job_submission(call.namespace, call.path["job_id"], version),
+        lambda snapshot: snapshot.job_submissions.get(call.namespace, call.path["job_id"], version),
         "job source not found",
     )
 

@@ -36,12 +36,13 @@ async def list_jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         if page.per_page and page.matches is None:
-            keys, headers = page.apply(snapshot.job_keys(namespaces, prefix), _token)
-            jobs = [job for key in keys if (job := snapshot.job(*key)) is not None]
+            keys, headers = page.apply(snapshot.jobs.keys(namespaces, prefix), _token)
+            jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
-            jobs, headers = page.apply(snapshot.jobs(namespaces, prefix), job_token)
+            jobs, headers = page.apply(snapshot.jobs.all(namespaces, prefix), job_token)
         stubs = [
-            job_stub(job, snapshot.job_summary(job.namespace, job.id), with_meta) for job in jobs
+            job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)
+            for job in jobs
         ]
         return stubs, headers
 
@@ -53,8 +54,8 @@ async def read_job(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> Job | None:
         if version is not None:
-            return snapshot.job_version(call.namespace, job_id, call.number("version"))
-        return snapshot.job(call.namespace, job_id)
+            return snapshot.job_versions.get(call.namespace, job_id, call.number("version"))
+        return snapshot.jobs.get(call.namespace, job_id)
 
     key = job_key(call.namespace, job_id)
     return await answer_object(call, ("jobs",), read, "job not found", key=key)
@@ -64,7 +65,7 @@ async def summary(call: ApiCall) -> Response:
     return await answer_object(
         call,
         _LIST_TABLES,
-        lambda snapshot: snapshot.job_summary(call.namespace, call.path["job_id"]),
+        lambda snapshot: snapshot.job_summaries.get(call.namespace, call.path["job_id"]),
         "job not found",
         with_children,
     )
@@ -75,8 +76,8 @@ async def allocations(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> Any:
         job_id = call.path["job_id"]
-        found = snapshot.allocations_by_job(call.namespace, job_id)
-        job = snapshot.job(call.namespace, job_id)
+        found = snapshot.allocations.of_job(call.namespace, job_id)
+        job = snapshot.jobs.get(call.namespace, job_id)
         if job is not None and not everything:
             # Those of an earlier job of the same name (purged and registered anew) are left out.
             found = [each for each in found if each.create_index >= job.create_index]
@@ -87,7 +88,7 @@ async def allocations(call: ApiCall) -> Response:
 
 async def evaluations(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
-        found = snapshot.evaluations_by_job(call.namespace, call.path["job_id"])
+        found = snapshot.evaluations.of_job(call.namespace, call.path["job_id"])
         return [explained(snapshot, each) for each in in_order_of_creation(found)[::-1]]
 
     return await answer_list(call, ("evaluations",), read)
@@ -103,11 +104,11 @@ async def services(call: ApiCall) -> Response:
 
 async def actions(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
-        job = snapshot.job(call.namespace, call.path["job_id"])
+        job = snapshot.jobs.get(call.namespace, call.path["job_id"])
         return None if job is None else _actions(job)
 
     with call.context.snapshot() as snapshot:
-        found, index = read(snapshot), snapshot.table_index("jobs")
+        found, index = read(snapshot), snapshot.table_indexes.newest("jobs")
     if found is None:
         return text_response("job not found", 404)
     return call.answer(found, index=index, read=True)

@@ -23,7 +23,7 @@ async def statuses(call: ApiCall) -> Response:
     children = call.flag("include_children")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [job for job in snapshot.jobs(call.namespaces) if children or not job.parent_id]
+        found = [job for job in snapshot.jobs.all(call.namespaces) if children or not job.parent_id]
         chosen, headers = page.apply(found, job_token)
         return [_status(snapshot, job) for job in chosen], headers
 
@@ -39,16 +39,16 @@ async def chosen_statuses(call: ApiCall) -> Response:
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:
-        jobs = (snapshot.job(namespace, job_id) for namespace, job_id in keys)
+        jobs = (snapshot.jobs.get(namespace, job_id) for namespace, job_id in keys)
         return [_status(snapshot, job) for job in jobs if job is not None]
 
     return await answer_list(call, ("jobs", "allocations", "deployments"), read)
 
 
 def _status(snapshot: Snapshot, job: Job) -> dict[str, Any]:
-    deployment = snapshot.latest_deployment(job.namespace, job.id)
-    allocations = snapshot.allocations_by_job(job.namespace, job.id)
-    children = snapshot.jobs_by_parent(job.namespace, job.id)
+    deployment = snapshot.deployments.latest_of_job(job.namespace, job.id)
+    allocations = snapshot.allocations.of_job(job.namespace, job.id)
+    children = snapshot.jobs.of_parent(job.namespace, job.id)
     return {
         "ID": job.id,
         "Name": job.name,

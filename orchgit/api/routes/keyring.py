@@ -33,7 +33,7 @@ def _meta(key: RootKey) -> RootKeyMeta:
 
 async def list_keys(call: ApiCall) -> Response:
     return await answer_list(
-        call, _TABLES, lambda snapshot: [_meta(key) for key in snapshot.root_keys()]
+        call, _TABLES, lambda snapshot: [_meta(key) for key in snapshot.root_keys.all()]
     )
 
 
@@ -51,7 +51,7 @@ async def web_keys(call: ApiCall) -> Response:
     """Keys that still sign or may have signed, for whoever checks a signature."""
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        keys = [_web_key(key) for key in snapshot.root_keys()]
+        keys = [_web_key(key) for key in snapshot.root_keys.all()]
         return {"keys": keys}, {"Cache-Control": f"max-age={_CACHED_S}"}
 
     return await answer_list(call, _TABLES, read)

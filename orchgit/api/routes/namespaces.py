@@ -25,7 +25,7 @@ async def list_namespaces(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [each for each in snapshot.namespaces() if each.name.startswith(prefix)]
+        found = [each for each in snapshot.namespaces.all() if each.name.startswith(prefix)]
         chosen, headers = page.apply(found, lambda each: each.name)
         return [shown(each) for each in chosen], headers
 
@@ -52,7 +52,7 @@ async def read_namespace(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("namespaces",),
-        lambda snapshot: snapshot.namespace(call.path["name"]),
+        lambda snapshot: snapshot.namespaces.get(call.path["name"]),
         "Namespace not found",
         shown,
     )

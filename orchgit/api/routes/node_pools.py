@@ -28,7 +28,7 @@ async def list_pools(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [each for each in snapshot.node_pools() if each.name.startswith(prefix)]
+        found = [each for each in snapshot.node_pools.all() if each.name.startswith(prefix)]
         chosen, headers = page.apply(found, lambda each: each.name)
         return [shown(each) for each in chosen], headers
 
@@ -51,7 +51,7 @@ async def read_pool(call: ApiCall) -> Response:
     return await answer_object(
         call,
         ("node_pools",),
-        lambda snapshot: snapshot.node_pool(call.path["name"]),
+        lambda snapshot: snapshot.node_pools.get(call.path["name"]),
         "node pool not found",
         shown,
     )
@@ -75,9 +75,9 @@ async def jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         pool = call.path["name"]
-        found = [each for each in snapshot.jobs(call.namespaces) if each.node_pool == pool]
+        found = [each for each in snapshot.jobs.all(call.namespaces) if each.node_pool == pool]
         chosen, headers = page.apply(found, job_token)
-        stubs = [job_stub(job, snapshot.job_summary(job.namespace, job.id)) for job in chosen]
+        stubs = [job_stub(job, snapshot.job_summaries.get(job.namespace, job.id)) for job in chosen]
         return stubs, headers
 
     return await answer_list(call, ("jobs", "allocations"), read)

@@ -33,7 +33,9 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
     resources, with_os = call.flag("resources"), call.flag("os")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [each for each in snapshot.nodes(prefix) if pool in (None, "all", each.node_pool)]
+        found = [
+            each for each in snapshot.nodes.all(prefix) if pool in (None, "all", each.node_pool)
+        ]
         chosen, headers = page.apply(found, lambda each: each.id, shown_node)
         return [node_stub(each, resources, with_os) for each in chosen], headers
 
@@ -42,7 +44,7 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
 
 async def read_node(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Node | None:
-        found = snapshot.node(call.path["node_id"])
+        found = snapshot.nodes.get(call.path["node_id"])
         return shown_node(found) if found else None
 
     return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
@@ -52,7 +54,7 @@ async def allocations(call: ApiCall) -> Response:
     """In full, with their jobs, as agents of Nomad read them."""
 
     def read(snapshot: Snapshot) -> Any:
-        found = in_order_of_creation(snapshot.allocations_by_node(call.path["node_id"]))
+        found = in_order_of_creation(snapshot.allocations.of_node(call.path["node_id"]))
         return [with_job(snapshot, each) for each in found]
 
     return await answer_list(call, ("allocations",), read, in_thread=True)

@@ -28,7 +28,10 @@ async def scheduler_configuration(call: ApiCall) -> Response:
     config, index = await blocking_read(
         call,
         ("scheduler_config",),
-        lambda snapshot: (snapshot.scheduler_config(), snapshot.table_index("scheduler_config")),
+        lambda snapshot: (
+            snapshot.scheduler_config.get(),
+            snapshot.table_indexes.newest("scheduler_config"),
+        ),
     )
     value = {
         "SchedulerConfig": config,

@@ -22,7 +22,7 @@ _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 
 async def configuration(call: ApiCall) -> Response:
     with call.context.snapshot() as snapshot:
-        config = snapshot.autopilot_config()
+        config = snapshot.autopilot_config.get()
     return call.answer(_shown(config))
 
 

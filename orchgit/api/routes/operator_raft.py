@@ -17,7 +17,7 @@ async def configuration(call: ApiCall) -> Response:
     state = call.context.state
     with call.context.snapshot() as snapshot:
         index = snapshot.index
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     servers = []
     for member in state.members:
         record = records.get(member.address, ServerRecord(member.address))
@@ -54,7 +54,7 @@ async def remove_peer(call: ApiCall) -> Response:
 async def transfer_leadership(call: ApiCall) -> Response:
     address = _named(call)
     with call.context.snapshot() as snapshot:
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     before = call.context.state.address
     await hand_over(call.context, address)
     ends = (records.get(one, ServerRecord(one)) for one in (before, address))

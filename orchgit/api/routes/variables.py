@@ -83,7 +83,7 @@ async def list_variables(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = sorted(snapshot.variables(call.namespaces, prefix), key=_token)
+        found = sorted(snapshot.variables.all(call.namespaces, prefix), key=_token)
         chosen, headers = page.apply(found, _token, lambda each: _Listed(_stub(each)))
         return [_stub(each) for each in chosen], headers
 
@@ -98,8 +98,8 @@ async def read_variable(call: ApiCall) -> Response:
     namespace, path = call.namespace, call.path["path"]
 
     def read(snapshot: Snapshot) -> tuple[StoredVariable | None, int]:
-        found = snapshot.variable(namespace, path)
-        return found, found.modify_index if found else snapshot.table_index(*_TABLES)
+        found = snapshot.variables.get(namespace, path)
+        return found, found.modify_index if found else snapshot.table_indexes.newest(*_TABLES)
 
     targets = [target("variables", variable_key(namespace, path))]
     variable, index = await blocking_read(call, targets, read)
@@ -235,7 +235,7 @@ def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) ->
 
 def _table_index(call: ApiCall) -> dict[str, str]:
     with call.context.snapshot() as snapshot:
-        return {"X-Nomad-Index": str(snapshot.table_index(*_TABLES))}
+        return {"X-Nomad-Index": str(snapshot.table_indexes.newest(*_TABLES))}
 
 
 def _stub(variable: StoredVariable, with_lock_id: bool = False) -> VariableStub:

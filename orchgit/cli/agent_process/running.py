@@ -157,7 +157,7 @@ async def node_ready(server: Server, node_id: str) -> None:
     store = server.state.store
     while True:
         with store.snapshot() as snapshot:
-            node = snapshot.node(node_id)
+            node = snapshot.nodes.get(node_id)
             index = snapshot.index
         if node is not None and node.is_ready:
             return

@@ -31,23 +31,23 @@ class EvalIntake:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take in what the state holds: the start of a leadership."""
-        blocked = snapshot.evaluations_by_status(EvalStatus.BLOCKED)
+        blocked = snapshot.evaluations.of_status(EvalStatus.BLOCKED)
         if blocked:
             since = min(evaluation.snapshot_index for evaluation in blocked)
             self._note_changes(snapshot, since)
         self._route(blocked)
-        self._route(snapshot.evaluations_by_status(EvalStatus.PENDING))
+        self._route(snapshot.evaluations.of_status(EvalStatus.PENDING))
 
     def _note_changes(self, snapshot: Snapshot, since: int) -> None:
         """What came, changed or ended after `since`, and who waited may not have been told: the
         leader that would have may be gone."""
-        freed = snapshot.freed_since(since)
+        freed = snapshot.allocations.nodes_freed_since(since)
         volumes_changed: dict[str, int] = {}
-        for volume in snapshot.host_volumes():
+        for volume in snapshot.host_volumes.all():
             known = volumes_changed.get(volume.node_id, 0)
             volumes_changed[volume.node_id] = max(known, volume.modify_index)
         by_class: dict[str, int] = {}
-        for node in snapshot.nodes():
+        for node in snapshot.nodes.all():
             index = max(node.modify_index, freed.get(node.id, 0), volumes_changed.get(node.id, 0))
             if node.is_ready and index > since:
                 by_class[node.computed_class] = max(index, by_class.get(node.computed_class, 0))
@@ -93,7 +93,7 @@ class EvalIntake:
         if not volume_ids:
             return set()
         with self._store.snapshot() as snapshot:
-            volumes = [snapshot.host_volume(volume_id) for volume_id in volume_ids]
+            volumes = [snapshot.host_volumes.get(volume_id) for volume_id in volume_ids]
         return {volume.node_id for volume in volumes if volume is not None}
 
     def _capacity_changed(self, node_ids: set[str], index: int) -> None:
@@ -102,7 +102,9 @@ class EvalIntake:
             return
         ready: list[Evaluation] = []
         with self._store.snapshot() as snapshot:
-            nodes = [node for node_id in node_ids if (node := snapshot.node(node_id)) is not None]
+            nodes = [
+                node for node_id in node_ids if (node := snapshot.nodes.get(node_id)) is not None
+            ]
         for computed_class in {node.computed_class for node in nodes if node.is_ready}:
             ready.extend(self._blocked.unblock_class(computed_class, index))
         for node in nodes:

@@ -77,7 +77,7 @@ class EvalReaper:
         if not needless:
             return
         with self._state.store.snapshot() as snapshot:
-            current = [snapshot.evaluation(evaluation.id) for evaluation in needless]
+            current = [snapshot.evaluations.get(evaluation.id) for evaluation in needless]
         now_ns = self._clock.now_ns()
         canceled = [
             msgspec.structs.replace(

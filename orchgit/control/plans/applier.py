@@ -64,10 +64,10 @@ class PlanCheckView:
         return self._nodes.node(self._snapshot, node_id)
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
-        return self._snapshot.allocations_by_node(node_id, terminal=False)
+        return self._snapshot.allocations.of_node(node_id, terminal=False)
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
-        return self._snapshot.job_version(namespace, job_id, version)
+        return self._snapshot.job_versions.get(namespace, job_id, version)
 
 
 class PlanApplier:
@@ -229,9 +229,9 @@ class PlanApplier:
         if not result.preemptions:
             return []
         with self._state.store.snapshot() as snapshot:
-            evicted = [snapshot.allocation(item.alloc_id) for item in result.preemptions]
+            evicted = [snapshot.allocations.get(item.alloc_id) for item in result.preemptions]
             keys = {(held.namespace, held.job_id) for held in evicted if held is not None}
-            jobs = [snapshot.job(*key) for key in sorted(keys)]
+            jobs = [snapshot.jobs.get(*key) for key in sorted(keys)]
         now_ns = self._clock.now_ns()
         return [
             evaluation_of(job, EvalTrigger.PREEMPTION, self._ids, now_ns)

@@ -20,13 +20,13 @@ class NodeCache:
         """Drop what the snapshot has newer. A deleted node leaves no row behind: it shows in the
         number of nodes, and everything is read anew then."""
         seen, self._index = self._index, snapshot.index
-        if snapshot.table_index("nodes") <= seen:
+        if snapshot.table_indexes.newest("nodes") <= seen:
             return
-        changed = snapshot.node_keys_changed_since(seen)
+        changed = snapshot.nodes.keys_changed_since(seen)
         for node_id, _ in changed:
             self._nodes.pop(node_id, None)
         created = sum(create_index > seen for _, create_index in changed)
-        count = snapshot.node_count()
+        count = snapshot.nodes.count()
         if count != self._count + created:
             self._nodes.clear()
         self._count = count
@@ -35,7 +35,7 @@ class NodeCache:
         """Without what no check of a plan looks at: thousands of nodes are kept."""
         known = self._nodes.get(node_id)
         if known is None:
-            read = snapshot.node(node_id)
+            read = snapshot.nodes.get(node_id)
             if read is None:
                 return None
             known = self._nodes[node_id] = msgspec.structs.replace(

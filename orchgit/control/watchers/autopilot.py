@@ -94,7 +94,7 @@ class Autopilot:
     def health(self) -> ClusterHealth:
         servers, config = self.look(), self._config()
         with self._state.store.snapshot() as snapshot:
-            records = {record.address: record for record in snapshot.servers()}
+            records = {record.address: record for record in snapshot.servers.all()}
         last_index = self._state.last_log_index
         found = [
             ServerHealth(
@@ -114,7 +114,7 @@ class Autopilot:
 
     def _config(self) -> AutopilotConfig:
         with self._state.store.snapshot() as snapshot:
-            return snapshot.autopilot_config()
+            return snapshot.autopilot_config.get()
 
     def _views(self) -> list[ServerView]:
         last_index = self._state.last_log_index
@@ -158,7 +158,7 @@ class Autopilot:
     async def _tell_states(self, servers: list[ServerView]) -> None:
         """All servers show the same; a server that cannot be told from a dead one is failed."""
         with self._state.store.snapshot() as snapshot:
-            known = {record.address: record.status for record in snapshot.servers()}
+            known = {record.address: record.status for record in snapshot.servers.all()}
         for server in servers:
             watched_s = self._clock.monotonic_s() - self._standing[server.address].known_since_s
             silent = min(server.silent_s, watched_s) >= self._limits.failed_after_s
@@ -181,7 +181,7 @@ class Autopilot:
         while they led."""
         members = {server.address for server in servers}
         with self._state.store.snapshot() as snapshot:
-            strays = [one.address for one in snapshot.servers() if one.address not in members]
+            strays = [one.address for one in snapshot.servers.all() if one.address not in members]
         self._stray_since_s = {one: self._stray_since_s.get(one, now_s) for one in strays}
         for address, since_s in self._stray_since_s.items():
             if now_s - since_s >= self._limits.dead_after_s:

@@ -51,7 +51,7 @@ class DeploymentWatcher:
         self._rests_until_s: dict[str, float] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._mark(deployment.id for deployment in snapshot.active_deployments())
+        self._mark(deployment.id for deployment in snapshot.deployments.active())
 
     def take(self, batch: AppliedBatch) -> None:
         self._mark(batch.changed.get("deployments", ()))
@@ -97,12 +97,12 @@ class DeploymentWatcher:
     async def _look(self, deployment_id: str) -> None:
         began_s = self._clock.monotonic_s()
         with self._state.store.snapshot() as snapshot:
-            deployment = snapshot.deployment(deployment_id)
+            deployment = snapshot.deployments.get(deployment_id)
             if deployment is None or not deployment.is_active:
                 self._forget(deployment_id)
                 return
             memory = self._memories.setdefault(deployment_id, HealthyAllocations())
-            allocations = snapshot.allocations_by_deployment(deployment_id)
+            allocations = snapshot.allocations.of_deployment(deployment_id)
             verdict = judge(deployment, allocations, memory, self._clock.now_ns())
             commands = self._commands(snapshot, deployment, verdict)
         now_s = self._clock.monotonic_s()
@@ -135,7 +135,7 @@ class DeploymentWatcher:
         self, snapshot: Snapshot, deployment: Deployment, verdict: DeploymentDecision
     ) -> list[Command]:
         """The verdict as log entries; each brings its evaluation with it."""
-        job = snapshot.job(deployment.namespace, deployment.job_id)
+        job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
         if job is None:
             return []
         if verdict.fail:
@@ -179,7 +179,7 @@ class DeploymentWatcher:
         self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: DeploymentDecision
     ) -> FailDeployment:
         """End the deployment as failed and, if asked for, run the last stable version again."""
-        versions = snapshot.job_versions(deployment.namespace, deployment.job_id)
+        versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)
         revert = auto_revert(deployment, verdict.fail, verdict.revert, versions)
         now_ns = self._clock.now_ns()
         update = DeploymentStatusUpdate(

@@ -53,7 +53,7 @@ class Drainer:
         """When the first of those whose health is awaited is waited for no longer."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._note_nodes(snapshot, (node.id for node in snapshot.nodes()))
+        self._note_nodes(snapshot, (node.id for node in snapshot.nodes.all()))
 
     def take(self, batch: AppliedBatch) -> None:
         nodes = batch.changed.get("nodes", ())
@@ -84,7 +84,7 @@ class Drainer:
 
     def _note_nodes(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
-            node = snapshot.node(node_id)
+            node = snapshot.nodes.get(node_id)
             if node is not None and node.drain_strategy is not None:
                 self._draining.add(node_id)
                 self._changed.set()
@@ -121,9 +121,9 @@ class Drainer:
     def _drains(self, snapshot: Snapshot) -> dict[str, NodeDrain]:
         now_ns = self._clock.now_ns()
         return {
-            node.id: node_drain(node.drain_strategy, snapshot.allocations_by_node(node.id), now_ns)
+            node.id: node_drain(node.drain_strategy, snapshot.allocations.of_node(node.id), now_ns)
             for node_id in sorted(self._draining)
-            if (node := snapshot.node(node_id)) is not None and node.drain_strategy is not None
+            if (node := snapshot.nodes.get(node_id)) is not None and node.drain_strategy is not None
         }
 
     def _leaving(self, snapshot: Snapshot, drains: dict[str, NodeDrain]) -> dict[str, Allocation]:
@@ -136,13 +136,13 @@ class Drainer:
         }
         self._moving = {job_key(namespace, job_id) for namespace, job_id, _ in moving}
         for namespace, job_id, name in sorted(moving):
-            job = snapshot.job(namespace, job_id)
+            job = snapshot.jobs.get(namespace, job_id)
             group = job.group(name) if job is not None and not job.stop else None
             if group is None:
                 continue
             of_group = [
                 held
-                for held in snapshot.allocations_by_job(namespace, job_id)
+                for held in snapshot.allocations.of_job(namespace, job_id)
                 if held.task_group == name
             ]
             now_ns = self._clock.now_ns()
@@ -168,7 +168,7 @@ class Drainer:
             return None
         now_ns = self._clock.now_ns()
         keys = {(held.namespace, held.job_id) for held in leaving.values()}
-        jobs = [snapshot.job(*key) for key in sorted(keys)]
+        jobs = [snapshot.jobs.get(*key) for key in sorted(keys)]
         return UpdateAllocTransitions(
             now_ns=now_ns,
             transitions={alloc_id: DesiredTransition(migrate=True) for alloc_id in leaving},

@@ -104,7 +104,7 @@ class StateGarbageCollector:
             return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns
 
         with self._state.store.snapshot() as snapshot:
-            ended = snapshot.evaluations_by_status(*_TERMINAL)
+            ended = snapshot.evaluations.of_status(*_TERMINAL)
         old = [evaluation for evaluation in ended if rules.is_old(evaluation, before(evaluation))]
         eval_ids: list[str] = []
         alloc_ids: list[str] = []
@@ -123,9 +123,9 @@ class StateGarbageCollector:
     def _over(
         self, snapshot: Snapshot, evaluation: Evaluation, before_ns: int, now_ns: int
     ) -> tuple[bool, Sequence[Allocation]]:
-        ended = snapshot.allocations_by_eval(evaluation.id, terminal=True)
-        live_count = snapshot.count_by_eval(evaluation.id) - len(ended)
-        job = snapshot.job(evaluation.namespace, evaluation.job_id) if ended else None
+        ended = snapshot.allocations.of_eval(evaluation.id, terminal=True)
+        live_count = snapshot.allocations.count_of_eval(evaluation.id) - len(ended)
+        job = snapshot.jobs.get(evaluation.namespace, evaluation.job_id) if ended else None
         return rules.what_is_over(evaluation, ended, job, before_ns, now_ns, live_count)
 
     def _delete(
@@ -143,13 +143,13 @@ class StateGarbageCollector:
     def _jobs_over(self, snapshot: Snapshot, before_ns: int) -> list[tuple[Job, list[Command]]]:
         """Jobs that are over, with their evaluations and allocations when those are over too."""
         found: list[tuple[Job, list[Command]]] = []
-        for job in snapshot.jobs():
+        for job in snapshot.jobs.all():
             if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
                 continue
-            if rules.has_tagged(snapshot.job_versions(job.namespace, job.id)):
+            if rules.has_tagged(snapshot.job_versions.of_job(job.namespace, job.id)):
                 continue
-            evaluations = snapshot.evaluations_by_job(job.namespace, job.id)
-            allocations = snapshot.allocations_by_job(job.namespace, job.id)
+            evaluations = snapshot.evaluations.of_job(job.namespace, job.id)
+            allocations = snapshot.allocations.of_job(job.namespace, job.id)
             over = all(rules.is_old(evaluation, before_ns) for evaluation in evaluations) and all(
                 rules.allocation_is_over(held, None, before_ns, before_ns) for held in allocations
             )
@@ -184,9 +184,9 @@ class StateGarbageCollector:
     def _deployments(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
         ids = [
             deployment.id
-            for deployment in snapshot.deployments()
+            for deployment in snapshot.deployments.all()
             if rules.deployment_is_old(deployment, before_ns)
-            and not snapshot.has_live_of_deployment(deployment.id)
+            and not snapshot.allocations.has_live_of_deployment(deployment.id)
         ]
         now_ns = self._clock.now_ns()
         return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]
@@ -194,8 +194,9 @@ class StateGarbageCollector:
     def _nodes(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
         ids = [
             node.id
-            for node in snapshot.nodes()
-            if rules.node_is_over(node, before_ns) and not snapshot.allocations_on_node(node.id)
+            for node in snapshot.nodes.all()
+            if rules.node_is_over(node, before_ns)
+            and not snapshot.allocations.occupying_node(node.id)
         ]
         now_ns = self._clock.now_ns()
         return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in chunks(ids, BATCH)]
@@ -203,8 +204,8 @@ class StateGarbageCollector:
     def _rollouts(self, snapshot: Snapshot, _: int) -> list[Command]:
         """The oldest ended ones beyond what is kept per source."""
         ids: list[str] = []
-        for source in snapshot.sources():
-            old = snapshot.rollouts(source.name)[self._limits.rollouts_kept :]
+        for source in snapshot.sources.all():
+            old = snapshot.rollouts.all(source.name)[self._limits.rollouts_kept :]
             kept = source.status.applied_rollout
             ids.extend(rollout.id for rollout in old if rollout.is_terminal and rollout.id != kept)
         now_ns = self._clock.now_ns()

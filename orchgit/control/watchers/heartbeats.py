@@ -60,7 +60,7 @@ class Heartbeats:
     def restore(self, snapshot: Snapshot) -> None:
         """Expect every node that is not down already."""
         now_s = self._clock.monotonic_s()
-        for node in snapshot.nodes():
+        for node in snapshot.nodes.all():
             if node.status != NodeStatus.DOWN:
                 self._timers.expect(node.id, now_s)
 
@@ -90,13 +90,13 @@ class Heartbeats:
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:
         """What to record of a silent node; None: nothing new."""
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
         if node is None or node.status == NodeStatus.DOWN:
             return None
         now_ns = self._clock.now_ns()
         waits = any(
             may_wait(allocation, _group_of(snapshot, allocation), now_ns)
-            for allocation in snapshot.allocations_by_node(node_id, terminal=False)
+            for allocation in snapshot.allocations.of_node(node_id, terminal=False)
         )
         status = NodeStatus.DISCONNECTED if waits else NodeStatus.DOWN
         if status == node.status:
@@ -120,11 +120,11 @@ class Heartbeats:
         """One per job that has something on the node, or runs on every node like it."""
         held_of = {
             (held.namespace, held.job_id): held
-            for held in snapshot.allocations_by_node(node.id)
+            for held in snapshot.allocations.of_node(node.id)
             if not (held.is_server_terminal and held.is_client_terminal)
         }
-        jobs = {key: snapshot.job(*key) for key in sorted(held_of)}
-        for job in system_jobs_on(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
+        jobs = {key: snapshot.jobs.get(*key) for key in sorted(held_of)}
+        for job in system_jobs_on(snapshot.jobs.of_type(*SYSTEM_TYPES), node):
             jobs.setdefault((job.namespace, job.id), job)
         trigger = EvalTrigger.NODE_UPDATE
         return [
@@ -136,7 +136,7 @@ class Heartbeats:
 
 
 def _group_of(snapshot: Snapshot, allocation: Allocation) -> TaskGroup | None:
-    job = snapshot.job_of_allocation(allocation)
+    job = snapshot.job_versions.of_allocation(allocation)
     return job.group(allocation.task_group) if job else None
 
 

@@ -51,24 +51,24 @@ class PeriodicDispatcher:
 
     def restore(self, snapshot: Snapshot) -> None:
         now_ns = self._clock.now_ns()
-        for job in snapshot.periodic_jobs():
+        for job in snapshot.jobs.periodic():
             self._track(job)
-            last_ns = snapshot.periodic_launch(job.namespace, job.id) or 0
+            last_ns = snapshot.periodic_launches.get(job.namespace, job.id) or 0
             if not is_tracked(job) or not self._missed(job, last_ns, now_ns):
                 continue
             # The launch itself may be there, though a leader died before it had recorded it.
-            children = snapshot.jobs_by_parent(job.namespace, job.id)
+            children = snapshot.jobs.of_parent(job.namespace, job.id)
             last_ns = max([last_ns, *(launched_ns(child.id) for child in children)])
             if self._missed(job, last_ns, now_ns):
                 self._due_ns[(job.namespace, job.id)] = now_ns
         self._changed.set()
 
     def take(self, batch: AppliedBatch) -> None:
-        glance = self._state.store.glance
+        latest = self._state.store.latest
         ordinary = _registered_without_schedule(batch)
         for key in map(_split, batch.changed.get("jobs", ())):
-            if key in self._versions or (key not in ordinary and glance().is_periodic(*key)):
-                self._note(key, glance().job(*key))
+            if key in self._versions or (key not in ordinary and latest().jobs.is_periodic(*key)):
+                self._note(key, latest().jobs.get(*key))
 
     async def run(self) -> None:
         while True:
@@ -123,8 +123,8 @@ class PeriodicDispatcher:
     async def _launch(self, launch: tuple[JobKey, int]) -> None:
         key, due_ns = launch
         with self._state.store.snapshot() as snapshot:
-            parent = snapshot.job(*key)
-            children = snapshot.jobs_by_parent(*key)
+            parent = snapshot.jobs.get(*key)
+            children = snapshot.jobs.of_parent(*key)
         if parent is None or not is_tracked(parent) or parent.periodic is None:
             return
         self._track(parent)

@@ -38,7 +38,7 @@ class VariableLocks:
         self._held: dict[tuple[str, str], _Held] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
-        for variable in snapshot.locked_variables():
+        for variable in snapshot.variables.locked():
             self._note(variable)
 
     def take(self, batch: AppliedBatch) -> None:
@@ -48,7 +48,7 @@ class VariableLocks:
         with self._state.store.snapshot() as snapshot:
             for key in keys:
                 namespace, _, path = key.partition("/")
-                variable = snapshot.variable(namespace, path)
+                variable = snapshot.variables.get(namespace, path)
                 if variable is None or variable.lock is None:
                     self._held.pop((namespace, path), None)
                 else:

@@ -43,7 +43,7 @@ class VolumeWatcher:
         self._marked: set[str] = set()
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._mark(volume.node_id for volume in snapshot.host_volumes())
+        self._mark(volume.node_id for volume in snapshot.host_volumes.all())
 
     def take(self, batch: AppliedBatch) -> None:
         self._mark(batch.changed.get("nodes", ()))
@@ -74,6 +74,6 @@ class VolumeWatcher:
             return {
                 volume.id: state
                 for node_id in sorted(node_ids)
-                for volume in snapshot.host_volumes(node_id=node_id)
-                if (state := state_of(volume, snapshot.node(node_id))) != volume.state
+                for volume in snapshot.host_volumes.all(node_id=node_id)
+                if (state := state_of(volume, snapshot.nodes.get(node_id))) != volume.state
             }

@@ -54,22 +54,22 @@ from orchgit.wire.messages import (
 _log = structlog.get_logger(component="scheduler")
 
 
-class Expected(Protocol):
-    """What is on its way to the log, laid over the views."""
+class InFlightPlans(Protocol):
+    """Plans that were submitted and that no view has yet; counted in every view."""
 
     @property
-    def settled_index(self) -> int: ...
+    def resolved_index(self) -> int: ...
 
-    def expect(self, plan_id: str, placements: list[Placements]) -> None: ...
+    def submit(self, plan_id: str, placements: list[Placements]) -> None: ...
 
-    def settle(self, plan_id: str, placements: list[Placements], index: int) -> None: ...
+    def resolve(self, plan_id: str, placements: list[Placements], index: int) -> None: ...
 
 
 class Views(Protocol):
     """Views of the local store."""
 
     @property
-    def expected(self) -> Expected: ...
+    def in_flight(self) -> InFlightPlans: ...
 
     async def reach(self, index: int, timeout_s: float) -> None:
         """Wait until the store has applied `index`. Raises TimedOutError."""
@@ -378,7 +378,7 @@ class WorkerLoop:
 
     def _expect(self, evaluation: Evaluation, outcome: SchedulingOutcome) -> None:
         if outcome.plan is not None:
-            self._views.expected.expect(evaluation.id, outcome.plan.placements)
+            self._views.in_flight.submit(evaluation.id, outcome.plan.placements)
             self._submitted += 1
             self._placements_sent += _placed_by(outcome.plan)
 
@@ -392,7 +392,7 @@ class WorkerLoop:
             result = reply.result
             return result
         finally:
-            self._views.expected.settle(plan.eval_id, result.placements, result.alloc_index)
+            self._views.in_flight.resolve(plan.eval_id, result.placements, result.alloc_index)
             self._submitted -= 1
             self._placements_sent -= _placed_by(plan)
             self._answered.set()
@@ -402,7 +402,7 @@ class WorkerLoop:
         while self._submitted:
             self._answered.clear()
             await self._answered.wait()
-        await self._views.reach(self._views.expected.settled_index, self._limits.sync_limit_s)
+        await self._views.reach(self._views.in_flight.resolved_index, self._limits.sync_limit_s)
 
     async def _back_off(self, evaluation: Evaluation, token: str, wait_index: int) -> None:
         """The store is far behind: others may be ahead, so give back and keep away for long, or

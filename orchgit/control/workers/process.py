@@ -32,7 +32,7 @@ from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
-from orchgit.state.expected import ExpectedPlacements
+from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.store import Store, StoreReader
 from orchgit.wait_first import wait_first
 from orchgit.wire.messages import DequeueRequest
@@ -43,7 +43,7 @@ class StoreViews:
     """Views over the read-only store; the node columns are kept and brought up to date."""
 
     def __init__(self, store: StoreReader) -> None:
-        self.expected = ExpectedPlacements()
+        self.in_flight = InFlightPlacements()
         self._store = store
         self._columns = ClusterColumns()
         self._settled_rows = 0
@@ -66,11 +66,11 @@ class StoreViews:
     def open(self) -> Iterator[ClusterView]:
         with self._store.snapshot() as snapshot:
             self._seen_index = snapshot.index
-            self.expected.take_off(self._columns)
+            self.in_flight.remove_from(self._columns)
             self._columns.refresh(snapshot)
-            self.expected.put_on(self._columns, snapshot)
+            self.in_flight.add_to(self._columns, snapshot)
             self._settle()
-            yield SnapshotView(snapshot, self._columns, self.expected)
+            yield SnapshotView(snapshot, self._columns, self.in_flight)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:

@@ -74,7 +74,7 @@ class CommitApplier:
 
     def source(self, name: str) -> Source:
         with self._context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
@@ -98,7 +98,7 @@ class CommitApplier:
         rerun: frozenset[JobKey],
     ) -> CommitPlan:
         with self._context.snapshot() as snapshot:
-            source = snapshot.source(source_name)
+            source = snapshot.sources.get(source_name)
             if source is None:
                 raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
             last_applied = memory.last_applied_for(source)
@@ -171,7 +171,7 @@ class CommitApplier:
         self, read: ReadCommit, source_name: str, index: int, memory: SourceCache
     ) -> None:
         with self._context.snapshot() as snapshot:
-            indexes = snapshot.job_modify_indexes_by_source(source_name)
+            indexes = snapshot.jobs.modify_indexes_of_source(source_name)
         memory.applied_commit = read.info.commit.id
         memory.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
 

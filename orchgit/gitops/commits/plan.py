@@ -101,7 +101,7 @@ def plan_commit(
     A job that runs once, and that the source remembers, is not created again unless `rerun` names
     it. `reference`: the applied commit's jobs, where the source's memory is older than itself.
     """
-    indexes = snapshot.job_modify_indexes_by_source(source.name)
+    indexes = snapshot.jobs.modify_indexes_of_source(source.name)
     steady = _steady(discovery.jobs, last_applied or {}, indexes)
     unsure = {key: job for key, job in discovery.jobs.items() if key not in steady}
     registered = _registered(snapshot, source.name, (set(indexes) - steady) | set(unsure), unsure)
@@ -216,14 +216,14 @@ def _registered(
     """What is registered under the keys; who owns volume claims is asked of the unwanted only."""
     known: dict[JobKey, Job] = {}
     if len(keys) >= _READ_TOGETHER:
-        known = {(job.namespace, job.id): job for job in snapshot.current_jobs_by_source(source)}
-    live = {each.name for each in snapshot.sources()}
+        known = {(job.namespace, job.id): job for job in snapshot.jobs.of_source(source)}
+    live = {each.name for each in snapshot.sources.all()}
     found: dict[JobKey, RegisteredJob] = {}
     for namespace, job_id in keys:
         key = (namespace, job_id)
-        job = known.get(key) or snapshot.job(namespace, job_id)
+        job = known.get(key) or snapshot.jobs.get(namespace, job_id)
         if job is not None:
-            claims = key not in wanted and bool(snapshot.volume_claims(namespace, job_id))
+            claims = key not in wanted and bool(snapshot.volume_claims.all(namespace, job_id))
             found[key] = RegisteredJob(job, claims, _former(job, live))
     return found
 

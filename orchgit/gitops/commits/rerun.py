@@ -47,7 +47,7 @@ class Rerunner:
                 f"has no such job in namespace {namespace!r}"
             )
         with self.context.snapshot() as snapshot:
-            job = snapshot.job(namespace, job_id)
+            job = snapshot.jobs.get(namespace, job_id)
         if job is None or job.stop:
             return False
         if owner_of(job) != source.name:

@@ -62,7 +62,7 @@ class Reverter:
 
     def _checked(self, rollout_id: str) -> tuple[Rollout, Source]:
         with self.context.snapshot() as snapshot:
-            bad = snapshot.rollout(rollout_id)
+            bad = snapshot.rollouts.get(rollout_id)
         if bad is None:
             raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
         source = self.applier.source(bad.source)
@@ -113,13 +113,13 @@ class Reverter:
     def _branch(self, source: Source) -> str:
         """Where the followed branch is; a paused source's may be ahead of what is applied."""
         with self.context.snapshot() as snapshot:
-            branch = snapshot.git_ref(source.name, full_ref(source.ref))
+            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
     async def _mark_reverted(self, bad: Rollout, rollout: Rollout) -> None:
         """Marks the latest record of the bad rollout, which may have ended during the revert."""
         with self.context.snapshot() as snapshot:
-            latest = snapshot.rollout(bad.id) or bad
+            latest = snapshot.rollouts.get(bad.id) or bad
         marked = replace(
             latest,
             status=RolloutStatus.REVERTED,

@@ -39,7 +39,7 @@ def run_once_records(
     repeated because another source takes a file over. `reference` stands for what an earlier
     version of the program did not write down."""
     found = {key: _applied(job, "") for key, job in reference.items() if runs_once(job.job)}
-    for row in (*snapshot.applied_jobs(""), *snapshot.applied_jobs(source)):
+    for row in (*snapshot.applied_jobs.of_source(""), *snapshot.applied_jobs.of_source(source)):
         found[row.namespace, row.job_id] = row
     return found
 

@@ -43,8 +43,8 @@ class RepositoryBackup:
 
     def wanted(self, state: StateReads) -> dict[str, frozenset[str]]:
         """By repository: what its refs point at, and the commits that can be gone back to."""
-        names = {one.name for one in state.sources() if one.kind == SourceKind.BUILTIN}
-        names.update(state.repositories())
+        names = {one.name for one in state.sources.all() if one.kind == SourceKind.BUILTIN}
+        names.update(state.git_refs.repositories())
         found = {name: wanted_of(state, name).objects for name in sorted(names)}
         return {name: objects for name, objects in found.items() if objects}
 

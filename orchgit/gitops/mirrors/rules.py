@@ -49,13 +49,13 @@ class MirrorPlan:
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """The commits of the applied state, those taken back, and those of rollouts that are kept: what
     a revert, a comparison or a new push may ask for."""
-    source = snapshot.source(name)
-    refs: dict[str, str] | None = snapshot.git_refs(name)
+    source = snapshot.sources.get(name)
+    refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if source is None:
-        return Wanted(refs, "", frozenset(snapshot.applied_commits(name)))
+        return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name)))
     # What was fetched for another source of this name is none of this one's.
     since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
-    commits = snapshot.applied_commits(name, since_index)
+    commits = snapshot.rollouts.applied_commits(name, since_index)
     commits |= {source.status.applied_commit, *source.status.quarantined}
     commits.discard("")
     if source.kind != SourceKind.BUILTIN or not (refs or not source.status.applied_commit):

@@ -90,8 +90,8 @@ class MirrorSynchronizer:
             while True:
                 with self._context.snapshot() as snapshot:
                     index = snapshot.index
-                    names = {source.name for source in snapshot.sources()}
-                    names.update(snapshot.repositories())
+                    names = {source.name for source in snapshot.sources.all()}
+                    names.update(snapshot.git_refs.repositories())
                 self._match(names)
                 await self._context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
@@ -243,7 +243,7 @@ class MirrorSynchronizer:
     def refs(self, name: str) -> dict[str, str]:
         """Where the log says that the branches and tags are."""
         with self._context.snapshot() as snapshot:
-            return snapshot.git_refs(name)
+            return snapshot.git_refs.of_source(name)
 
     def wanted(self, name: str) -> Wanted:
         with self._context.snapshot() as snapshot:

@@ -158,7 +158,7 @@ class PushReceiver:
 
     def _allocations(self, job: RolloutJob) -> Sequence[Allocation]:
         with self._context.snapshot() as snapshot:
-            return snapshot.allocations_by_job(job.namespace, job.job_id)
+            return snapshot.allocations.of_job(job.namespace, job.job_id)
 
     async def _output(self, failure: TaskFailure) -> bytes:
         """The end of stderr; of stdout where a task wrote nothing else."""

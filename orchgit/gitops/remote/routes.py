@@ -63,7 +63,7 @@ class GitRemote:
     def _mirror(self, request: Request) -> Mirror:
         name = request.path_params["name"]
         with self.context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         return self.mirrors.served(name, source.kind if source is not None else None)
 
     async def info_refs(self, request: Request) -> Response:

@@ -91,7 +91,7 @@ class RolloutTracker:
         now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
         with self._context.snapshot() as snapshot:
-            active = snapshot.active_rollouts()
+            active = snapshot.rollouts.active()
             judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
             return snapshot.index, judged
 
@@ -140,7 +140,7 @@ class RolloutTracker:
 
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """The rollout as it stands in this snapshot. Jobs that settled are not looked at again."""
-    source = snapshot.source(rollout.source)
+    source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
     status, description = judge_rollout(jobs)
@@ -165,10 +165,10 @@ def _judged_job(
 
 def _view(snapshot: Snapshot, job: RolloutJob) -> JobView:
     return JobView(
-        job=snapshot.job(job.namespace, job.job_id),
-        evaluations=snapshot.evaluations_by_job(job.namespace, job.job_id),
+        job=snapshot.jobs.get(job.namespace, job.job_id),
+        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=_deployment(snapshot, job),
-        allocations=snapshot.allocations_by_job(job.namespace, job.job_id),
+        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
     )
 
 
@@ -176,7 +176,7 @@ def _deployment(snapshot: Snapshot, job: RolloutJob) -> Deployment | None:
     """The newest deployment of the version that the rollout registered."""
     found = [
         deployment
-        for deployment in snapshot.deployments_by_job(job.namespace, job.job_id)
+        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
         if deployment.job_version == job.job_version
     ]
     return max(found, key=lambda deployment: deployment.create_index, default=None)

@@ -49,7 +49,7 @@ class SourceLoops:
             while True:
                 with self._ports.context.snapshot() as snapshot:
                     index = snapshot.index
-                    sources = {source.name: source for source in snapshot.sources()}
+                    sources = {source.name: source for source in snapshot.sources.all()}
                 await self._match(sources)
                 async with self._matched:
                     self._matched.notify_all()

@@ -194,7 +194,7 @@ class SourceReconciler:
         """Where the log says that the branch is. Refs from before they were in the log, and a
         branch that is followed before it was ever pushed, are entered there first."""
         with self._ports.context.snapshot() as snapshot:
-            known = snapshot.git_refs(source.name)
+            known = snapshot.git_refs.of_source(source.name)
         followed, applied = full_ref(source.ref), source.status.applied_commit
         repository = self._mirror.open()
         if followed in known or not applied or not repository.has_commit(applied):

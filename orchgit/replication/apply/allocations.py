@@ -27,11 +27,11 @@ def update_allocs_from_client(
     txn: WriteTxn, command: UpdateAllocsFromClient, effects: Effects
 ) -> None:
     """Allocations that are gone, or are another node's, are passed over; so is what is not new."""
-    if not txn.stamp_alloc_update(command.node_id):
+    if not txn.nodes.stamp_alloc_update(command.node_id):
         raise NotFoundError(
             f"cannot take reports of node {command.node_id!r}: it is not registered; register first"
         )
-    records = txn.alloc_records(update.alloc_id for update in command.updates)
+    records = txn.allocations.records(update.alloc_id for update in command.updates)
     changed: dict[str, AllocRecord] = {}
     for update in command.updates:
         record = records.get(update.alloc_id)
@@ -48,7 +48,7 @@ def update_allocs_from_client(
 def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effects) -> None:
     deltas = DeploymentDeltas()
     deltas.add_changes(records)
-    txn.save_alloc_records(records)
+    txn.allocations.save(records)
     for deployment in deltas.write(txn):
         effects.note(txn.index, "DeploymentAllocHealth", deployment)
     effects.note_allocs(txn.index, type_, [record.id for record in records])
@@ -86,14 +86,14 @@ def set_health(txn: WriteTxn, body: AllocBody, healthy: bool, at_ns: int) -> Non
 def update_alloc_transitions(
     txn: WriteTxn, command: UpdateAllocTransitions, effects: Effects
 ) -> None:
-    records = txn.alloc_records(command.transitions)
+    records = txn.allocations.records(command.transitions)
     for alloc_id in command.transitions:
         if alloc_id not in records:
             raise NotFoundError(f"cannot change allocation {alloc_id!r}: there is no such")
     for record in records.values():
         wanted = command.transitions[record.id]
         record.body.desired_transition = merged(record.body.desired_transition, wanted)
-    txn.save_alloc_records(records.values())
+    txn.allocations.save(records.values())
     effects.note_allocs(txn.index, "AllocationUpdateDesiredStatus", list(records))
     store_evaluations(txn, command.evaluations, effects, "AllocationUpdateDesiredStatus")
 

@@ -56,7 +56,7 @@ def resume_deployment(txn: WriteTxn, command: ResumeDeployment, effects: Effects
 
 def fail_deployment(txn: WriteTxn, command: FailDeployment, effects: Effects) -> None:
     if command.job is not None:
-        known = txn.job(command.job.namespace, command.job.id)
+        known = txn.jobs.get(command.job.namespace, command.job.id)
         check_modify_index(known, command.expected_modify_index, command.job.id)
     set_status(txn, command.update, effects)
     _revert(txn, command.job, effects)
@@ -76,7 +76,7 @@ def set_status(txn: WriteTxn, update: DeploymentStatusUpdate, effects: Effects) 
 
 
 def _active(txn: WriteTxn, deployment_id: str) -> Deployment:
-    deployment = txn.deployment(deployment_id)
+    deployment = txn.deployments.get(deployment_id)
     if deployment is None:
         raise NotFoundError(f"cannot change deployment {deployment_id!r}: there is no such")
     if not deployment.is_active:
@@ -88,7 +88,7 @@ def _active(txn: WriteTxn, deployment_id: str) -> Deployment:
 
 def _store(txn: WriteTxn, deployment: Deployment, type_: str, effects: Effects) -> None:
     deployment.modify_index, deployment.modify_time_ns = txn.index, txn.now_ns
-    txn.put_deployment(deployment)
+    txn.deployments.put(deployment)
     effects.note(txn.index, type_, deployment)
 
 
@@ -100,7 +100,7 @@ def _revert(txn: WriteTxn, job: Job | None, effects: Effects) -> None:
 def _evaluate(txn: WriteTxn, evaluation: Evaluation | None, effects: Effects) -> None:
     if evaluation is None:
         return
-    job = txn.job(evaluation.namespace, evaluation.job_id)
+    job = txn.jobs.get(evaluation.namespace, evaluation.job_id)
     if job is not None:
         evaluation.job_modify_index = job.job_modify_index
     store_evaluations(txn, [evaluation], effects)
@@ -113,7 +113,7 @@ def promote_deployment(txn: WriteTxn, command: PromoteDeployment, effects: Effec
     canaries = _promotable(txn, deployment, groups)
     for name in groups:
         _promote(txn, deployment.task_groups[name])
-    records = txn.alloc_records(canaries).values()
+    records = txn.allocations.records(canaries).values()
     for record in records:
         status = record.body.deployment_status
         if status is not None and status.canary:
@@ -121,7 +121,7 @@ def promote_deployment(txn: WriteTxn, command: PromoteDeployment, effects: Effec
                 status, canary=False, modify_index=txn.index
             )
             record.alloc_modify_index = txn.index
-    txn.save_alloc_records(records)
+    txn.allocations.save(records)
     effects.note_allocs(txn.index, "DeploymentPromotion", canaries)
     _store(txn, deployment, "DeploymentPromotion", effects)
     _evaluate(txn, command.evaluation, effects)
@@ -138,7 +138,8 @@ def _promotable(txn: WriteTxn, deployment: Deployment, groups: Collection[str]) 
             continue
         placed = list(state.placed_canaries or ())
         healthy = sum(
-            record.healthy is True and record.live for record in txn.alloc_records(placed).values()
+            record.healthy is True and record.live
+            for record in txn.allocations.records(placed).values()
         )
         if healthy < state.desired_canaries:
             problems.append(
@@ -169,7 +170,7 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
     deployment = _active(txn, command.deployment_id)
     wanted = dict.fromkeys(command.healthy_alloc_ids, True)
     wanted |= dict.fromkeys(command.unhealthy_alloc_ids, False)
-    records = txn.alloc_records(wanted)
+    records = txn.allocations.records(wanted)
     for alloc_id in wanted:
         if alloc_id not in records or records[alloc_id].deployment_id != deployment.id:
             raise RefusedError(
@@ -180,7 +181,7 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
         set_health(txn, record.body, wanted[record.id], txn.now_ns)
     deltas = DeploymentDeltas()
     deltas.add_changes(records.values())
-    txn.save_alloc_records(records.values())
+    txn.allocations.save(records.values())
     for changed in deltas.write(txn):
         effects.note(txn.index, "DeploymentAllocHealth", changed)
     effects.note_allocs(txn.index, "DeploymentAllocHealth", list(records))
@@ -191,4 +192,4 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
 
 
 def delete_deployments(txn: WriteTxn, command: DeleteDeployments, effects: Effects) -> None:
-    txn.delete_deployments(command.ids)
+    txn.deployments.delete_all(command.ids)

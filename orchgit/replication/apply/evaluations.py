@@ -29,11 +29,11 @@ def store_evaluations(
         evaluation.modify_index = txn.index
         evaluation.modify_time_ns = txn.now_ns or evaluation.modify_time_ns
         stored += _cancelled_by(txn, evaluation)
-        txn.touch_job(evaluation.namespace, evaluation.job_id)
+        txn.job_statuses.touch(evaluation.namespace, evaluation.job_id)
         if evaluation.queued_allocations is not None:
             queued = evaluation.queued_allocations
-            txn.set_queued(evaluation.namespace, evaluation.job_id, queued)
-    txn.put_evaluations(stored)
+            txn.job_summaries.set_queued(evaluation.namespace, evaluation.job_id, queued)
+    txn.evaluations.put_all(stored)
     effects.note_evaluations(txn.index, type_, stored)
 
 
@@ -41,7 +41,7 @@ def _cancelled_by(txn: WriteTxn, evaluation: Evaluation) -> list[Evaluation]:
     """An evaluation that placed everything makes the job's blocked ones needless."""
     if evaluation.status != EvalStatus.COMPLETE or evaluation.failed_tg_allocs:
         return []
-    blocked = txn.blocked_evaluations(evaluation.namespace, evaluation.job_id)
+    blocked = txn.evaluations.blocked_of_job(evaluation.namespace, evaluation.job_id)
     cancelled = [one for one in blocked if one.id != evaluation.id]
     for one in cancelled:
         one.status = EvalStatus.CANCELLED
@@ -52,13 +52,14 @@ def _cancelled_by(txn: WriteTxn, evaluation: Evaluation) -> list[Evaluation]:
 
 def delete_evaluations(txn: WriteTxn, command: DeleteEvaluations, effects: Effects) -> None:
     for eval_id in command.eval_ids:
-        known = txn.evaluation(eval_id)
+        known = txn.evaluations.get(eval_id)
         if known is not None:
-            txn.touch_job(known.namespace, known.job_id, purged_evals=True)
-    txn.delete_evaluations(command.eval_ids)
+            txn.job_statuses.touch(known.namespace, known.job_id, evaluations_purged=True)
+    txn.evaluations.delete_all(command.eval_ids)
     jobs = {
-        (record.namespace, record.job_id) for record in txn.delete_allocations(command.alloc_ids)
+        (record.namespace, record.job_id)
+        for record in txn.allocations.delete_all(command.alloc_ids)
     }
     for namespace, job_id in sorted(jobs):
-        txn.touch_job(namespace, job_id, purged_evals=True)
-        txn.sweep_job_versions(namespace, job_id)
+        txn.job_statuses.touch(namespace, job_id, evaluations_purged=True)
+        txn.job_versions.delete_unreferenced(namespace, job_id)

@@ -58,11 +58,11 @@ def apply_commit(txn: WriteTxn, command: ApplyCommit, effects: Effects) -> Rollo
     """`apply_rollout`, and what the source remembers of the jobs that run once."""
     rollout = apply_rollout(txn, command, effects)
     for applied in command.remember:
-        known = txn.applied_job(applied.namespace, applied.job_id)
+        known = txn.applied_jobs.get(applied.namespace, applied.job_id)
         applied.create_index = known.create_index if known else txn.index
         applied.modify_index = txn.index
-    txn.put_applied_jobs(command.remember)
-    txn.delete_applied_jobs(command.forget)
+    txn.applied_jobs.put_all(command.remember)
+    txn.applied_jobs.delete_all(command.forget)
     source = _source(txn, rollout.source)
     if not source.status.remembers_jobs:
         source.status.remembers_jobs = True
@@ -95,17 +95,17 @@ def move_refs(txn: WriteTxn, command: MoveRefs, effects: Effects) -> None:
 
 def _move_refs(txn: WriteTxn, source: str, moves: list[RefMove]) -> None:
     for move in moves:
-        known = txn.git_ref(source, move.ref)
+        known = txn.git_refs.get(source, move.ref)
         if (known.object_id if known else "") != move.old:
             raise ConflictError(
                 f"cannot move {move.ref} of {source!r} to {move.new[:12] or 'nothing'}: it moved "
                 "meanwhile; fetch first"
             )
         if not move.new:
-            txn.delete_git_ref(source, move.ref)
+            txn.git_refs.delete(source, move.ref)
             continue
         created = known.create_index if known else txn.index
-        txn.put_git_ref(GitRef(source, move.ref, move.new, created, txn.index))
+        txn.git_refs.put(GitRef(source, move.ref, move.new, created, txn.index))
 
 
 def record_rollout(txn: WriteTxn, command: RecordRollout, effects: Effects) -> None:
@@ -113,15 +113,15 @@ def record_rollout(txn: WriteTxn, command: RecordRollout, effects: Effects) -> N
 
 
 def _store_rollout(txn: WriteTxn, rollout: Rollout, effects: Effects) -> None:
-    known = txn.rollout(rollout.id)
+    known = txn.rollouts.get(rollout.id)
     rollout.create_index = known.create_index if known else txn.index
     rollout.modify_index = txn.index
-    txn.put_rollout(rollout)
+    txn.rollouts.put(rollout)
     effects.note(txn.index, "RolloutUpdated", rollout)
 
 
 def upsert_source(txn: WriteTxn, command: UpsertSource, effects: Effects) -> Source:
-    known = txn.source(command.source.name)
+    known = txn.sources.get(command.source.name)
     status = known.status if known else SourceStatus()
     create_index = known.create_index if known else txn.index
     source = msgspec.structs.replace(command.source, status=status, create_index=create_index)
@@ -130,7 +130,7 @@ def upsert_source(txn: WriteTxn, command: UpsertSource, effects: Effects) -> Sou
 
 
 def store_source(txn: WriteTxn, command: StoreSource, effects: Effects) -> Source:
-    wanted, known = command.source, txn.source(command.source.name)
+    wanted, known = command.source, txn.sources.get(command.source.name)
     if known is None and command.expected_modify_index:
         raise NotFoundError(
             f"cannot change source {wanted.name!r}: it was removed; `orchgit source add` makes it"
@@ -159,24 +159,24 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
     for evaluation in command.evaluations:
         for_job(evaluation, results[evaluation.namespace, evaluation.job_id])
     store_evaluations(txn, command.evaluations, effects)
-    for namespace, job_id in txn.jobs_by_source(source.name):
+    for namespace, job_id in txn.jobs.keys_of_source(source.name):
         _own(txn, namespace, job_id, "", former_source=source.name)
-    remembered = txn.applied_jobs(source.name)
+    remembered = txn.applied_jobs.of_source(source.name)
     if command.stop:
-        txn.delete_applied_jobs([(each.namespace, each.job_id) for each in remembered])
+        txn.applied_jobs.delete_all([(each.namespace, each.job_id) for each in remembered])
     else:
-        txn.put_applied_jobs(
+        txn.applied_jobs.put_all(
             [
                 msgspec.structs.replace(each, source="", modify_index=txn.index)
                 for each in remembered
             ]
         )
-    txn.delete_source(source.name)
+    txn.sources.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
 
 
 def set_job_owner(txn: WriteTxn, command: SetJobOwner, effects: Effects) -> None:
-    job = txn.job(command.namespace, command.job_id)
+    job = txn.jobs.get(command.namespace, command.job_id)
     owner = job.origin.source if job is not None and job.origin is not None else ""
     if job is None or owner != command.expected_source:
         raise ConflictError(
@@ -202,7 +202,7 @@ def _own(
     former_source: str = "",
 ) -> None:
     """Another owner is no other version: the job asks for the same."""
-    job = txn.job(namespace, job_id)
+    job = txn.jobs.get(namespace, job_id)
     assert job is not None
     origin = msgspec.structs.replace(
         job.origin or JobOrigin(),
@@ -210,7 +210,7 @@ def _own(
         released_from=released_from,
         former_source=former_source,
     )
-    txn.put_job(msgspec.structs.replace(job, origin=origin, modify_index=txn.index))
+    txn.jobs.put(msgspec.structs.replace(job, origin=origin, modify_index=txn.index))
 
 
 def update_source_status(txn: WriteTxn, command: UpdateSourceStatus, effects: Effects) -> None:
@@ -228,16 +228,16 @@ def delete_source(txn: WriteTxn, command: DeleteSource, effects: Effects) -> Non
     """Its jobs keep running; its rollouts stay as history, and so does a built-in repository: a
     source of that name finds it again."""
     source = _source(txn, command.name)
-    txn.delete_source(source.name)
+    txn.sources.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
 
 
 def delete_rollouts(txn: WriteTxn, command: DeleteRollouts, effects: Effects) -> None:
-    txn.delete_rollouts(command.ids)
+    txn.rollouts.delete_all(command.ids)
 
 
 def _source(txn: WriteTxn, name: str) -> Source:
-    source = txn.source(name)
+    source = txn.sources.get(name)
     if source is None:
         raise NotFoundError(f"cannot find source {name!r}: `orchgit source list` shows those known")
     return source
@@ -245,5 +245,5 @@ def _source(txn: WriteTxn, name: str) -> Source:
 
 def _store_source(txn: WriteTxn, source: Source, effects: Effects) -> None:
     source.modify_index = txn.index
-    txn.put_source(source)
+    txn.sources.put(source)
     effects.note(txn.index, "SourceUpdated", source)

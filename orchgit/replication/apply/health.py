@@ -64,12 +64,12 @@ class DeploymentDeltas:
         """Deployments that have ended are left as they ended."""
         changed = []
         for deployment_id, groups in self._deltas.items():
-            deployment = txn.deployment(deployment_id)
+            deployment = txn.deployments.get(deployment_id)
             if deployment is None or not deployment.is_active:
                 continue
             if any([_apply(txn, deployment, name, delta) for name, delta in groups.items()]):
                 deployment.modify_index, deployment.modify_time_ns = txn.index, txn.now_ns
-                txn.put_deployment(deployment)
+                txn.deployments.put(deployment)
                 changed.append(deployment)
         return changed
 

@@ -89,9 +89,9 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
     job = upsert.job
     if _stored_as_new(txn, upsert):
         return _registered(txn, upsert, effects)
-    known = txn.job(job.namespace, job.id)
+    known = txn.jobs.get(job.namespace, job.id)
     check_modify_index(known, upsert.expected_modify_index, job.id)
-    if not txn.has_namespace(job.namespace):
+    if not txn.namespaces.has(job.namespace):
         raise NotFoundError(
             f"cannot register job {job.id!r}: there is no namespace {job.namespace!r}; create it "
             "first"
@@ -107,10 +107,10 @@ def _stored_as_new(txn: WriteTxn, upsert: JobUpsert) -> bool:
     """Most jobs are new when they are registered: that is seen when they are stored, without
     asking first. False, and nothing is stored, where there may be more to look at."""
     job = upsert.job
-    if upsert.expected_modify_index or not txn.has_namespace(job.namespace):
+    if upsert.expected_modify_index or not txn.namespaces.has(job.namespace):
         return False
     _become_version(txn, job, None)
-    if not txn.put_new_job(job):
+    if not txn.jobs.insert(job):
         return False
     _store_summary(txn, job)
     return True
@@ -126,7 +126,7 @@ def _registered(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult
             version=job.version,
             job_modify_index=job.job_modify_index,
         )
-        txn.put_job_submission(job_text)
+        txn.job_submissions.put(job_text)
     effects.note(txn.index, "JobRegistered", job)
     return _result(job, changed=True)
 
@@ -135,7 +135,7 @@ def _adopt(txn: WriteTxn, known: Job, job: Job) -> None:
     """A source that wants a job just as it is becomes its keeper, without a new version."""
     keeper = known.origin.source if known.origin is not None else ""
     if job.origin is not None and job.origin.source != keeper:
-        txn.put_job(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
+        txn.jobs.put(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
 
 
 def _result(job: Job, changed: bool) -> JobResult:
@@ -151,7 +151,7 @@ def _result(job: Job, changed: bool) -> JobResult:
 def store_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
     """Store `job` as the next version of `known` (or as the first), and drop the oldest one."""
     _become_version(txn, job, known)
-    txn.put_job(job)
+    txn.jobs.put(job)
     _store_summary(txn, job)
     if known is not None:
         _drop_old_versions(txn, job)
@@ -166,13 +166,13 @@ def _become_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
 
 
 def _store_summary(txn: WriteTxn, job: Job) -> None:
-    txn.put_summary(job.namespace, job.id, [group.name for group in job.task_groups])
-    txn.touch_job(job.namespace, job.id)
+    txn.job_summaries.add_groups(job.namespace, job.id, [group.name for group in job.task_groups])
+    txn.job_statuses.touch(job.namespace, job.id)
 
 
 def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
     """Keep the newest ones, tagged ones, and the newest stable one: what a revert may ask for."""
-    versions = txn.job_versions(job.namespace, job.id)
+    versions = txn.job_versions.of_job(job.namespace, job.id)
     if len(versions) <= VERSIONS_KEPT:
         return
     stable = next((old.version for old in versions if old.stable), None)
@@ -180,12 +180,12 @@ def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
     surplus = len(untagged) - VERSIONS_KEPT
     droppable = [old for old in reversed(untagged) if old.version != stable]
     for old in droppable[: max(0, surplus)]:
-        txn.drop_job_version(job, old.version)
+        txn.jobs.drop_version(job, old.version)
 
 
 def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobResult:
     """Stop a job (a new version that wants nothing), or purge it with all that it owned."""
-    known = txn.job(deletion.namespace, deletion.job_id)
+    known = txn.jobs.get(deletion.namespace, deletion.job_id)
     if known is None:
         raise NotFoundError(
             f"cannot stop job {deletion.job_id!r}: there is no such job in namespace "
@@ -206,15 +206,19 @@ def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobRes
 def _purge(txn: WriteTxn, job: Job) -> None:
     """The job's live allocations are told to stop at once: a new job of this name has no part of
     them, and its version numbers begin again at 0."""
-    records = txn.alloc_records(txn.live_alloc_ids(job.namespace, job.id)).values()
+    records = txn.allocations.records(
+        txn.allocations.live_ids_of_job(job.namespace, job.id)
+    ).values()
     for record in records:
         record.desired_status = "stop"
         record.body.desired_description = PURGED
         record.alloc_modify_index = txn.index
-    txn.save_alloc_records(records)
-    txn.delete_volume_claims([claim.id for claim in txn.volume_claims(job.namespace, job.id)])
-    txn.flush_summaries()
-    txn.delete_job(job.namespace, job.id)
+    txn.allocations.save(records)
+    txn.volume_claims.delete_all(
+        [claim.id for claim in txn.volume_claims.all(job.namespace, job.id)]
+    )
+    txn.job_summaries.flush()
+    txn.jobs.delete(job.namespace, job.id)
 
 
 def set_job_stability(txn: WriteTxn, command: SetJobStability, effects: Effects) -> None:
@@ -223,10 +227,10 @@ def set_job_stability(txn: WriteTxn, command: SetJobStability, effects: Effects)
 
 def mark_stability(txn: WriteTxn, namespace: str, job_id: str, version: int, stable: bool) -> None:
     """A version that is not kept any more is left alone."""
-    job = txn.job_version(namespace, job_id, version)
+    job = txn.job_versions.get(namespace, job_id, version)
     if job is not None and job.stable != stable:
-        txn.set_job_stability(job, stable)
+        txn.job_versions.set_stable(job, stable)
 
 
 def record_periodic_launch(txn: WriteTxn, command: RecordPeriodicLaunch, effects: Effects) -> None:
-    txn.put_periodic_launch(command.namespace, command.job_id, command.launch_time_ns)
+    txn.periodic_launches.put(command.namespace, command.job_id, command.launch_time_ns)

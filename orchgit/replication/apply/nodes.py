@@ -25,7 +25,7 @@ EVENTS_KEPT = 10
 
 
 def register_node(txn: WriteTxn, command: RegisterNode, effects: Effects) -> Node:
-    known = txn.node(command.node.id)
+    known = txn.nodes.get(command.node.id)
     node = _new(txn, command.node) if known is None else _known(command.node, known)
     _ensure_pool(txn, node.node_pool)
     _store(txn, node)
@@ -72,9 +72,9 @@ def _known(node: Node, known: Node) -> Node:
 
 def _ensure_pool(txn: WriteTxn, name: str) -> None:
     """A node may name a pool that nobody made yet."""
-    if txn.node_pool(name) is None:
+    if txn.node_pools.get(name) is None:
         index = txn.index
-        txn.put_node_pools([NodePool(name=name, create_index=index, modify_index=index)])
+        txn.node_pools.put_all([NodePool(name=name, create_index=index, modify_index=index)])
 
 
 def update_node_status(txn: WriteTxn, command: UpdateNodeStatus, effects: Effects) -> None:
@@ -166,12 +166,12 @@ def update_node_eligibility(
 def delete_nodes(txn: WriteTxn, command: DeleteNodes, effects: Effects) -> None:
     for node in [_node(txn, node_id) for node_id in command.node_ids]:
         effects.note(txn.index, "NodeDeregistration", node)
-    txn.delete_nodes(command.node_ids)
+    txn.nodes.delete_all(command.node_ids)
     store_evaluations(txn, command.evaluations, effects)
 
 
 def _node(txn: WriteTxn, node_id: str) -> Node:
-    node = txn.node(node_id)
+    node = txn.nodes.get(node_id)
     if node is None:
         raise NotFoundError(f"cannot find node {node_id!r}: it is not registered, or was purged")
     return node
@@ -198,4 +198,4 @@ def _add_event(txn: WriteTxn, node: Node, event: NodeEvent) -> None:
 
 def _store(txn: WriteTxn, node: Node) -> None:
     node.modify_index = txn.index
-    txn.put_node(node)
+    txn.nodes.put(node)

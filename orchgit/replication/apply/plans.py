@@ -38,7 +38,7 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     if plan.deployment is not None:
         _store_deployment(txn, plan.deployment, origin, effects)
     for update in plan.deployment_updates:
-        known = txn.deployment(update.deployment_id)
+        known = txn.deployments.get(update.deployment_id)
         if known is not None and known.is_active:
             set_status(txn, update, effects)
     _place(txn, plan, origin, deltas, effects)
@@ -48,7 +48,7 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
     for deployment in deltas.write(txn):
         effects.note(txn.index, "PlanResult", deployment)
     if all(evaluation.id != command.eval_id for evaluation in command.evaluations):
-        txn.touch_evaluation(command.eval_id)
+        txn.evaluations.touch(command.eval_id)
     store_evaluations(txn, command.evaluations, effects)
     return txn.index
 
@@ -56,7 +56,9 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
 def _planned_origin(txn: WriteTxn, command: ApplyPlan) -> JobOrigin:
     """Of the version that the plan places; what was purged meanwhile can only be stopped. A job
     that was registered again under the purged name is another one."""
-    origin, created = txn.version_origin(command.namespace, command.job_id, command.job_version)
+    origin, created = txn.job_versions.origin(
+        command.namespace, command.job_id, command.job_version
+    )
     is_planned = created and command.job_create_index in (0, created)
     if command.result.placements and not is_planned:
         raise ConflictError(
@@ -70,7 +72,7 @@ def _store_deployment(
     txn: WriteTxn, deployment: Deployment, origin: JobOrigin, effects: Effects
 ) -> None:
     """What has been counted of a known one stays."""
-    known = txn.deployment(deployment.id)
+    known = txn.deployments.get(deployment.id)
     if known is not None:
         deployment.create_index = known.create_index
         deployment.create_time_ns = known.create_time_ns
@@ -89,7 +91,7 @@ def _store_deployment(
     deployment.commit_id = deployment.commit_id or origin.commit_id
     deployment.rollout_id = deployment.rollout_id or origin.rollout_id
     deployment.modify_index, deployment.modify_time_ns = txn.index, txn.now_ns
-    txn.put_deployment(deployment)
+    txn.deployments.put(deployment)
     effects.note(txn.index, "PlanResult", deployment)
 
 
@@ -103,7 +105,7 @@ def _place(
     for placements in plan.placements:
         placements.commit_id = placements.commit_id or origin.commit_id
         placements.rollout_id = placements.rollout_id or origin.rollout_id
-        txn.insert_placements(placements)
+        txn.allocations.insert_placed(placements)
         deltas.add_placements(placements)
         effects.note_allocs(txn.index, "PlanResult", placements.alloc_ids)
 
@@ -115,7 +117,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects
     ids = dict.fromkeys(stop.alloc_id for stop in plan.stops)
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
-    records = txn.alloc_records(ids | dict.fromkeys(replaced))
+    records = txn.allocations.records(ids | dict.fromkeys(replaced))
     versions = _StoredVersions(txn)
     for stop in plan.stops:
         _stop(txn, records, stop)
@@ -129,7 +131,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects
         if alloc_id in records:
             records[alloc_id].body.next_allocation = successor
     deltas.add_changes(records.values())
-    txn.save_alloc_records(records.values())
+    txn.allocations.save(records.values())
     effects.note_allocs(txn.index, "PlanResult", list(records))
 
 
@@ -185,7 +187,7 @@ class _StoredVersions:
         key = (record.namespace, record.job_id)
         stored = self._of_job.get(key)
         if stored is None:
-            stored = self._of_job[key] = self._txn.stored_versions(*key)
+            stored = self._of_job[key] = self._txn.job_versions.stored_of_job(*key)
         registrations = [created for created, _ in stored if created <= record.create_index]
         return bool(registrations) and (max(registrations), version) in stored
 
@@ -229,7 +231,7 @@ def _update_body(txn: WriteTxn, record: AllocRecord, update: AllocUpdate) -> Non
 
 def _claim(txn: WriteTxn, request: VolumeClaimRequest, origin: JobOrigin) -> None:
     """Make the claim, or let the replacement take over one whose allocation is over."""
-    known = txn.volume_claim(request.claim_id) or _orphaned(txn, request)
+    known = txn.volume_claims.get(request.claim_id) or _orphaned(txn, request)
     if known is not None:
         claim = msgspec.structs.replace(known, alloc_id=request.alloc_id)
     else:
@@ -246,17 +248,17 @@ def _claim(txn: WriteTxn, request: VolumeClaimRequest, origin: JobOrigin) -> Non
             create_index=txn.index,
         )
     claim.modify_index = txn.index
-    txn.put_volume_claim(claim)
+    txn.volume_claims.put(claim)
 
 
 def _orphaned(txn: WriteTxn, request: VolumeClaimRequest) -> TaskGroupVolumeClaim | None:
     """A claim of the same group on the same volume that no live allocation holds."""
-    for claim in txn.volume_claims(request.namespace, request.job_id):
+    for claim in txn.volume_claims.all(request.namespace, request.job_id):
         if (claim.task_group_name, claim.volume_id) == (
             request.task_group_name,
             request.volume_id,
         ):
-            holder = txn.alloc_records([claim.alloc_id]).get(claim.alloc_id)
+            holder = txn.allocations.records([claim.alloc_id]).get(claim.alloc_id)
             if holder is None or not holder.live:
                 return claim
     return None

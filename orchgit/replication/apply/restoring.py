@@ -25,16 +25,16 @@ def begin_restore(txn: WriteTxn, command: BeginRestore, effects: Effects) -> Non
 
 def add_restore_chunk(txn: WriteTxn, command: AddRestoreChunk, effects: Effects) -> None:
     _check_current(txn, command.restore_id)
-    if command.seq != restoring.chunk_count(txn):
+    if command.seq != txn.restore_chunks.count():
         raise ConflictError(
-            f"cannot restore: piece {command.seq} came, piece {restoring.chunk_count(txn)} was "
+            f"cannot restore: piece {command.seq} came, piece {txn.restore_chunks.count()} was "
             "expected; begin again"
         )
-    restoring.add_chunk(txn, command.seq, command.data)
+    txn.restore_chunks.put(command.seq, command.data)
 
 
 def abort_restore(txn: WriteTxn, command: AbortRestore, effects: Effects) -> None:
-    if txn.restore_in_progress() == command.restore_id:
+    if txn.meta.restore_in_progress() == command.restore_id:
         restoring.drop(txn)
 
 
@@ -62,7 +62,7 @@ def commit_restore(txn: WriteTxn, command: CommitRestore, effects: Effects) -> N
 def _assemble(txn: WriteTxn, sha256: str, archive: Path) -> None:
     digest = hashlib.sha256()
     with archive.open("wb") as out:
-        for data in restoring.chunks(txn):
+        for data in txn.restore_chunks.all():
             digest.update(data)
             out.write(data)
     if digest.hexdigest() != sha256:
@@ -80,7 +80,7 @@ def _bring_up_to_date(state: Path) -> None:
 
 
 def _check_current(txn: WriteTxn, restore_id: str) -> None:
-    if txn.restore_in_progress() != restore_id:
+    if txn.meta.restore_in_progress() != restore_id:
         raise ConflictError(
             "cannot restore: another restore has begun meanwhile; wait for it, then begin again"
         )

@@ -12,12 +12,12 @@ from orchgit.state.transaction import WriteTxn
 
 
 def put_root_key(txn: WriteTxn, command: PutRootKey, effects: Effects) -> RootKey:
-    active = txn.active_root_key()
+    active = txn.root_keys.active()
     if active is not None and command.only_first:
         return active
     if active is not None:
         retired = replace(active, state=RootKeyState.INACTIVE, modify_index=txn.index)
-        txn.put_root_key(retired)
+        txn.root_keys.put(retired)
     key = replace(
         command.key,
         state=RootKeyState.ACTIVE,
@@ -26,18 +26,18 @@ def put_root_key(txn: WriteTxn, command: PutRootKey, effects: Effects) -> RootKe
         create_index=txn.index,
         modify_index=txn.index,
     )
-    txn.put_root_key(key)
+    txn.root_keys.put(key)
     return key
 
 
 def delete_root_key(txn: WriteTxn, command: DeleteRootKey, effects: Effects) -> None:
-    key = txn.root_key(command.key_id)
+    key = txn.root_keys.get(command.key_id)
     if key is None:
         raise NotFoundError(f"cannot delete root key {command.key_id!r}: there is no such key")
     if key.state == RootKeyState.ACTIVE:
         raise ConflictError(f"cannot delete root key {key.key_id!r}: it is the active one; rotate")
-    if txn.is_root_key_used(key.key_id):
+    if txn.variables.any_sealed_by(key.key_id):
         raise ConflictError(
             f"cannot delete root key {key.key_id!r}: it seals variables; rotate with -full first"
         )
-    txn.delete_root_key(key.key_id)
+    txn.root_keys.delete(key.key_id)

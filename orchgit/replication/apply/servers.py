@@ -20,20 +20,20 @@ def put_server(txn: WriteTxn, command: PutServer, effects: Effects) -> ServerRec
     """A server with another cluster key is refused: it could not open what the others seal."""
     server = command.server
     _check_cluster_key(txn, server)
-    known = txn.server(server.address)
+    known = txn.servers.get(server.address)
     stored = replace(
         server,
         create_index=known.create_index if known else txn.index,
         modify_index=txn.index,
     )
-    txn.put_server(stored)
+    txn.servers.put(stored)
     return stored
 
 
 def _check_cluster_key(txn: WriteTxn, server: ServerRecord) -> None:
     if not server.cluster_key_check:
         return
-    wanted = txn.cluster_key_check()
+    wanted = txn.meta.cluster_key_check()
     if not wanted:
         raise UnavailableError(
             f"cannot take in server {server.name} yet: the cluster is still being formed"
@@ -48,19 +48,19 @@ def _check_cluster_key(txn: WriteTxn, server: ServerRecord) -> None:
 
 
 def delete_server(txn: WriteTxn, command: DeleteServer, effects: Effects) -> None:
-    txn.delete_server(command.address)
+    txn.servers.delete(command.address)
 
 
 def set_server_status(txn: WriteTxn, command: SetServerStatus, effects: Effects) -> None:
-    known = txn.server(command.address)
+    known = txn.servers.get(command.address)
     if known is not None:
-        txn.put_server(replace(known, status=command.status, modify_index=txn.index))
+        txn.servers.put(replace(known, status=command.status, modify_index=txn.index))
 
 
 def set_cluster_key_check(txn: WriteTxn, command: SetClusterKeyCheck, effects: Effects) -> str:
     """The first one stays; returns the one that holds."""
-    known = txn.cluster_key_check()
+    known = txn.meta.cluster_key_check()
     if known:
         return known
-    txn.set_meta("cluster_key_check", command.check)
+    txn.meta.set("cluster_key_check", command.check)
     return command.check

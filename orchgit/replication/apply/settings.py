@@ -20,13 +20,13 @@ from orchgit.state.transaction import WriteTxn
 
 def set_cluster_id(txn: WriteTxn, command: SetClusterId, effects: Effects) -> None:
     """The log's id stays as it is given here; the cluster's is replaced by a restored one's."""
-    if txn.cluster_id() is None:
-        txn.set_meta("cluster_id", command.cluster_id)
-        txn.set_meta("log_id", command.cluster_id)
+    if txn.meta.cluster_id() is None:
+        txn.meta.set("cluster_id", command.cluster_id)
+        txn.meta.set("log_id", command.cluster_id)
 
 
 def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Effects) -> None:
-    known = txn.scheduler_config()
+    known = txn.scheduler_config.get()
     expected = command.expected_modify_index
     if expected is not None and expected != known.modify_index:
         raise ConflictError(
@@ -36,11 +36,11 @@ def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Ef
     config = command.config
     config.create_index = known.create_index or txn.index
     config.modify_index = txn.index
-    txn.put_scheduler_config(config)
+    txn.scheduler_config.put(config)
 
 
 def set_autopilot_config(txn: WriteTxn, command: SetAutopilotConfig, effects: Effects) -> None:
-    known = txn.autopilot_config()
+    known = txn.autopilot_config.get()
     expected = command.expected_modify_index
     if expected is not None and expected != known.modify_index:
         raise ConflictError(
@@ -50,15 +50,15 @@ def set_autopilot_config(txn: WriteTxn, command: SetAutopilotConfig, effects: Ef
     config = command.config
     config.create_index = known.create_index or txn.index
     config.modify_index = txn.index
-    txn.put_autopilot_config(config)
+    txn.autopilot_config.put(config)
 
 
 def upsert_node_pools(txn: WriteTxn, command: UpsertNodePools, effects: Effects) -> None:
     for pool in command.pools:
         if pool.name in (ALL_NODES, DEFAULT):
             raise RefusedError(f"cannot change node pool {pool.name!r}: it is built in")
-        _stamp(txn, pool, txn.node_pool(pool.name))
-    txn.put_node_pools(command.pools)
+        _stamp(txn, pool, txn.node_pools.get(pool.name))
+    txn.node_pools.put_all(command.pools)
 
 
 def _stamp(txn: WriteTxn, new: NodePool | Namespace, known: NodePool | Namespace | None) -> None:
@@ -69,42 +69,42 @@ def _stamp(txn: WriteTxn, new: NodePool | Namespace, known: NodePool | Namespace
 def delete_node_pools(txn: WriteTxn, command: DeleteNodePools, effects: Effects) -> None:
     for name in command.names:
         _check_unused_pool(txn, name)
-    txn.delete_node_pools(command.names)
+    txn.node_pools.delete_all(command.names)
 
 
 def _check_unused_pool(txn: WriteTxn, name: str) -> None:
     if name in (ALL_NODES, DEFAULT):
         raise RefusedError(f"cannot delete node pool {name!r}: it is built in")
-    if txn.node_pool(name) is None:
+    if txn.node_pools.get(name) is None:
         raise NotFoundError(f"cannot delete node pool {name!r}: there is no such pool")
-    if txn.nodes_in_pool(name):
+    if txn.nodes.of_pool(name):
         raise RefusedError(f"cannot delete node pool {name!r}: it still has nodes")
-    if txn.live_jobs_in_pool(name):
+    if txn.jobs.count_live_of_pool(name):
         raise RefusedError(f"cannot delete node pool {name!r}: jobs that are not dead name it")
 
 
 def upsert_namespaces(txn: WriteTxn, command: UpsertNamespaces, effects: Effects) -> None:
     for namespace in command.namespaces:
-        _stamp(txn, namespace, txn.namespace(namespace.name))
-    txn.put_namespaces(command.namespaces)
+        _stamp(txn, namespace, txn.namespaces.get(namespace.name))
+    txn.namespaces.put_all(command.namespaces)
 
 
 def delete_namespaces(txn: WriteTxn, command: DeleteNamespaces, effects: Effects) -> None:
     for name in command.names:
         _check_unused_namespace(txn, name)
-    txn.delete_namespaces(command.names)
+    txn.namespaces.delete_all(command.names)
 
 
 def _check_unused_namespace(txn: WriteTxn, name: str) -> None:
     if name == DEFAULT:
         raise RefusedError(f"cannot delete namespace {name!r}: it is built in")
-    if txn.namespace(name) is None:
+    if txn.namespaces.get(name) is None:
         raise NotFoundError(f"cannot delete namespace {name!r}: there is no such namespace")
-    if txn.live_jobs_in_namespace(name):
+    if txn.jobs.count_live_of_namespace(name):
         raise RefusedError(
             f"cannot delete namespace {name!r}: it has jobs that are not dead; stop them first"
         )
-    if txn.host_volumes(namespace=name):
+    if txn.host_volumes.all(namespace=name):
         raise RefusedError(f"cannot delete namespace {name!r}: it has volumes; delete them first")
-    if txn.variables(namespace=name):
+    if txn.variables.all(namespace=name):
         raise RefusedError(f"cannot delete namespace {name!r}: it has variables; delete them first")

@@ -20,7 +20,7 @@ from orchgit.state.transaction import WriteTxn
 
 def upsert_variable(txn: WriteTxn, command: UpsertVariable, effects: Effects) -> StoredVariable:
     new = command.variable
-    known = txn.variable(new.namespace, new.path)
+    known = txn.variables.get(new.namespace, new.path)
     _check_index(new, known, command.expected_modify_index)
     if command.lock_id != (known.lock_id if known else ""):
         raise VariableConflictError(f"cannot write variable {new.path!r}: {_holder(known)}", known)
@@ -28,7 +28,7 @@ def upsert_variable(txn: WriteTxn, command: UpsertVariable, effects: Effects) ->
 
 
 def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) -> None:
-    known = txn.variable(command.namespace, command.path)
+    known = txn.variables.get(command.namespace, command.path)
     wanted = StoredVariable(namespace=command.namespace, path=command.path)
     _check_index(wanted, known, command.expected_modify_index)
     if known is None:
@@ -37,7 +37,7 @@ def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) ->
         raise VariableConflictError(
             f"cannot delete variable {known.path!r}: it is locked; release the lock first", known
         )
-    txn.delete_variable(known)
+    txn.variables.delete(known)
 
 
 def acquire_variable_lock(
@@ -45,7 +45,7 @@ def acquire_variable_lock(
 ) -> StoredVariable:
     """Who holds the lock already may acquire it again, with other items or another TTL."""
     new, lock = command.variable, command.lock
-    known = txn.variable(new.namespace, new.path)
+    known = txn.variables.get(new.namespace, new.path)
     if known is not None and known.lock is not None and known.lock.id != lock.id:
         raise VariableConflictError(
             f"cannot lock variable {new.path!r}: somebody else holds the lock", known
@@ -66,7 +66,7 @@ def renew_variable_lock(
 ) -> StoredVariable:
     known, lock = _held(txn, command.namespace, command.path, command.lock_id)
     renewed = replace(known, lock=replace(lock, renew_index=txn.index))
-    txn.put_renewed_lock(renewed)
+    txn.variables.put_renewed_lock(renewed)
     return renewed
 
 
@@ -87,10 +87,10 @@ def release_variable_lock(
 def reseal_variables(txn: WriteTxn, command: ResealVariables, effects: Effects) -> None:
     resealed = []
     for new in command.variables:
-        known = txn.variable(new.namespace, new.path)
+        known = txn.variables.get(new.namespace, new.path)
         if known is not None and known.modify_index == new.modify_index:
             resealed.append(replace(known, key_id=new.key_id, sealed=new.sealed))
-    txn.put_resealed(resealed)
+    txn.variables.put_resealed(resealed)
 
 
 def _check_index(new: StoredVariable, known: StoredVariable | None, expected: int | None) -> None:
@@ -112,7 +112,7 @@ def _holder(known: StoredVariable | None) -> str:
 def _held(
     txn: WriteTxn, namespace: str, path: str, lock_id: str
 ) -> tuple[StoredVariable, VariableLock]:
-    known = txn.variable(namespace, path)
+    known = txn.variables.get(namespace, path)
     if known is None:
         raise NotFoundError("variable not found")
     if known.lock is None or known.lock.id != lock_id:
@@ -125,11 +125,11 @@ def _held(
 def _store(
     txn: WriteTxn, known: StoredVariable | None, new: StoredVariable, lock: VariableLock | None
 ) -> StoredVariable:
-    if known is None and not txn.has_namespace(new.namespace):
+    if known is None and not txn.namespaces.has(new.namespace):
         raise RefusedError(
             f"cannot write variable {new.path!r}: nonexistent namespace {new.namespace!r}"
         )
-    if not txn.is_root_key(new.key_id):
+    if not txn.root_keys.has(new.key_id):
         raise UnavailableError(
             f"cannot write variable {new.path!r}: the key that sealed it was deleted; try again"
         )
@@ -142,5 +142,5 @@ def _store(
         modify_index=txn.index,
         modify_time_ns=txn.now_ns,
     )
-    txn.put_variable(stored, lock_changes=lock != (known.lock if known else None))
+    txn.variables.put(stored, lock_changes=lock != (known.lock if known else None))
     return stored

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from orchgit.model.allocation import Allocation
+from orchgit.model.job_allocations import SteadyGroup
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources
-from orchgit.model.steady import SteadyGroup
 from orchgit.scheduler.placement.networks import NodeNetworks, PortIndex, ports_of
 from orchgit.scheduler.ports import ClusterView, Numbers
 

@@ -10,7 +10,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import DesiredUpdates, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
-from orchgit.model.steady import SteadyGroup
+from orchgit.model.job_allocations import SteadyGroup
 from orchgit.scheduler.reconcile.changes import Allocs, JobChanges, Placement
 from orchgit.scheduler.reconcile.classify import Classes, GroupOf, Tainted, classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan

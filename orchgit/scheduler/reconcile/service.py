@@ -8,7 +8,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
-from orchgit.model.steady import SteadyGroup
+from orchgit.model.job_allocations import SteadyGroup
 from orchgit.scheduler.reconcile.changes import (
     LOST,
     NOT_NEEDED,

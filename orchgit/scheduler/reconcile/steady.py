@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
-from orchgit.model.steady import JobAllocations
+from orchgit.model.job_allocations import JobAllocations
 from orchgit.scheduler.ports import ClusterView
 
 

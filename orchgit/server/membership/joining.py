@@ -197,7 +197,7 @@ class Joining:
         the log: the RPC of the server that has it."""
         own = self._record()
         with self._state.store.snapshot() as snapshot:
-            known = {one.address: one.rpc_address for one in (*snapshot.servers(), own)}
+            known = {one.address: one.rpc_address for one in (*snapshot.servers.all(), own)}
         return known.get(address, address)
 
     def _own_status(self) -> ServerStatus:
@@ -206,7 +206,7 @@ class Joining:
 
     def _cluster_id(self) -> str:
         with self._state.store.snapshot() as snapshot:
-            return snapshot.cluster_id() or ""
+            return snapshot.meta.cluster_id() or ""
 
     async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
         """By address, what those said that answered."""
@@ -291,7 +291,7 @@ class Joining:
 
     def _leader_first(self) -> list[str]:
         with self._state.store.snapshot() as snapshot:
-            servers = snapshot.servers()
+            servers = snapshot.servers.all()
         leader = self._state.leader_address
         ordered = sorted(servers, key=lambda one: one.address != leader)
         return [one.rpc_address for one in ordered if one.rpc_address]

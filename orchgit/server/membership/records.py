@@ -56,7 +56,7 @@ class RecordKeeper:
         """Raises InvalidInputError if the state of this server says that its key is another one:
         it was exchanged while the server was stopped."""
         with self._state.store.snapshot() as snapshot:
-            wanted = snapshot.cluster_key_check()
+            wanted = snapshot.meta.cluster_key_check()
         if wanted and wanted != self.record.cluster_key_check:
             raise InvalidInputError(
                 f"cannot start server {self.record.name}: its cluster key is another than the one "
@@ -89,7 +89,7 @@ class RecordKeeper:
     def _stored_at(self) -> int | None:
         """The index at which the record was found to be stored as it is; None if it is not."""
         with self._state.store.snapshot() as snapshot:
-            stored = snapshot.server(self.record.address)
+            stored = snapshot.servers.get(self.record.address)
             index = snapshot.index
         if stored is None:
             return None

@@ -26,7 +26,7 @@ async def update_allocs(
     unknown node. Reports of other nodes' allocations, or of collected ones, are dropped.
     """
     with context.snapshot() as snapshot:
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
         if node is None:
             raise NotFoundError(f"cannot take reports of node {node_id}: it is unknown")
         if node.status in OUT_OF_TOUCH:
@@ -36,7 +36,7 @@ async def update_allocs(
         known = [
             (_as_taken(update, allocation), allocation)
             for update in updates
-            if (allocation := snapshot.allocation(update.alloc_id)) is not None
+            if (allocation := snapshot.allocations.get(update.alloc_id)) is not None
             and allocation.node_id == node_id
         ]
         evaluations = evaluations_for_reports(context, snapshot, known)
@@ -66,7 +66,7 @@ def evaluations_for_reports(
         trigger = trigger_of_report(update, allocation)
         if trigger:
             triggers.setdefault((allocation.namespace, allocation.job_id), trigger)
-    found = ((snapshot.job(*key), trigger) for key, trigger in triggers.items())
+    found = ((snapshot.jobs.get(*key), trigger) for key, trigger in triggers.items())
     return [
         evaluation_for_job(context, job, trigger)
         for job, trigger in found

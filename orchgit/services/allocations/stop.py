@@ -23,8 +23,8 @@ async def stop_allocation(
 ) -> Stopped:
     """A stop needs no job: the evaluation of a purged one stops what is left of it."""
     with context.snapshot() as snapshot:
-        allocation = snapshot.allocation(alloc_id)
-        job = snapshot.job(allocation.namespace, allocation.job_id) if allocation else None
+        allocation = snapshot.allocations.get(alloc_id)
+        job = snapshot.jobs.get(allocation.namespace, allocation.job_id) if allocation else None
     if allocation is None:
         raise NotFoundError("allocation not found")
     transition = DesiredTransition(migrate=True, no_shutdown_delay=no_shutdown_delay or None)

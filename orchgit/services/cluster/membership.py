@@ -47,7 +47,7 @@ async def take_in(
     if not state.is_leader:
         raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
     with context.snapshot() as snapshot:
-        servers = snapshot.servers()
+        servers = snapshot.servers.all()
     _check_version(server, [one.address for one in state.members], servers)
     _check_id(server, servers)
     await _check_name(context, server, servers)
@@ -208,7 +208,7 @@ def find_member(
 ) -> str:
     """The raft address of the member that has one of these; `address` may be that of its RPC."""
     with context.snapshot() as snapshot:
-        records = {one.address: one for one in snapshot.servers()}
+        records = {one.address: one for one in snapshot.servers.all()}
     for member in context.state.members:
         record = records.get(member.address, ServerRecord(member.address))
         if address and address in (record.address, record.rpc_address):

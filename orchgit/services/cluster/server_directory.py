@@ -41,7 +41,7 @@ class ServerDirectory:
     def cluster(self) -> ClusterName:
         """Empty before the first leader has named the cluster."""
         with self._state.store.snapshot() as snapshot:
-            return ClusterName(snapshot.cluster_id() or "", snapshot.log_id())
+            return ClusterName(snapshot.meta.cluster_id() or "", snapshot.meta.log_id())
 
     def servers(self) -> list[ServerRecord]:
         """The members that are known, this one among them; ordered by raft address."""
@@ -107,6 +107,6 @@ class ServerDirectory:
         index = self._state.store.watch.index(_TABLES)
         if index != self._index:
             with self._state.store.snapshot() as snapshot:
-                self._records = {one.address: one for one in snapshot.servers()}
+                self._records = {one.address: one for one in snapshot.servers.all()}
             self._index = index
         return self._records

@@ -124,7 +124,7 @@ def _meta(snapshot: Snapshot, term: int, region: str, now_ns: int) -> ArchiveMet
     origin = Origin(
         schema_version=len(schema.MIGRATIONS),
         build=__version__,
-        cluster_id=snapshot.cluster_id() or "",
+        cluster_id=snapshot.meta.cluster_id() or "",
         region=region,
         taken_ns=now_ns,
     )
@@ -220,7 +220,7 @@ def _checked(
         )
     found = {one.name: packs / f"{one.name}.pack" for one in meta.origin.repositories}
     with _reading(state) as reads:
-        keys = reads.root_keys() if _has_root_keys(reads.connection) else []
+        keys = reads.root_keys.all() if _has_root_keys(reads.connection) else []
         wanted = repositories.wanted(reads) if repositories is not None and found else {}
     return _Checked(meta, keys, found, wanted)
 
@@ -240,8 +240,7 @@ def _state_alone(archive: IO[bytes], checked: _Checked, directory: Path) -> IO[b
 
 @contextlib.contextmanager
 def _reading(state: Path) -> Iterator[StateReads]:
-    reads = StateReads()
-    reads.connection = sqlite3.connect(f"file:{state}?mode=ro", uri=True)
+    reads = StateReads(sqlite3.connect(f"file:{state}?mode=ro", uri=True))
     try:
         yield reads
     finally:

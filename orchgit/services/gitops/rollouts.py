@@ -80,7 +80,7 @@ async def delete_rollouts(context: UseCaseContext, ids: Sequence[str]) -> int:
     """Forget finished rollouts. Raises NotFoundError for an unknown id."""
     with context.snapshot() as snapshot:
         for rollout_id in ids:
-            if snapshot.rollout(rollout_id) is None:
+            if snapshot.rollouts.get(rollout_id) is None:
                 raise NotFoundError(f"cannot delete rollout {rollout_id}: there is none")
     applied = await context.propose(DeleteRollouts(now_ns=context.now_ns(), ids=list(ids)))
     return applied.index
@@ -98,7 +98,7 @@ def _evaluations(
 
 def _doomed(context: UseCaseContext, deletions: Sequence[JobDeletion]) -> list[Job]:
     with context.snapshot() as snapshot:
-        jobs = [snapshot.job(deletion.namespace, deletion.job_id) for deletion in deletions]
+        jobs = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
     return [job for job in jobs if job is not None]
 
 

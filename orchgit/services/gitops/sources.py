@@ -57,7 +57,7 @@ async def change_source(
     kind, and ConflictError when the source does not stop changing."""
     for _ in range(_MAX_ATTEMPTS):
         with context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise _unknown(name)
         wanted = change(source)
@@ -98,7 +98,7 @@ async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
         return await change_source(context, name, change)
     except NotUnderstoodError:
         with context.snapshot() as snapshot:
-            source = snapshot.source(name)
+            source = snapshot.sources.get(name)
         if source is None:
             raise _unknown(name) from None
         return await put_source(context, change(source))
@@ -109,9 +109,9 @@ async def remove_source(context: UseCaseContext, name: str, stop: bool = False) 
     or they are stopped in the same entry."""
     for _ in range(_MAX_ATTEMPTS):
         with context.snapshot() as snapshot:
-            if snapshot.source(name) is None:
+            if snapshot.sources.get(name) is None:
                 raise _unknown(name)
-            jobs = snapshot.current_jobs_by_source(name) if stop else []
+            jobs = snapshot.jobs.of_source(name) if stop else []
         parents = [job for job in jobs if not job.parent_id]
         entry = RemoveSource(
             now_ns=context.now_ns(),
@@ -141,7 +141,7 @@ async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> i
     if origin is None or not (origin.source or origin.former_source):
         raise RefusedError(f'cannot release job "{job_id}": it belongs to no source')
     with context.snapshot() as snapshot:
-        is_there = snapshot.source(origin.source) is not None
+        is_there = snapshot.sources.get(origin.source) is not None
     return await _own(context, job, "", origin.source if is_there else "")
 
 
@@ -156,7 +156,7 @@ async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) ->
 
 def _registered(context: UseCaseContext, namespace: str, job_id: str) -> Job:
     with context.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
+        job = snapshot.jobs.get(namespace, job_id)
     if job is None:
         raise NotFoundError(f'cannot find job "{job_id}" in namespace "{namespace}"')
     return job

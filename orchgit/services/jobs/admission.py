@@ -39,11 +39,11 @@ class ClusterRules:
 
 def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
     """`job_max_count` is each server's own setting; 0: no limit."""
-    namespaces = {each.name: each for each in snapshot.namespaces()}
-    config = snapshot.scheduler_config()
+    namespaces = {each.name: each for each in snapshot.namespaces.all()}
+    config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
         namespaces=frozenset(namespaces),
-        node_pools=frozenset(each.name for each in snapshot.node_pools()),
+        node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
         job_max_count=job_max_count,
@@ -70,7 +70,7 @@ def completed(job: Job) -> Job:
 def admit(job: Job, snapshot: Snapshot, rules: ClusterRules) -> Admitted:
     """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
     job = completed(job)
-    return judged(job, snapshot.job(job.namespace, job.id), rules)
+    return judged(job, snapshot.jobs.get(job.namespace, job.id), rules)
 
 
 def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:

@@ -25,7 +25,7 @@ async def deregister_job(
 ) -> JobRegistration:
     """Stopping what is not there succeeds and changes nothing, as Nomad's clients expect."""
     with context.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
+        job = snapshot.jobs.get(namespace, job_id)
         index = snapshot.index
     if job is None:
         return JobRegistration(index=index, job_modify_index=0)
@@ -50,7 +50,7 @@ async def deregister_job(
 
 async def _skip_shutdown_delays(context: UseCaseContext, job: Job) -> None:
     with context.snapshot() as snapshot:
-        allocations = snapshot.allocations_by_job(job.namespace, job.id)
+        allocations = snapshot.allocations.of_job(job.namespace, job.id)
     transitions = {
         allocation.id: DesiredTransition(no_shutdown_delay=True)
         for allocation in allocations

@@ -43,8 +43,8 @@ async def dispatch_job(
 ) -> Dispatched:
     """Register one child; the same idempotency token again names the first child."""
     with context.snapshot() as snapshot:
-        parent = snapshot.job(namespace, job_id)
-        children = snapshot.jobs_by_parent(namespace, job_id) if request.idempotency_token else []
+        parent = snapshot.jobs.get(namespace, job_id)
+        children = snapshot.jobs.of_parent(namespace, job_id) if request.idempotency_token else []
         index = snapshot.index
     parent = _dispatchable(parent, job_id)
     check_total_count(parent, context.job_max_count)

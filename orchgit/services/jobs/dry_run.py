@@ -138,10 +138,10 @@ def _changes(
 ) -> list[_Change]:
     changes = []
     for job in jobs:
-        old = snapshot.job(job.namespace, job.id)
+        old = snapshot.jobs.get(job.namespace, job.id)
         changes.append(_Change(old, _as_registered(old, job, snapshot.index + 1)))
     for namespace, job_id in deletions:
-        old = snapshot.job(namespace, job_id)
+        old = snapshot.jobs.get(namespace, job_id)
         if old is not None:
             changes.append(_Change(old, replace(old, stop=True, version=old.version + 1), True))
     return changes

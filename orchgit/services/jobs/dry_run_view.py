@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from orchgit.model.allocation import Allocation, alloc_name
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
+from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import Placements, Plan
 from orchgit.model.resources import AllocatedResources
-from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.placement.networks import ports_of
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom

@@ -16,8 +16,8 @@ async def evaluate_job(
 ) -> JobRegistration:
     """`force_reschedule`: failed allocations are replaced even where their policy says wait."""
     with context.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
-        allocations = snapshot.allocations_by_job(namespace, job_id) if force_reschedule else []
+        job = snapshot.jobs.get(namespace, job_id)
+        allocations = snapshot.allocations.of_job(namespace, job_id) if force_reschedule else []
     if job is None:
         raise RefusedError("job not found")
     if job.is_periodic:

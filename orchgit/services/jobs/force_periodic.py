@@ -14,7 +14,7 @@ from orchgit.services.jobs.register import JobRegistration
 
 async def periodic_force(context: UseCaseContext, namespace: str, job_id: str) -> JobRegistration:
     with context.snapshot() as snapshot:
-        parent = snapshot.job(namespace, job_id)
+        parent = snapshot.jobs.get(namespace, job_id)
     if parent is None:
         raise RefusedError("job not found")
     if parent.periodic is None or parent.is_parameterized:

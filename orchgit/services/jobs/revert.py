@@ -16,9 +16,9 @@ async def revert_job(
 ) -> JobRegistration:
     """`enforce_version`: refuse unless this is the version that runs now."""
     with context.snapshot() as snapshot:
-        current = snapshot.job(namespace, job_id)
-        earlier = snapshot.job_version(namespace, job_id, version)
-        submission = snapshot.job_submission(namespace, job_id, version)
+        current = snapshot.jobs.get(namespace, job_id)
+        earlier = snapshot.job_versions.get(namespace, job_id, version)
+        submission = snapshot.job_submissions.get(namespace, job_id, version)
     if current is None:
         raise NotFoundError(f'job "{job_id}" not found')
     if enforce_version is not None and current.version != enforce_version:

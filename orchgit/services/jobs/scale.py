@@ -34,9 +34,9 @@ async def scale_job(
     if request.error and request.count is not None:
         raise InvalidInputError("scaling action should not contain count if error is true")
     with context.snapshot() as snapshot:
-        job = snapshot.job(namespace, job_id)
+        job = snapshot.jobs.get(namespace, job_id)
         index = snapshot.index
-        deployment = snapshot.latest_deployment(namespace, job_id)
+        deployment = snapshot.deployments.latest_of_job(namespace, job_id)
     if job is None:
         raise NotFoundError(f'job "{job_id}" not found')
     group = _group(job, request.group)

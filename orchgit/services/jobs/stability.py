@@ -12,7 +12,7 @@ async def set_job_stability(
 ) -> int:
     """The index at which it was recorded."""
     with context.snapshot() as snapshot:
-        known = snapshot.job_version(namespace, job_id, version)
+        known = snapshot.job_versions.get(namespace, job_id, version)
     if known is None:
         raise RefusedError(f'job "{job_id}" at version {version} not found')
     applied = await context.propose(

@@ -25,11 +25,11 @@ def evaluations_for_node(
     """
     held_of = {
         (allocation.namespace, allocation.job_id): allocation
-        for allocation in snapshot.allocations_by_node(node.id)
+        for allocation in snapshot.allocations.of_node(node.id)
         if not (allocation.is_server_terminal and allocation.is_client_terminal)
     }
-    jobs = {key: snapshot.job(*key) for key in sorted(held_of)}
-    for job in system_jobs(snapshot.jobs_of_types(*SYSTEM_TYPES), node):
+    jobs = {key: snapshot.jobs.get(*key) for key in sorted(held_of)}
+    for job in system_jobs(snapshot.jobs.of_type(*SYSTEM_TYPES), node):
         jobs.setdefault((job.namespace, job.id), job)
     return [
         evaluation_for_job(

@@ -105,7 +105,7 @@ async def purge_node(context: UseCaseContext, node_id: str) -> NodeUpdateResult:
 
 
 def _node(snapshot: Snapshot, node_id: str) -> Node:
-    node = snapshot.node(node_id)
+    node = snapshot.nodes.get(node_id)
     if node is None:
         raise RefusedError("node not found")
     return node

@@ -32,10 +32,12 @@ async def delete_node_pool(context: UseCaseContext, name: str) -> int:
     if name in BUILT_IN_POOLS:
         raise RefusedError(f"node pool {name} not allowed to be deleted")
     with context.snapshot() as snapshot:
-        if snapshot.node_pool(name) is None:
+        if snapshot.node_pools.get(name) is None:
             raise RefusedError(f"node pool {name} not found")
-        nodes = [node.id for node in snapshot.nodes() if node.node_pool == name]
-        jobs = [job.id for job in snapshot.jobs() if job.node_pool == name and job.status != "dead"]
+        nodes = [node.id for node in snapshot.nodes.all() if node.node_pool == name]
+        jobs = [
+            job.id for job in snapshot.jobs.all() if job.node_pool == name and job.status != "dead"
+        ]
     if nodes:
         raise RefusedError(f'node pool "{name}" has nodes: {", ".join(nodes[:5])}')
     if jobs:

@@ -44,8 +44,8 @@ async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult
     """
     _check_complete(node)
     with context.snapshot() as snapshot:
-        known = snapshot.node(node.id)
-        pool = snapshot.node_pool(node.node_pool)
+        known = snapshot.nodes.get(node.id)
+        pool = snapshot.node_pools.get(node.node_pool)
         index = snapshot.index
     _check_secret(known, node.secret_id)
     if pool is None:
@@ -71,7 +71,7 @@ async def update_node_status(
     """An agent says how it is. A node that missed heartbeats is held at `initializing` until its
     allocation update has been applied; a change that matters to jobs evaluates them."""
     with context.snapshot() as snapshot:
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
         if node is None:
             raise NotFoundError(f"cannot update node {node_id}: it is unknown; register it first")
         status = gated_status(node, wanted)
@@ -184,7 +184,7 @@ async def _settle_volumes(context: UseCaseContext, node: Node) -> None:
 async def _evaluate_if_ready(context: UseCaseContext, node_id: str) -> tuple[str, ...]:
     """A ready node whose facts changed may suit other jobs now."""
     with context.snapshot() as snapshot:
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
         if node is None or not node.is_ready:
             return ()
         evaluations = evaluations_for_node(context, snapshot, node)

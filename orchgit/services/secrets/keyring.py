@@ -11,8 +11,7 @@ from orchgit.model.variable import RootKey, StoredVariable
 from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.sealing import KeyMaterial, Sealer, SealError, new_material
-from orchgit.state.kept import Kept
-from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables_cache import TablesCache
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
@@ -25,7 +24,7 @@ class Keyring:
         self._context = context
         self._wrapping = Sealer(cluster_key)
         self._open: dict[str, Sealer] = {}
-        self._active = Kept(("root_keys",), Snapshot.active_root_key)
+        self._active = TablesCache(("root_keys",), lambda snapshot: snapshot.root_keys.active())
         self._making = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -68,7 +67,7 @@ class Keyring:
         """The items of a variable, as they were before `seal`."""
         if variable.key_id not in self._open:
             with self._context.snapshot() as snapshot:
-                key = snapshot.root_key(variable.key_id)
+                key = snapshot.root_keys.get(variable.key_id)
             if key is None:
                 raise UnavailableError(
                     f"cannot open variable {variable.path!r}: its root key was deleted meanwhile; "
@@ -80,7 +79,7 @@ class Keyring:
     # -- inside --------------------------------------------------------------------------------
 
     def _stored_active_key(self) -> RootKey | None:
-        return self._active.of(self._context.state.store)
+        return self._active.get(self._context.state.store)
 
     async def _make(self, context: UseCaseContext, only_first: bool) -> RootKey:
         material, public = await asyncio.to_thread(new_material)
@@ -111,7 +110,7 @@ class Keyring:
         """Some at a time; each entry holds what was not changed since it was read."""
         while True:
             with context.snapshot() as snapshot:
-                old = snapshot.variables_sealed_by_others(key.key_id, _RESEALED_PER_ENTRY)
+                old = snapshot.variables.not_sealed_by(key.key_id, _RESEALED_PER_ENTRY)
             if not old:
                 return
             resealed = [self._resealed(each, key) for each in old]

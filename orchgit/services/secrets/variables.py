@@ -129,7 +129,7 @@ class VariableUseCases:
     def _check_known(self, namespace: str, path: str) -> None:
         """Guesses at paths do not fill the log."""
         with self.context.snapshot() as snapshot:
-            if snapshot.variable(namespace, path) is None:
+            if snapshot.variables.get(namespace, path) is None:
                 raise NotFoundError("variable not found")
 
     async def _sealed(self, new: NewVariable) -> StoredVariable:

@@ -185,8 +185,13 @@ class AllocRecord:
         self.old_healthy = self.healthy
 
     @property
+    def group_key(self) -> tuple[str, str, str]:
+        """(namespace, job id, group)."""
+        return self.namespace, self.job_id, self.task_group
+
+    @property
     def live(self) -> bool:
-        """Neither side says it is over."""
+        """Whether the allocation is not terminal: neither server nor client ended it."""
         return self.desired_status == "run" and self.client_status in (
             "pending",
             "running",

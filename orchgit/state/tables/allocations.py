@@ -13,6 +13,7 @@ from orchgit.model.resources import AllocatedResources, ResourceTotals
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
+from orchgit.state.entry import Entry
 from orchgit.state.tables.allocation_rows import (
     CHANGE_COLUMNS,
     READ_COLUMNS,
@@ -24,8 +25,8 @@ from orchgit.state.tables.allocation_rows import (
     encode_body,
     shared_id,
 )
-from orchgit.state.tables.base import Reads
-from orchgit.state.tables.summaries import SummaryWrites
+from orchgit.state.tables.base import TableReads
+from orchgit.state.tables.job_summaries import GroupKey, JobSummaryWrites
 
 _CHUNK = 500
 _SELECT = f"SELECT {READ_COLUMNS} FROM allocations"  # noqa: S608 (constant names)
@@ -42,25 +43,27 @@ def _which(terminal: bool | None) -> str:
     return f" AND {_TERMINAL}" if terminal else f" AND NOT {_TERMINAL}"
 
 
-class AllocationReads(Reads):
-    def allocation(self, alloc_id: str) -> Allocation | None:
+class AllocationReads(TableReads):
+    def get(self, alloc_id: str) -> Allocation | None:
         found = self._allocations("id = ?", (alloc_id,))
         return found[0] if found else None
 
-    def allocations(self, namespace: str | None = None, prefix: str = "") -> list[Allocation]:
+    def has(self, alloc_id: str) -> bool:
+        found = self._connection.execute("SELECT 1 FROM allocations WHERE id = ?", (alloc_id,))
+        return found.fetchone() is not None
+
+    def all(self, namespace: str | None = None, prefix: str = "") -> list[Allocation]:
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         return self._allocations(where, values)
 
-    def allocation_keys(
-        self, namespace: str | None = None, prefix: str = ""
-    ) -> list[tuple[int, str]]:
+    def keys(self, namespace: str | None = None, prefix: str = "") -> list[tuple[int, str]]:
         """(create index, id) in order of creation: enough to choose a page of them."""
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         sql = f"SELECT create_index, id FROM allocations WHERE {where or 'TRUE'}"  # noqa: S608
-        rows = self.connection.execute(f"{sql} ORDER BY create_index, id", tuple(values))
+        rows = self._connection.execute(f"{sql} ORDER BY create_index, id", tuple(values))
         return cast(list[tuple[int, str]], rows.fetchall())
 
-    def allocations_by_ids(self, ids: Iterable[str]) -> list[Allocation]:
+    def get_many(self, ids: Iterable[str]) -> list[Allocation]:
         """Those that exist, in no particular order."""
         return [
             allocation
@@ -68,7 +71,7 @@ class AllocationReads(Reads):
             for allocation in self._allocations(f"id IN ({', '.join('?' * len(chunk))})", chunk)
         ]
 
-    def allocations_by_rows(self, rows: Iterable[int]) -> list[Allocation]:
+    def of_rows(self, rows: Iterable[int]) -> list[Allocation]:
         """In the order of their ids."""
         found = [
             allocation
@@ -77,14 +80,12 @@ class AllocationReads(Reads):
         ]
         return sorted(found, key=lambda allocation: allocation.id)
 
-    def namesakes(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
+    def namesakes_of_job(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
         """(group, node id) of what runs of jobs of this id in other namespaces."""
-        rows = self.connection.execute(_NAMESAKES, (namespace, job_id)).fetchall()
+        rows = self._connection.execute(_NAMESAKES, (namespace, job_id)).fetchall()
         return cast(list[tuple[str, str]], rows)
 
-    def allocations_by_job(
-        self, namespace: str, job_id: str, all_versions: bool = True
-    ) -> list[Allocation]:
+    def of_job(self, namespace: str, job_id: str, all_versions: bool = True) -> list[Allocation]:
         """`all_versions` False: only those of the job's current version."""
         where = "namespace = ? AND job_id = ?"
         if all_versions:
@@ -94,41 +95,41 @@ class AllocationReads(Reads):
             f"{where} AND job_version = {version}", (namespace, job_id, namespace, job_id)
         )
 
-    def allocations_by_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
+    def of_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
         """`terminal`: True: either side calls it over; False: neither does; None: all."""
         return self._allocations(f"node_id = ?{_which(terminal)}", (node_id,))
 
-    def allocations_on_node(self, node_id: str) -> list[Allocation]:
+    def occupying_node(self, node_id: str) -> list[Allocation]:
         """Those that still take resources: the agent has not said that they are over."""
         return self._allocations(f"node_id = ? AND NOT {_CLIENT_TERMINAL}", (node_id,))
 
-    def allocation_ids_by_node(self, node_id: str) -> list[str]:
+    def ids_of_node(self, node_id: str) -> list[str]:
         sql = "SELECT id FROM allocations WHERE node_id = ? ORDER BY id"
         return [cast(str, id_) for (id_,) in self._rows(sql, (node_id,))]
 
-    def allocations_by_eval(self, eval_id: str, terminal: bool | None = None) -> list[Allocation]:
+    def of_eval(self, eval_id: str, terminal: bool | None = None) -> list[Allocation]:
         """`terminal` as for those of a node."""
         return self._allocations(f"eval_id = ?{_which(terminal)}", (eval_id,))
 
-    def count_by_eval(self, eval_id: str) -> int:
+    def count_of_eval(self, eval_id: str) -> int:
         sql = "SELECT COUNT(*) FROM allocations WHERE eval_id = ?"
-        return int(self.connection.execute(sql, (eval_id,)).fetchone()[0])
+        return int(self._connection.execute(sql, (eval_id,)).fetchone()[0])
 
-    def freed_since(self, index: int) -> dict[str, int]:
+    def nodes_freed_since(self, index: int) -> dict[str, int]:
         """Nodes on which an allocation ended after `index`, and the index of the latest."""
         sql = f"""SELECT node_id, MAX(modify_index) FROM allocations
             WHERE modify_index > ? AND {_CLIENT_TERMINAL} GROUP BY node_id"""  # noqa: S608
         return {cast(str, node): cast(int, at) for node, at in self._rows(sql, (index,))}
 
-    def allocations_by_deployment(self, deployment_id: str) -> list[Allocation]:
+    def of_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 
     def has_live_of_deployment(self, deployment_id: str) -> bool:
         sql = f"""SELECT 1 FROM allocations
             WHERE deployment_id = ? AND deployment_id != '' AND NOT {_TERMINAL} LIMIT 1"""  # noqa: S608
-        return self.connection.execute(sql, (deployment_id,)).fetchone() is not None
+        return self._connection.execute(sql, (deployment_id,)).fetchone() is not None
 
-    def allocations_changed_since(self, node_id: str, index: int) -> list[Allocation]:
+    def of_node_changed_since(self, node_id: str, index: int) -> list[Allocation]:
         """Those whose servers' side changed after `index`; what the agent reported is left out."""
         return self._allocations("node_id = ? AND alloc_modify_index > ?", (node_id, index))
 
@@ -139,7 +140,9 @@ class AllocationReads(Reads):
 
     def _shared(self, ids: Iterable[int]) -> dict[int, Shared]:
         sql = "SELECT resources, metrics FROM alloc_shared WHERE id = ?"
-        return {id_: Shared.decode(*self.connection.execute(sql, (id_,)).fetchone()) for id_ in ids}
+        return {
+            id_: Shared.decode(*self._connection.execute(sql, (id_,)).fetchone()) for id_ in ids
+        }
 
 
 _INSERT = """INSERT INTO allocations (id, namespace, job_id, job_version, job_type, task_group,
@@ -168,8 +171,13 @@ def _encoded_ports(resources: AllocatedResources) -> bytes | None:
     return encode(resources.shared.ports) if resources.shared.ports else None
 
 
-class AllocationWrites(AllocationReads, SummaryWrites):
-    def insert_placements(self, placements: Placements) -> None:
+class AllocationWrites(AllocationReads):
+    def __init__(self, entry: Entry, summaries: JobSummaryWrites) -> None:
+        super().__init__(entry.connection)
+        self._entry = entry
+        self._summaries = summaries
+
+    def insert_placed(self, placements: Placements) -> None:
         """All rows of the columns; they must be new."""
         count = len(placements)
         shared = self._insert_shared(placements)
@@ -187,7 +195,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
             *(placements.eval_id, placements.deployment_id),
             *(placements.commit_id, placements.rollout_id),
         )
-        stamps = (shared, *(self.index,) * 4, *(self.now_ns,) * 2)
+        stamps = (shared, *(self._entry.index,) * 4, *(self._entry.now_ns,) * 2)
         rows = zip(
             placements.alloc_ids,
             *(repeat(value, count) for value in fixed),
@@ -201,14 +209,14 @@ class AllocationWrites(AllocationReads, SummaryWrites):
             bodies,
             strict=True,
         )
-        self.connection.executemany(_INSERT, rows)
+        self._connection.executemany(_INSERT, rows)
         key = (placements.namespace, placements.job_id, placements.task_group)
-        self.count_alloc(key, "pending", True, count)
+        self._summaries.count(key, "pending", True, count)
         self._note(placements.alloc_ids, placements.node_ids, [key], [placements.deployment_id])
 
     def _insert_shared(self, placements: Placements) -> int:
         metrics = encode(placements.metrics) if placements.metrics is not None else None
-        cursor = self.connection.execute(
+        cursor = self._connection.execute(
             "INSERT INTO alloc_shared (uses, resources, metrics) VALUES (?, ?, ?)",
             (len(placements), encode(placements.resources), metrics),
         )
@@ -255,7 +263,7 @@ class AllocationWrites(AllocationReads, SummaryWrites):
             )
         return bodies
 
-    def alloc_records(self, ids: Iterable[str]) -> dict[str, AllocRecord]:
+    def records(self, ids: Iterable[str]) -> dict[str, AllocRecord]:
         """Those that exist, for changing and giving to `save_alloc_records`."""
         sql = f"SELECT {CHANGE_COLUMNS} FROM allocations WHERE id IN "  # noqa: S608
         records = (
@@ -265,34 +273,34 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         )
         return {record.id: record for record in records}
 
-    def live_alloc_ids(self, namespace: str, job_id: str) -> list[str]:
+    def live_ids_of_job(self, namespace: str, job_id: str) -> list[str]:
         sql = f"""SELECT id FROM allocations WHERE namespace = ? AND job_id = ?
             AND NOT {_TERMINAL} ORDER BY row"""  # noqa: S608
         return [cast(str, id_) for (id_,) in self._rows(sql, (namespace, job_id))]
 
-    def save_alloc_records(self, records: Iterable[AllocRecord]) -> None:
+    def save(self, records: Iterable[AllocRecord]) -> None:
         """Write changed records back at this index, and count what changed."""
         records = list(records)
-        self.connection.executemany(_UPDATE, map(self._update_of, records))
+        self._connection.executemany(_UPDATE, map(self._update_of, records))
         for record in records:
             if record.resources is not None:
                 usage = _usage(record.resources, record.resources.total())
                 ports = _encoded_ports(record.resources)
-                self.connection.execute(_UPDATE_RESOURCES, (*usage, ports, record.row))
+                self._connection.execute(_UPDATE_RESOURCES, (*usage, ports, record.row))
         self._count_changes(records)
         self._note(
             [record.id for record in records],
             {record.node_id for record in records},
-            {(record.namespace, record.job_id, record.task_group) for record in records},
+            {record.group_key for record in records},
             {record.deployment_id for record in records},
         )
 
     def _update_of(self, record: AllocRecord) -> tuple[object, ...]:
         return (
             *(record.job_version, record.deployment_id, record.desired_status),
-            *(record.client_status, record.eval_id, self.index, record.alloc_modify_index),
-            self.index if record.changes_usage else None,
-            *(self.now_ns, encode_body(record.body), record.row),
+            *(record.client_status, record.eval_id, self._entry.index, record.alloc_modify_index),
+            self._entry.index if record.changes_usage else None,
+            *(self._entry.now_ns, encode_body(record.body), record.row),
         )
 
     def _count_changes(self, records: Sequence[AllocRecord]) -> None:
@@ -304,32 +312,31 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         for record in records:
             if record.create_index < since[record.namespace, record.job_id]:
                 continue
-            key = (record.namespace, record.job_id, record.task_group)
-            self.count_alloc(key, record.old_client_status, record.old_live, -1)
-            self.count_alloc(key, record.client_status, record.live, 1)
+            self._summaries.count(record.group_key, record.old_client_status, record.old_live, -1)
+            self._summaries.count(record.group_key, record.client_status, record.live, 1)
 
-    def delete_allocations(self, ids: Sequence[str]) -> list[AllocRecord]:
+    def delete_all(self, ids: Sequence[str]) -> list[AllocRecord]:
         """Forget them, and what they alone shared; returns those there were."""
-        records = list(self.alloc_records(ids).values())
-        self.connection.executemany(
+        records = list(self.records(ids).values())
+        self._connection.executemany(
             "DELETE FROM allocations WHERE row = ?", [(record.row,) for record in records]
         )
         uses = Counter(record.shared for record in records)
-        self.connection.executemany(
+        self._connection.executemany(
             "UPDATE alloc_shared SET uses = uses - ? WHERE id = ?",
             [(count, shared) for shared, count in uses.items()],
         )
-        self.connection.executemany(
+        self._connection.executemany(
             "DELETE FROM alloc_shared WHERE id = ? AND uses <= 0", [(shared,) for shared in uses]
         )
         for record in records:
             if record.live:
-                self.uncount_live((record.namespace, record.job_id, record.task_group), 1)
-        keys = {(record.namespace, record.job_id, record.task_group) for record in records}
+                self._summaries.uncount_deleted(record.group_key)
+        keys = {record.group_key for record in records}
         nodes = {record.node_id for record in records}
-        self.connection.executemany(
+        self._connection.executemany(
             "INSERT OR REPLACE INTO freed_nodes VALUES (?, ?)",
-            [(node_id, self.index) for node_id in sorted(nodes)],
+            [(node_id, self._entry.index) for node_id in sorted(nodes)],
         )
         self._note([record.id for record in records], nodes, keys, ())
         return records
@@ -338,10 +345,10 @@ class AllocationWrites(AllocationReads, SummaryWrites):
         self,
         ids: Iterable[str],
         nodes: Iterable[str],
-        groups: Iterable[tuple[str, str, str]],
+        groups: Iterable[GroupKey],
         deployments: Iterable[str],
     ) -> None:
-        self._changed("allocations", ids)
-        self._changed("allocations_by_node", nodes)
-        self._changed("allocations_by_job", {job_key(ns, job) for ns, job, _ in groups})
-        self._changed("allocations_by_deployment", {id_ for id_ in deployments if id_})
+        self._entry.changed("allocations", ids)
+        self._entry.changed("allocations_by_node", nodes)
+        self._entry.changed("allocations_by_job", {job_key(ns, job) for ns, job, _ in groups})
+        self._entry.changed("allocations_by_deployment", {id_ for id_ in deployments if id_})

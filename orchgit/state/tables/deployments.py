@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from orchgit.model.deployment import ACTIVE_DEPLOYMENT_STATUSES, Deployment
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
-from orchgit.state.tables.base import Reads, Writes
+from orchgit.state.entry import Entry
+from orchgit.state.tables.base import TableReads
+
+_ACTIVE = tuple(sorted(ACTIVE_DEPLOYMENT_STATUSES))
 
 DEPLOYMENTS = BodyTable(
     "deployments",
@@ -15,41 +18,45 @@ DEPLOYMENTS = BodyTable(
     "id namespace job_id job_version job_create_index status create_index modify_index",
 )
 
-_ACTIVE = tuple(sorted(ACTIVE_DEPLOYMENT_STATUSES))
 
+class DeploymentReads(TableReads):
+    def get(self, deployment_id: str) -> Deployment | None:
+        return DEPLOYMENTS.get(self._connection, deployment_id)
 
-class DeploymentReads(Reads):
-    def deployment(self, deployment_id: str) -> Deployment | None:
-        return DEPLOYMENTS.get(self.connection, deployment_id)
-
-    def deployments(self, namespace: str | None = None, prefix: str = "") -> list[Deployment]:
+    def all(self, namespace: str | None = None, prefix: str = "") -> list[Deployment]:
+        """`prefix` of their ids."""
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
-        return DEPLOYMENTS.find(self.connection, where, values)
+        return DEPLOYMENTS.find(self._connection, where, values)
 
-    def deployments_by_job(self, namespace: str, job_id: str) -> list[Deployment]:
+    def of_job(self, namespace: str, job_id: str) -> list[Deployment]:
         where = "namespace = ? AND job_id = ?"
-        return DEPLOYMENTS.find(self.connection, where, (namespace, job_id))
+        return DEPLOYMENTS.find(self._connection, where, (namespace, job_id))
 
-    def latest_deployment(self, namespace: str, job_id: str) -> Deployment | None:
-        """The newest one of the job as it is registered now (not of a purged namesake)."""
+    def latest_of_job(self, namespace: str, job_id: str) -> Deployment | None:
+        """Returns the newest one of the registered job, not of a purged job of the same id."""
         where = """namespace = ?1 AND job_id = ?2 AND create_index >= coalesce(
             (SELECT create_index FROM jobs WHERE namespace = ?1 AND id = ?2), 0)"""
         order = "create_index DESC, id LIMIT 1"
-        found = DEPLOYMENTS.find(self.connection, where, (namespace, job_id), order)
+        found = DEPLOYMENTS.find(self._connection, where, (namespace, job_id), order)
         return found[0] if found else None
 
-    def active_deployments(self) -> list[Deployment]:
+    def active(self) -> list[Deployment]:
         where = f"status IN ({', '.join('?' * len(_ACTIVE))})"
-        return DEPLOYMENTS.find(self.connection, where, _ACTIVE)
+        return DEPLOYMENTS.find(self._connection, where, _ACTIVE)
 
 
-class DeploymentWrites(DeploymentReads, Writes):
-    def put_deployment(self, deployment: Deployment) -> None:
-        """Its indexes are the caller's."""
-        DEPLOYMENTS.put(self.connection, [deployment])
-        self._changed("deployments", [deployment.id])
-        self._changed("deployments_by_job", [job_key(deployment.namespace, deployment.job_id)])
+class DeploymentWrites(DeploymentReads):
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.connection)
+        self._entry = entry
 
-    def delete_deployments(self, ids: Sequence[str]) -> None:
-        DEPLOYMENTS.delete(self.connection, ids)
-        self._changed("deployments", ids)
+    def put(self, deployment: Deployment) -> None:
+        """The caller sets the indexes."""
+        DEPLOYMENTS.put(self._connection, [deployment])
+        self._entry.changed("deployments", [deployment.id])
+        job = job_key(deployment.namespace, deployment.job_id)
+        self._entry.changed("deployments_by_job", [job])
+
+    def delete_all(self, ids: Sequence[str]) -> None:
+        DEPLOYMENTS.delete(self._connection, ids)
+        self._entry.changed("deployments", ids)

@@ -10,7 +10,8 @@ from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
-from orchgit.state.tables.base import Reads, Writes
+from orchgit.state.entry import Entry
+from orchgit.state.tables.base import TableReads
 
 EVALUATIONS = BodyTable(
     "evaluations",
@@ -19,90 +20,98 @@ EVALUATIONS = BodyTable(
 )
 
 
-class EvaluationReads(Reads):
-    def evaluation(self, eval_id: str) -> Evaluation | None:
-        return EVALUATIONS.get(self.connection, eval_id)
+class EvaluationReads(TableReads):
+    def get(self, eval_id: str) -> Evaluation | None:
+        return EVALUATIONS.get(self._connection, eval_id)
 
-    def evaluations(self, namespace: str | None = None, prefix: str = "") -> list[Evaluation]:
+    def all(self, namespace: str | None = None, prefix: str = "") -> list[Evaluation]:
+        """`prefix` of their ids."""
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
-        return EVALUATIONS.find(self.connection, where, values)
+        return EVALUATIONS.find(self._connection, where, values)
 
-    def evaluations_by_job(self, namespace: str, job_id: str) -> list[Evaluation]:
+    def of_job(self, namespace: str, job_id: str) -> list[Evaluation]:
         where = "namespace = ? AND job_id = ?"
-        return EVALUATIONS.find(self.connection, where, (namespace, job_id))
+        return EVALUATIONS.find(self._connection, where, (namespace, job_id))
 
-    def evaluations_by_status(self, *statuses: str) -> list[Evaluation]:
-        """In the order in which they were created."""
-        where = f"status IN ({', '.join('?' * len(statuses))})"
-        return EVALUATIONS.find(self.connection, where, statuses, "create_index, id")
-
-    def blocked_evaluations(self, namespace: str, job_id: str) -> list[Evaluation]:
+    def blocked_of_job(self, namespace: str, job_id: str) -> list[Evaluation]:
         where = "namespace = ? AND job_id = ? AND status = 'blocked'"
-        return EVALUATIONS.find(self.connection, where, (namespace, job_id))
+        return EVALUATIONS.find(self._connection, where, (namespace, job_id))
+
+    def of_status(self, *statuses: str) -> list[Evaluation]:
+        """Returns the evaluations of any of these statuses, in the order of their creation."""
+        where = f"status IN ({', '.join('?' * len(statuses))})"
+        return EVALUATIONS.find(self._connection, where, statuses, "create_index, id")
 
 
-_CREATED = "SELECT id, create_index FROM evaluations WHERE id IN "
-_AT_ONCE = 500
+_CREATE_INDEXES = "SELECT id, create_index FROM evaluations WHERE id IN "
+_CHUNK = 500
 _OPEN = frozenset((EvalStatus.PENDING, EvalStatus.BLOCKED))
 
 
-class EvaluationWrites(EvaluationReads, Writes):
-    opened: defaultdict[tuple[str, str], set[str]]
-    """(namespace, job) -> its evaluations that this entry left open."""
+class EvaluationWrites(EvaluationReads):
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.connection)
+        self._entry = entry
+        self._opened: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        """(namespace, job id) -> ids of its evaluations that the entry left pending or blocked."""
 
-    def put_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
-        """Their create index becomes that of the stored one, or this entry's; all else is the
-        caller's. Most that are not remembered are new: whether they are is seen when they are
-        inserted, without asking first."""
-        remembered = self.remembered.created
-        known = {one.id: remembered[one.id] for one in evaluations if one.id in remembered}
-        new = [one for one in evaluations if one.id not in known]
-        if new and not self._inserted(new):
-            known |= self._created([one.id for one in new])
-        if known:
-            self._update([one for one in evaluations if one.id in known], known)
-        remembered.keep_all([(one.id, one.create_index) for one in evaluations])
-        self._note_evaluations(evaluations)
+    def begin_entry(self) -> None:
+        self._opened.clear()
 
-    def _inserted(self, new: Sequence[Evaluation]) -> bool:
-        """False if some of them were there, and are left as they were."""
-        for one in new:
-            one.create_index = self.index
-        return EVALUATIONS.insert(self.connection, new) == len(new)
+    def has_opened(self, namespace: str, job_id: str) -> bool:
+        """Whether the entry left an evaluation of the job pending or blocked."""
+        return bool(self._opened.get((namespace, job_id)))
 
-    def _created(self, eval_ids: Sequence[str]) -> dict[str, int]:
-        created: dict[str, int] = {}
-        for ids in chunks(eval_ids, _AT_ONCE):
-            rows = self._rows(f"{_CREATED}({', '.join('?' * len(ids))})", ids)
-            created.update(cast(list[tuple[str, int]], rows))
-        return created
-
-    def _update(self, evaluations: Sequence[Evaluation], created: Mapping[str, int]) -> None:
-        for one in evaluations:
-            one.create_index = created[one.id]
-        EVALUATIONS.put(self.connection, evaluations)
-
-    def _note_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
-        for one in evaluations:
-            opened = self.opened[one.namespace, one.job_id]
-            if one.status in _OPEN:
-                opened.add(one.id)
+    def put_all(self, evaluations: Sequence[Evaluation]) -> None:
+        """Sets their create index to that of the stored evaluation, or to this entry's; the caller
+        sets all else. Most that are not cached are new: the insert tells which, without asking
+        first."""
+        cache = self._entry.cache.evaluation_create_indexes
+        stored = {each.id: cache[each.id] for each in evaluations if each.id in cache}
+        new = [each for each in evaluations if each.id not in stored]
+        if new and not self._insert(new):
+            stored |= self._create_indexes([each.id for each in new])
+        if stored:
+            self._update([each for each in evaluations if each.id in stored], stored)
+        cache.put_all([(each.id, each.create_index) for each in evaluations])
+        for each in evaluations:
+            opened = self._opened[each.namespace, each.job_id]
+            if each.status in _OPEN:
+                opened.add(each.id)
             else:
-                opened.discard(one.id)
-        self._changed("evaluations", [one.id for one in evaluations])
-        jobs = [job_key(one.namespace, one.job_id) for one in evaluations]
-        self._changed("evaluations_by_job", jobs)
+                opened.discard(each.id)
+        self._entry.changed("evaluations", [each.id for each in evaluations])
+        jobs = [job_key(each.namespace, each.job_id) for each in evaluations]
+        self._entry.changed("evaluations_by_job", jobs)
 
-    def touch_evaluation(self, eval_id: str) -> None:
-        """Its plan was committed: who schedules it again must see this index."""
-        evaluation = self.evaluation(eval_id)
+    def _insert(self, new: Sequence[Evaluation]) -> bool:
+        """Returns False if some of them were stored already; those are left as they were."""
+        for each in new:
+            each.create_index = self._entry.index
+        return EVALUATIONS.insert(self._connection, new) == len(new)
+
+    def _create_indexes(self, eval_ids: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for ids in chunks(eval_ids, _CHUNK):
+            rows = self._rows(f"{_CREATE_INDEXES}({', '.join('?' * len(ids))})", ids)
+            found.update(cast(list[tuple[str, int]], rows))
+        return found
+
+    def _update(self, evaluations: Sequence[Evaluation], stored: Mapping[str, int]) -> None:
+        for each in evaluations:
+            each.create_index = stored[each.id]
+        EVALUATIONS.put(self._connection, evaluations)
+
+    def touch(self, eval_id: str) -> None:
+        """Its plan was committed: the worker that schedules it again must see this index."""
+        evaluation = self.get(eval_id)
         if evaluation is not None:
-            evaluation.modify_index = self.index
-            self.put_evaluations([evaluation])
+            evaluation.modify_index = self._entry.index
+            self.put_all([evaluation])
 
-    def delete_evaluations(self, eval_ids: Sequence[str]) -> None:
-        EVALUATIONS.delete(self.connection, eval_ids)
+    def delete_all(self, eval_ids: Sequence[str]) -> None:
+        EVALUATIONS.delete(self._connection, eval_ids)
         for eval_id in eval_ids:
-            self.remembered.created.pop(eval_id, None)
-        self.opened.clear()
-        self._changed("evaluations", eval_ids)
+            self._entry.cache.evaluation_create_indexes.pop(eval_id, None)
+        self._opened.clear()
+        self._entry.changed("evaluations", eval_ids)

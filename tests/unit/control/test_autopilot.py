@@ -72,7 +72,7 @@ class MadeUpCluster:
 
     def records(self) -> dict[str, str]:
         with self.store.snapshot() as snapshot:
-            return {record.address: record.status for record in snapshot.servers()}
+            return {record.address: record.status for record in snapshot.servers.all()}
 
 
 def run(

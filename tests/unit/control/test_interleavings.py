@@ -206,7 +206,7 @@ class Scene:
 
     def _evaluate_again(self, number: int) -> None:
         with self.store.snapshot() as snapshot:
-            job = snapshot.job("default", f"job-{number}")
+            job = snapshot.jobs.get("default", f"job-{number}")
         if job is not None:
             evaluation = make_evaluation(job, id=self._ids.new())
             apply(self.store, UpsertEvaluations(evaluations=[evaluation]))
@@ -247,7 +247,7 @@ def _check_names(snapshot: Snapshot) -> None:
     """Invariant 12, at every index: a version has each name once."""
     seen = Counter(
         (allocation.name, allocation.job_version)
-        for allocation in snapshot.allocations()
+        for allocation in snapshot.allocations.all()
         if not allocation.is_terminal
     )
     twice = [key for key, count in seen.items() if count > 1]
@@ -257,19 +257,19 @@ def _check_names(snapshot: Snapshot) -> None:
 def _check_end(scene: Scene) -> None:
     with scene.store.snapshot() as snapshot:
         check_invariants(snapshot)
-        open_ones = [e.id for e in snapshot.evaluations_by_status(EvalStatus.PENDING)]
+        open_ones = [e.id for e in snapshot.evaluations.of_status(EvalStatus.PENDING)]
         assert not open_ones, "every evaluation ends"
-        for job in snapshot.jobs():
+        for job in snapshot.jobs.all():
             live = [
                 allocation
-                for allocation in snapshot.allocations_by_job("default", job.id)
+                for allocation in snapshot.allocations.of_job("default", job.id)
                 if not allocation.is_terminal
             ]
             assert len(live) <= job.task_groups[0].count, f"{job.id} runs more than it wants"
             names = [allocation.name for allocation in live]
             assert len(names) == len(set(names)), f"{job.id} runs two of one name: {names}"
-        for node in snapshot.nodes():
-            held = snapshot.allocations_by_node(node.id, terminal=False)
+        for node in snapshot.nodes.all():
+            held = snapshot.allocations.of_node(node.id, terminal=False)
             assert node.node_max_allocs == 0 or len(held) <= node.node_max_allocs
 
 

@@ -42,7 +42,7 @@ def test_it_says_of_every_node_what_the_snapshot_says(
         for kind, number in [*steps, ("look", 0)]:
             node = _NODES[number]
             with store.snapshot() as snapshot:
-                known = snapshot.node(node.id) is not None
+                known = snapshot.nodes.get(node.id) is not None
             if kind == "register":
                 apply(store, RegisterNode(node=_changed(node, number)))
             elif kind == "delete" and known:
@@ -67,7 +67,7 @@ def _compare(store, book: NodeCache) -> None:  # type: ignore[no-untyped-def]
     with store.snapshot() as snapshot:
         book.refresh(snapshot)
         for each in _NODES:
-            real, found = snapshot.node(each.id), book.node(snapshot, each.id)
+            real, found = snapshot.nodes.get(each.id), book.node(snapshot, each.id)
             assert (real is None) == (found is None)
             if real is not None and found is not None:
                 assert found.status == real.status

@@ -55,7 +55,7 @@ def run(work: Callable[[VariableUseCases, FakeClock], Awaitable[None]]) -> None:
 
 def held(variables: VariableUseCases) -> StoredVariable:
     with variables.context.snapshot() as snapshot:
-        found = snapshot.variable(*PLACE)
+        found = snapshot.variables.get(*PLACE)
     assert found is not None
     return found
 

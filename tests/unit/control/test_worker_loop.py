@@ -43,13 +43,13 @@ class NoOverlay:
     """Notes what is on its way."""
 
     def __init__(self) -> None:
-        self.settled_index = 0
+        self.resolved_index = 0
         self.told: list[tuple[str, str]] = []
 
-    def expect(self, plan_id: str, placements: Any) -> None:
+    def submit(self, plan_id: str, placements: Any) -> None:
         self.told.append(("expect", plan_id))
 
-    def settle(self, plan_id: str, placements: Any, index: int) -> None:
+    def resolve(self, plan_id: str, placements: Any, index: int) -> None:
         self.told.append(("settle", plan_id))
 
 
@@ -108,7 +108,7 @@ class LateViews:
     waits: list[tuple[int, float]] = field(default_factory=list)
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     patience: int = 1
-    expected: NoOverlay = field(default_factory=NoOverlay)
+    in_flight: NoOverlay = field(default_factory=NoOverlay)
     opened: int = 0
 
     async def reach(self, index: int, timeout_s: float) -> None:
@@ -279,7 +279,7 @@ def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(leader.told) == 3, "no more than three wait for their answers"
-        assert [what for what, _ in views.expected.told] == ["expect"] * 3
+        assert [what for what, _ in views.in_flight.told] == ["expect"] * 3
         leader.may_answer.set()
         await asyncio.wait_for(leader.asked.wait(), 5)
         assert len(leader.told) == 5

@@ -65,7 +65,7 @@ class Cluster:
     def place(self, job: Job, node: Node, count: int = 1, **fields: Any) -> list[str]:
         """Commit `count` placements of the registered job; their ids."""
         with self.see() as snapshot:
-            current = snapshot.job(job.namespace, job.id)
+            current = snapshot.jobs.get(job.namespace, job.id)
         assert current is not None
         placements = make_placements(current, [node], count, **fields)
         self.plan(current, placements=[placements])
@@ -77,19 +77,19 @@ class Cluster:
 
     def job(self, job: Job) -> Job:
         with self.see() as snapshot:
-            found = snapshot.job(job.namespace, job.id)
+            found = snapshot.jobs.get(job.namespace, job.id)
         assert found is not None
         return found
 
     def alloc(self, alloc_id: str) -> Allocation:
         with self.see() as snapshot:
-            found = snapshot.allocation(alloc_id)
+            found = snapshot.allocations.get(alloc_id)
         assert found is not None
         return found
 
     def deployment(self, deployment: Deployment) -> Deployment:
         with self.see() as snapshot:
-            found = snapshot.deployment(deployment.id)
+            found = snapshot.deployments.get(deployment.id)
         assert found is not None
         return found
 

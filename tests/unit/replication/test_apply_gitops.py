@@ -57,11 +57,11 @@ def test_a_commit_moves_jobs_evaluations_and_source_together(cluster: Cluster) -
         )
     )
     with cluster.see() as snapshot:
-        source, stored = snapshot.source("demo"), snapshot.rollout("r1")
-        assert snapshot.jobs_by_source("demo") == [("default", "a"), ("default", "b")]
-        found = snapshot.evaluation(evaluation.id)
-        assert [one.id for one in snapshot.active_rollouts()] == ["r1"]
-        assert snapshot.rollouts("demo", commit_id="c1") == [stored]
+        source, stored = snapshot.sources.get("demo"), snapshot.rollouts.get("r1")
+        assert snapshot.jobs.keys_of_source("demo") == [("default", "a"), ("default", "b")]
+        found = snapshot.evaluations.get(evaluation.id)
+        assert [one.id for one in snapshot.rollouts.active()] == ["r1"]
+        assert snapshot.rollouts.all("demo", commit_id="c1") == [stored]
     assert source is not None
     assert (source.status.applied_commit, source.status.applied_rollout) == ("c1", "r1")
     assert stored is not None
@@ -76,8 +76,8 @@ def test_a_rollout_planned_on_another_commit_changes_nothing(cluster: Cluster) -
     with pytest.raises(ConflictError, match="planned on no commit, but commit c1"):
         cluster.do(ApplyRollout(rollout=rollout("c2", id_="r2"), upserts=[JobUpsert(job=job)]))
     with cluster.see() as snapshot:
-        assert snapshot.jobs() == []
-        assert snapshot.rollout("r2") is None
+        assert snapshot.jobs.all() == []
+        assert snapshot.rollouts.get("r2") is None
 
 
 def test_one_job_that_changed_meanwhile_stops_the_whole_commit(cluster: Cluster) -> None:
@@ -95,9 +95,9 @@ def test_one_job_that_changed_meanwhile_stops_the_whole_commit(cluster: Cluster)
             )
         )
     with cluster.see() as snapshot:
-        assert [job.id for job in snapshot.jobs()] == ["taken"]
-        assert snapshot.evaluations() == []
-        source = snapshot.source("demo")
+        assert [job.id for job in snapshot.jobs.all()] == ["taken"]
+        assert snapshot.evaluations.all() == []
+        source = snapshot.sources.get("demo")
     assert source is not None
     assert source.status == SourceStatus()
     assert "Job:JobRegistered" not in cluster.noted()[2:], "no event of what did not happen"
@@ -109,7 +109,7 @@ def test_settings_keep_the_status_and_status_keeps_the_commit(cluster: Cluster) 
     status = SourceStatus(applied_commit="forged", seen_commit="c2", last_error="no route")
     cluster.do(UpdateSourceStatus(name="demo", status=status))
     with cluster.see() as snapshot:
-        (source,) = snapshot.sources()
+        (source,) = snapshot.sources.all()
     assert source.ref == "refs/heads/next"
     assert (source.status.applied_commit, source.status.seen_commit) == ("c1", "c2")
     assert source.create_index < source.modify_index
@@ -120,13 +120,13 @@ def test_progress_is_recorded_and_history_outlives_the_source(cluster: Cluster) 
     healthy = msgspec.structs.replace(rollout("c1"), status="healthy")
     cluster.do(RecordRollout(rollout=healthy), DeleteSource(name="demo"))
     with cluster.see() as snapshot:
-        (stored,) = snapshot.rollouts("demo", limit=5)
-        assert snapshot.active_rollouts() == []
-        assert snapshot.sources() == []
+        (stored,) = snapshot.rollouts.all("demo", limit=5)
+        assert snapshot.rollouts.active() == []
+        assert snapshot.sources.all() == []
     assert (stored.status, stored.create_index) == ("healthy", 2)
     cluster.do(DeleteRollouts(ids=["r1"]))
     with cluster.see() as snapshot:
-        assert snapshot.rollouts() == []
+        assert snapshot.rollouts.all() == []
     with pytest.raises(NotFoundError, match="source 'demo'"):
         cluster.do(DeleteSource(name="demo"))
 
@@ -149,8 +149,8 @@ def test_commit_remembers_and_forgets_with_its_jobs(cluster: Cluster) -> None:
         cluster.do(ApplyCommit(rollout=rollout("c3", id_="r3"), remember=[applied("x")]))
     cluster.do(UpdateSourceStatus(name="demo", status=SourceStatus(last_error="no route")))
     with cluster.see() as snapshot:
-        (kept,) = snapshot.applied_jobs("demo")
-        source = snapshot.source("demo")
+        (kept,) = snapshot.applied_jobs.of_source("demo")
+        source = snapshot.sources.get("demo")
     assert (kept.job_id, kept.content_id) == ("a", "d")
     assert kept.create_index < kept.modify_index
     assert source is not None
@@ -161,7 +161,7 @@ def test_settings_are_stored_only_over_those_that_were_read(cluster: Cluster) ->
     with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
         cluster.do(StoreSource(source=Source(name="demo"), expected_modify_index=0))
     with cluster.see() as snapshot:
-        known = snapshot.source("demo")
+        known = snapshot.sources.get("demo")
     assert known is not None
     changed = StoreSource(
         source=Source(name="demo", ref="x"), expected_modify_index=known.modify_index
@@ -178,9 +178,9 @@ def test_removed_source_leaves_its_jobs_and_its_memory_to_the_next(cluster: Clus
     cluster.do(ApplyCommit(rollout=rollout("c1"), remember=[applied("a")]))
     cluster.do(RemoveSource(name="demo"))
     with cluster.see() as snapshot:
-        job = snapshot.job("default", "web")
-        assert snapshot.jobs_by_source("demo") == []
-        assert [each.job_id for each in snapshot.applied_jobs("")] == ["a"]
+        job = snapshot.jobs.get("default", "web")
+        assert snapshot.jobs.keys_of_source("demo") == []
+        assert [each.job_id for each in snapshot.applied_jobs.of_source("")] == ["a"]
     assert job is not None
     assert job.origin is not None
     assert (job.origin.source, job.origin.former_source) == ("", "demo")

@@ -39,7 +39,7 @@ def test_a_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
     assert (stored.version, stored.status, stored.create_index) == (0, "pending", 1)
     assert (result.version, result.job_modify_index, result.changed) == (0, 1, True)
     with cluster.see() as snapshot:
-        found = snapshot.evaluation(evaluation.id)
+        found = snapshot.evaluations.get(evaluation.id)
     assert found is not None
     assert (found.job_modify_index, found.create_index, found.modify_index) == (1, 1, 1)
     assert cluster.noted() == ["Job:JobRegistered", "Evaluation:JobRegistered"]
@@ -61,8 +61,8 @@ def test_a_change_makes_the_next_version_and_keeps_the_create_index(cluster: Clu
     stored = cluster.job(job)
     assert (stored.version, stored.create_index, stored.job_modify_index) == (1, 1, 2)
     with cluster.see() as snapshot:
-        assert [one.priority for one in snapshot.job_versions("default", job.id)] == [70, 50]
-        first = snapshot.job_version("default", job.id, 0)
+        assert [one.priority for one in snapshot.job_versions.of_job("default", job.id)] == [70, 50]
+        first = snapshot.job_versions.get("default", job.id, 0)
         assert first is not None
         assert first.priority == 50
 
@@ -109,15 +109,15 @@ def test_a_purge_stops_allocations_and_drops_claims_and_versions(cluster: Cluste
     (alloc_id,) = cluster.place(job, node)
     txn = cluster.store.begin()
     txn.begin_entry(9, 0)
-    txn.put_volume_claim(TaskGroupVolumeClaim(id="claim", job_id=job.id, alloc_id=alloc_id))
+    txn.volume_claims.put(TaskGroupVolumeClaim(id="claim", job_id=job.id, alloc_id=alloc_id))
     txn.end_entry()
     cluster.store.publish(txn.commit(9), 9)
     stop(cluster, job.id, purge=True)
     with cluster.see() as snapshot:
-        assert snapshot.job("default", job.id) is None
-        assert snapshot.job_summary("default", job.id) is None
-        assert snapshot.volume_claims() == []
-        assert snapshot.job_version("default", job.id, 0) is not None, "agents still need it"
+        assert snapshot.jobs.get("default", job.id) is None
+        assert snapshot.job_summaries.get("default", job.id) is None
+        assert snapshot.volume_claims.all() == []
+        assert snapshot.job_versions.get("default", job.id, 0) is not None, "agents still need it"
     assert cluster.alloc(alloc_id).desired_status == "stop"
 
 
@@ -131,13 +131,13 @@ def test_a_purged_name_begins_again_at_version_0(cluster: Cluster) -> None:
     assert cluster.job(job).version == 0
     cluster.report(node, old, status="complete")
     with cluster.see() as snapshot:
-        summary = snapshot.job_summary("default", job.id)
+        summary = snapshot.job_summaries.get("default", job.id)
     assert summary is not None
     assert summary.summary["web"].complete == 0, "the old job's allocations are not the new one's"
     cluster.do(DeleteEvaluations(alloc_ids=[old]))
     with cluster.see() as snapshot:
-        assert [one.version for one in snapshot.job_versions("default", job.id)] == [0]
-        assert snapshot.job_version("default", job.id, 1) is None
+        assert [one.version for one in snapshot.job_versions.of_job("default", job.id)] == [0]
+        assert snapshot.job_versions.get("default", job.id, 1) is None
 
 
 def test_six_versions_are_kept_with_the_stable_and_tagged_ones(cluster: Cluster) -> None:
@@ -153,7 +153,7 @@ def test_six_versions_are_kept_with_the_stable_and_tagged_ones(cluster: Cluster)
     for priority in range(4, 12):
         cluster.register(msgspec.structs.replace(job, priority=priority))
     with cluster.see() as snapshot:
-        kept = [one.version for one in snapshot.job_versions("default", job.id)]
+        kept = [one.version for one in snapshot.job_versions.of_job("default", job.id)]
     assert kept == [10, 9, 8, 7, 6, 1, 0]
 
 
@@ -164,26 +164,26 @@ def test_a_dropped_version_stays_readable_while_allocations_run_it(cluster: Clus
     for priority in range(60, 67):
         cluster.register(msgspec.structs.replace(job, priority=priority))
     with cluster.see() as snapshot:
-        assert 0 not in [one.version for one in snapshot.job_versions("default", job.id)]
-        assert snapshot.job_version("default", job.id, 0) is not None
+        assert 0 not in [one.version for one in snapshot.job_versions.of_job("default", job.id)]
+        assert snapshot.job_versions.get("default", job.id, 0) is not None
     cluster.report(node, alloc_id, status="complete")
     cluster.do(DeleteEvaluations(alloc_ids=[alloc_id]))
     with cluster.see() as snapshot:
-        assert snapshot.job_version("default", job.id, 0) is None
+        assert snapshot.job_versions.get("default", job.id, 0) is None
 
 
 def test_the_submission_is_kept_with_its_version(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job, submission=JobSubmission(source='job "x" {}'))
     with cluster.see() as snapshot:
-        submission = snapshot.job_submission("default", job.id, 0)
+        submission = snapshot.job_submissions.get("default", job.id, 0)
     assert submission is not None
     assert (submission.source, submission.job_modify_index) == ('job "x" {}', 1)
 
 
 def status(cluster: Cluster, job_id: str) -> str:
     with cluster.see() as snapshot:
-        job = snapshot.job("default", job_id)
+        job = snapshot.jobs.get("default", job_id)
     assert job is not None
     return job.status
 
@@ -235,9 +235,9 @@ def test_children_are_counted_by_status(cluster: Cluster) -> None:
     for number in range(3):
         cluster.register(make_job(id=f"cron/periodic-{number}", parent_id="cron"))
     with cluster.see() as snapshot:
-        summary = snapshot.job_summary("default", "cron")
-        assert len(snapshot.jobs_by_parent("default", "cron")) == 3
-        assert [job.id for job in snapshot.periodic_jobs()] == ["cron"]
+        summary = snapshot.job_summaries.get("default", "cron")
+        assert len(snapshot.jobs.of_parent("default", "cron")) == 3
+        assert [job.id for job in snapshot.jobs.periodic()] == ["cron"]
     assert summary is not None
     assert summary.children is not None
     assert summary.children.pending == 3
@@ -247,6 +247,6 @@ def test_jobs_are_found_by_prefix_and_namespace(cluster: Cluster) -> None:
     for name in ("web", "web-2", "db"):
         cluster.register(make_job(id=name))
     with cluster.see() as snapshot:
-        assert [job.id for job in snapshot.jobs(prefix="web")] == ["web", "web-2"]
-        assert [job.id for job in snapshot.jobs("default")] == ["db", "web", "web-2"]
-        assert snapshot.jobs("other") == []
+        assert [job.id for job in snapshot.jobs.all(prefix="web")] == ["web", "web-2"]
+        assert [job.id for job in snapshot.jobs.all("default")] == ["db", "web", "web-2"]
+        assert snapshot.jobs.all("other") == []

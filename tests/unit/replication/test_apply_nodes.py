@@ -36,8 +36,8 @@ def test_registering_again_keeps_what_the_servers_know(cluster: Cluster) -> None
     cluster.do(UpdateNodeEligibility(node_id=node.id, eligibility="ineligible"))
     cluster.do(RegisterNode(node=msgspec.structs.replace(node, node_class="big", status="ready")))
     with cluster.see() as snapshot:
-        stored = snapshot.node(node.id)
-        assert snapshot.nodes_changed_since(3) == [stored]
+        stored = snapshot.nodes.get(node.id)
+        assert snapshot.nodes.changed_since(3) == [stored]
     assert stored is not None
     assert (stored.status, stored.scheduling_eligibility) == ("down", "ineligible")
     assert (stored.node_class, stored.create_index) == ("big", 1)
@@ -53,7 +53,7 @@ def test_another_secret_is_refused(cluster: Cluster) -> None:
 def test_a_node_makes_its_pool(cluster: Cluster) -> None:
     cluster.node(node_pool="gpu")
     with cluster.see() as snapshot:
-        assert snapshot.node_pool("gpu") is not None
+        assert snapshot.node_pools.get("gpu") is not None
 
 
 def test_ready_only_after_its_allocations_were_reported(cluster: Cluster) -> None:
@@ -65,7 +65,7 @@ def test_ready_only_after_its_allocations_were_reported(cluster: Cluster) -> Non
     cluster.report(node)
     cluster.do(UpdateNodeStatus(node_id=node.id, status="ready"))
     with cluster.see() as snapshot:
-        stored = snapshot.node(node.id)
+        stored = snapshot.nodes.get(node.id)
     assert stored is not None
     assert stored.status == "ready"
     assert stored.last_missed_heartbeat_index < stored.last_alloc_update_index
@@ -84,7 +84,7 @@ def test_the_last_ten_events_are_kept(cluster: Cluster) -> None:
         event = NodeEvent(message=f"event {number}", subsystem="Cluster")
         cluster.do(UpdateNodeStatus(node_id=node.id, status="ready", event=event))
     with cluster.see() as snapshot:
-        stored = snapshot.node(node.id)
+        stored = snapshot.nodes.get(node.id)
     assert stored is not None
     assert [event.message for event in stored.events] == [f"event {n}" for n in range(2, 12)]
 
@@ -93,14 +93,14 @@ def test_a_drain_makes_ineligible_until_it_is_taken_back(cluster: Cluster) -> No
     node = cluster.node()
     cluster.do(UpdateNodeDrain(node_id=node.id, drain=DrainStrategy(deadline_ns=5)))
     with cluster.see() as snapshot:
-        draining = snapshot.node(node.id)
+        draining = snapshot.nodes.get(node.id)
     assert draining is not None
     assert (draining.drain, draining.scheduling_eligibility) == (True, "ineligible")
     with pytest.raises(ConflictError, match="draining"):
         cluster.do(UpdateNodeEligibility(node_id=node.id, eligibility="eligible"))
     cluster.do(UpdateNodeDrain(node_id=node.id, mark_eligible=True))
     with cluster.see() as snapshot:
-        back = snapshot.node(node.id)
+        back = snapshot.nodes.get(node.id)
     assert back is not None
     assert (back.drain, back.scheduling_eligibility) == (False, "eligible")
     assert (back.last_drain or {})["Status"] == "canceled"
@@ -111,8 +111,8 @@ def test_a_purged_node_is_gone(cluster: Cluster) -> None:
     evaluation = make_evaluation(make_job())
     cluster.do(DeleteNodes(node_ids=[node.id], evaluations=[evaluation]))
     with cluster.see() as snapshot:
-        assert snapshot.node(node.id) is None
-        assert snapshot.evaluation(evaluation.id) is not None
+        assert snapshot.nodes.get(node.id) is None
+        assert snapshot.evaluations.get(evaluation.id) is not None
     with pytest.raises(NotFoundError, match=node.id):
         cluster.do(DeleteNodes(node_ids=[node.id]))
 
@@ -148,25 +148,25 @@ def test_namespaces_in_use_are_not_deleted(cluster: Cluster) -> None:
     cluster.do(UpsertNamespaces(namespaces=[Namespace(name="empty", description="no one")]))
     cluster.do(DeleteNamespaces(names=["empty"]))
     with cluster.see() as snapshot:
-        assert [one.name for one in snapshot.namespaces()] == ["default", "team"]
+        assert [one.name for one in snapshot.namespaces.all()] == ["default", "team"]
 
 
 def test_scheduler_settings_are_compared_and_set(cluster: Cluster) -> None:
     with cluster.see() as snapshot:
-        assert snapshot.scheduler_config() == SchedulerConfig()
+        assert snapshot.scheduler_config.get() == SchedulerConfig()
     config = SchedulerConfig(scheduler_algorithm="spread")
     cluster.do(SetSchedulerConfig(config=config, expected_modify_index=0))
     with pytest.raises(ConflictError, match="its modify index is 1"):
         cluster.do(SetSchedulerConfig(config=config, expected_modify_index=0))
     with cluster.see() as snapshot:
-        stored = snapshot.scheduler_config()
+        stored = snapshot.scheduler_config.get()
     assert (stored.scheduler_algorithm, stored.modify_index) == ("spread", 1)
 
 
 def test_a_cluster_keeps_its_first_id(cluster: Cluster) -> None:
     cluster.do(SetClusterId(cluster_id="one"), SetClusterId(cluster_id="two"))
     with cluster.see() as snapshot:
-        assert snapshot.cluster_id() == "one"
+        assert snapshot.meta.cluster_id() == "one"
 
 
 def test_a_claimed_volume_is_not_deleted(cluster: Cluster) -> None:
@@ -175,14 +175,14 @@ def test_a_claimed_volume_is_not_deleted(cluster: Cluster) -> None:
     cluster.do(UpsertHostVolume(volume=HostVolume(id="v", name="data", node_id="n")))
     txn = cluster.store.begin()
     txn.begin_entry(9, 0)
-    txn.put_volume_claim(TaskGroupVolumeClaim(id="c", job_id=job.id, volume_id="v"))
+    txn.volume_claims.put(TaskGroupVolumeClaim(id="c", job_id=job.id, volume_id="v"))
     txn.end_entry()
     cluster.store.publish(txn.commit(9), 9)
     with pytest.raises(ConflictError, match="claims it"):
         cluster.do(DeleteHostVolume(namespace="default", volume_id="v"))
     cluster.do(DeleteVolumeClaim(claim_id="c"))
     with cluster.see() as snapshot:
-        assert [one.name for one in snapshot.host_volumes(node_id="n")] == ["data"]
+        assert [one.name for one in snapshot.host_volumes.all(node_id="n")] == ["data"]
     cluster.do(DeleteHostVolume(namespace="default", volume_id="v"))
     with pytest.raises(NotFoundError):
         cluster.do(DeleteHostVolume(namespace="default", volume_id="v"))

@@ -76,7 +76,7 @@ def deploy(cluster: Cluster, job: Job, node: Node, count: int, canary: bool = Fa
 
 def allocs(cluster: Cluster, deployment: Deployment) -> list[str]:
     with cluster.see() as snapshot:
-        return [one.id for one in snapshot.allocations_by_deployment(deployment.id)]
+        return [one.id for one in snapshot.allocations.of_deployment(deployment.id)]
 
 
 def test_placements_count_as_starting_and_the_job_runs(
@@ -84,8 +84,8 @@ def test_placements_count_as_starting_and_the_job_runs(
 ) -> None:
     ids = cluster.place(job, node, 3)
     with cluster.see() as snapshot:
-        summary = snapshot.job_summary("default", job.id)
-        assert [one.id for one in snapshot.allocations_by_node(node.id)] == sorted(ids)
+        summary = snapshot.job_summaries.get("default", job.id)
+        assert [one.id for one in snapshot.allocations.of_node(node.id)] == sorted(ids)
     assert summary is not None
     assert summary.summary["web"].starting == 3
     assert cluster.job(job).status == "running"
@@ -105,7 +105,7 @@ def test_what_a_plan_leaves_queued_is_counted_with_what_it_places(
     )
     cluster.do(command)
     with cluster.see() as snapshot:
-        summary = snapshot.job_summary("default", job.id)
+        summary = snapshot.job_summaries.get("default", job.id)
         index = snapshot.index
     assert summary is not None
     assert (summary.summary["web"].queued, summary.summary["web"].starting) == (2, 1)
@@ -118,7 +118,7 @@ def test_reports_move_the_counts(cluster: Cluster, job: Job, node: Node) -> None
     cluster.report(node, two, status="failed")
     cluster.report(node, three, status="complete")
     with cluster.see() as snapshot:
-        summary = snapshot.job_summary("default", job.id)
+        summary = snapshot.job_summaries.get("default", job.id)
     assert summary is not None
     group = summary.summary["web"]
     assert (group.starting, group.running, group.failed, group.complete) == (0, 1, 1, 1)
@@ -155,8 +155,8 @@ def test_a_stop_changes_the_servers_side(cluster: Cluster, job: Job, node: Node)
     assert alloc.alloc_modify_index == alloc.modify_index > alloc.create_index
     assert cluster.job(job).status == "dead"
     with cluster.see() as snapshot:
-        assert snapshot.allocations_by_node(node.id, terminal=False) == []
-        assert len(snapshot.allocations_by_node(node.id, terminal=True)) == 1
+        assert snapshot.allocations.of_node(node.id, terminal=False) == []
+        assert len(snapshot.allocations.of_node(node.id, terminal=True)) == 1
 
 
 def test_a_replacement_is_linked_both_ways(cluster: Cluster, job: Job, node: Node) -> None:
@@ -238,10 +238,10 @@ def test_the_evaluation_moves_with_its_plan(cluster: Cluster, job: Job, node: No
         )
     )
     with cluster.see() as snapshot:
-        stored = snapshot.evaluation(before)
+        stored = snapshot.evaluations.get(before)
         assert stored is not None
         assert stored.modify_index == snapshot.index
-        assert len(snapshot.allocations_by_eval(before)) == 1
+        assert len(snapshot.allocations.of_eval(before)) == 1
 
 
 # -- deployments ---------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_a_failure_may_bring_an_earlier_version_back(
     current = cluster.job(job)
     assert (current.version, current.priority) == (2, 50)
     with cluster.see() as snapshot:
-        stored = snapshot.evaluation(evaluation.id)
+        stored = snapshot.evaluations.get(evaluation.id)
     assert stored is not None
     assert stored.job_modify_index == current.job_modify_index
 
@@ -441,13 +441,13 @@ def test_the_first_committed_allocation_makes_the_claim(
     (alloc_id,) = placements.alloc_ids
     cluster.plan(job, placements=[placements], claims=[claim(job, alloc_id, "first")])
     with cluster.see() as snapshot:
-        (made,) = snapshot.volume_claims("default", job.id)
+        (made,) = snapshot.volume_claims.all("default", job.id)
     assert (made.id, made.alloc_id, made.commit_id) == ("first", alloc_id, "c1")
     replacement = make_placements(job, [node], 1, previous_of={0: alloc_id})
     cluster.plan(job, stops=[AllocStop(alloc_id, node.id)], placements=[replacement])
     cluster.plan(job, claims=[claim(job, replacement.alloc_ids[0], "second")])
     with cluster.see() as snapshot:
-        (taken,) = snapshot.volume_claims("default", job.id)
+        (taken,) = snapshot.volume_claims.all("default", job.id)
     assert (taken.id, taken.alloc_id) == ("first", replacement.alloc_ids[0])
     assert (taken.create_index, taken.commit_id) == (made.create_index, "c1")
 
@@ -456,7 +456,7 @@ def test_two_live_allocations_have_two_claims(cluster: Cluster, job: Job, node: 
     one, two = cluster.place(job, node, 2)
     cluster.plan(job, claims=[claim(job, one, "first"), claim(job, two, "second")])
     with cluster.see() as snapshot:
-        claims = snapshot.volume_claims("default", job.id)
+        claims = snapshot.volume_claims.all("default", job.id)
     assert {one.id: one.alloc_id for one in claims} == {"first": one, "second": two}
 
 
@@ -479,8 +479,8 @@ def test_an_evaluation_that_placed_all_cancels_the_blocked_ones(cluster: Cluster
     cluster.do(UpsertEvaluations(evaluations=[blocked, other]))
     cluster.do(UpsertEvaluations(evaluations=[done]))
     with cluster.see() as snapshot:
-        statuses = {one.id: one.status for one in snapshot.evaluations()}
-        summary = snapshot.job_summary("default", job.id)
+        statuses = {one.id: one.status for one in snapshot.evaluations.all()}
+        summary = snapshot.job_summaries.get("default", job.id)
     assert statuses == {blocked.id: "canceled", other.id: "blocked", done.id: "complete"}
     assert summary is not None
     assert summary.summary["web"].queued == 2

@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Store:
 
 def servers(store: Store) -> list[ServerRecord]:
     with store.snapshot() as snapshot:
-        return snapshot.servers()
+        return snapshot.servers.all()
 
 
 def test_a_record_is_replaced_by_its_address_and_deleted(store: Store) -> None:

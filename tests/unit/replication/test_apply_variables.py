@@ -46,7 +46,7 @@ def put(cluster: Cluster, text: str = "one", **fields: Any) -> StoredVariable:
 
 def current(cluster: Cluster) -> StoredVariable | None:
     with cluster.see() as snapshot:
-        return snapshot.variable(**PLACE)
+        return snapshot.variables.get(**PLACE)
 
 
 def acquire(cluster: Cluster, lock_id: str = "L1", now_ns: int = NOW_NS, **fields: Any) -> Any:
@@ -161,10 +161,10 @@ def test_a_lock_is_renewed_and_released_by_its_holder(cluster: Cluster) -> None:
 def test_a_renewal_moves_no_index_that_readers_wait_for(cluster: Cluster) -> None:
     acquire(cluster)
     with cluster.see() as snapshot:
-        before = snapshot.table_index("variables")
+        before = snapshot.table_indexes.newest("variables")
     cluster.do(RenewVariableLock(**PLACE, lock_id="L1"))
     with cluster.see() as snapshot:
-        assert snapshot.table_index("variables") == before
+        assert snapshot.table_indexes.newest("variables") == before
 
 
 def test_a_namespace_must_be_there_and_is_not_deleted_with_variables(cluster: Cluster) -> None:
@@ -183,7 +183,7 @@ def test_the_first_root_key_is_made_once(cluster: Cluster) -> None:
     rotated = cluster.do(PutRootKey(key=RootKey(key_id="k3")))
     assert rotated.state == RootKeyState.ACTIVE
     with cluster.see() as snapshot:
-        states = {key.key_id: key.state for key in snapshot.root_keys()}
+        states = {key.key_id: key.state for key in snapshot.root_keys.all()}
     assert states == {"k3": "active", "k1": "inactive"}
 
 

@@ -43,7 +43,7 @@ def test_numbers_that_the_database_cannot_hold_are_refused(cluster: Cluster) -> 
     result = one_entry(cluster, huge)
     assert isinstance(result, InvariantError)
     with cluster.see() as snapshot:
-        assert snapshot.jobs() == []
+        assert snapshot.jobs.all() == []
 
 
 def test_an_unknown_kind_ends_applying(cluster: Cluster) -> None:
@@ -78,8 +78,8 @@ def test_what_is_refused_after_it_wrote_leaves_nothing_of_it_and_all_of_the_othe
     outcome = apply_batch(cluster.store, entries)
     cluster.store.publish(outcome.changes, outcome.index)
     with cluster.see() as snapshot:
-        assert [job.id for job in snapshot.jobs()] == ["a", "c"]
-        assert snapshot.evaluations() == []
+        assert [job.id for job in snapshot.jobs.all()] == ["a", "c"]
+        assert snapshot.evaluations.all() == []
         assert snapshot.index == 3
     assert [proposal for proposal, _, _ in outcome.answers] == answered, "each once"
     first, refused, last = (result for _, _, result in outcome.answers)
@@ -95,4 +95,4 @@ def test_without_savepoints_nothing_half_written_is_passed_over(cluster: Cluster
         apply_entry(txn, 1, encode(refused_late()), Effects())
     txn.rollback()
     with cluster.see() as snapshot:
-        assert snapshot.jobs() == []
+        assert snapshot.jobs.all() == []

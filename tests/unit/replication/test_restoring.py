@@ -86,12 +86,12 @@ def test_the_state_is_the_restored_one_and_its_index_is_later_than_all_in_it(
 ) -> None:
     apply(fresh, *sent(old))
     with fresh.snapshot() as snapshot:
-        assert [job.id for job in snapshot.jobs()] == ["web"]
-        assert snapshot.cluster_id() == "old"
-        newest = max(job.modify_index for job in snapshot.jobs())
-        assert snapshot.index == snapshot.restored_index() == newest + 1 == 204
-        assert snapshot.log_index() < 20
-        assert snapshot.table_index("nodes") == snapshot.index
+        assert [job.id for job in snapshot.jobs.all()] == ["web"]
+        assert snapshot.meta.cluster_id() == "old"
+        newest = max(job.modify_index for job in snapshot.jobs.all())
+        assert snapshot.index == snapshot.meta.restored_index() == newest + 1 == 204
+        assert snapshot.meta.log_index() < 20
+        assert snapshot.table_indexes.newest("nodes") == snapshot.index
         check_invariants(snapshot)
     assert not list(fresh.path.parent.glob("restoring*"))
 
@@ -100,9 +100,9 @@ def test_the_next_entry_has_the_next_index(old: bytes, fresh: Store) -> None:
     apply(fresh, *sent(old))
     apply(fresh, RegisterJob(upsert=Upsert(job=make_job(id="later"))))
     with fresh.snapshot() as snapshot:
-        later = snapshot.job("default", "later")
+        later = snapshot.jobs.get("default", "later")
         assert later is not None
-        assert later.modify_index == snapshot.index == snapshot.restored_index() + 1
+        assert later.modify_index == snapshot.index == snapshot.meta.restored_index() + 1
 
 
 def test_an_older_state_never_takes_the_index_back(tmp_path: Path, old: bytes) -> None:
@@ -111,7 +111,7 @@ def test_an_older_state_never_takes_the_index_back(tmp_path: Path, old: bytes) -
     apply(store, *sent(old))
     with store.snapshot() as snapshot:
         assert snapshot.index > 500
-        assert snapshot.index_offset() == 0
+        assert snapshot.meta.index_offset() == 0
     store.close()
 
 
@@ -119,7 +119,7 @@ def test_restored_once_more(old: bytes, fresh: Store) -> None:
     """Both in one transaction too: the second offset counts from the first."""
     apply(fresh, *sent(old), *sent(old, restore_id="again"))
     with fresh.snapshot() as snapshot:
-        assert [job.id for job in snapshot.jobs()] == ["web"]
+        assert [job.id for job in snapshot.jobs.all()] == ["web"]
         assert snapshot.index == 204 + len(sent(old))
 
 
@@ -188,7 +188,7 @@ def test_pieces_of_another_restore_or_out_of_order_are_refused(old: bytes, fresh
             apply(fresh, late)
     apply(fresh, AbortRestore(restore_id="r"))
     with fresh.snapshot() as snapshot:
-        assert snapshot.restore_in_progress() == "other", "it was ended by a late abort"
+        assert snapshot.meta.restore_in_progress() == "other", "it was ended by a late abort"
     apply(fresh, *sent(old, restore_id="third"))
 
 

@@ -59,7 +59,7 @@ def test_update_planned_before_a_purge_leaves_the_allocation_its_job(cluster: Cl
     cluster.do(plan_of(planned, PlanResult(updates=[update])))
     held = cluster.alloc(alloc_id)
     with cluster.see() as snapshot:
-        found = snapshot.job_of_allocation(held)
+        found = snapshot.job_versions.of_allocation(held)
         assert found is not None
         assert (found.version, found.priority) == (0, 50)
         told = first_set(snapshot, node.id, frozenset({alloc_id}))
@@ -87,7 +87,9 @@ def test_allocation_of_a_purged_job_keeps_its_own_job_beside_the_next_one(
     cluster.register(msgspec.structs.replace(job, priority=70))
     (new,) = cluster.place(job, node)
     with cluster.see() as snapshot:
-        told = {each: snapshot.job_of_allocation(cluster.alloc(each)) for each in (old, new)}
+        told = {
+            each: snapshot.job_versions.of_allocation(cluster.alloc(each)) for each in (old, new)
+        }
     assert [job and job.priority for job in told.values()] == [50, 70]
 
 
@@ -104,11 +106,11 @@ class Lives(RuleBasedStateMachine):
 
     def _current(self) -> Job | None:
         with self.cluster.see() as snapshot:
-            return snapshot.job("default", self.base.id)
+            return snapshot.jobs.get("default", self.base.id)
 
     def _held(self) -> list[str]:
         with self.cluster.see() as snapshot:
-            return [one.id for one in snapshot.allocations()]
+            return [one.id for one in snapshot.allocations.all()]
 
     @rule(priority=st.integers(1, 5))
     def register(self, priority: int) -> None:
@@ -141,7 +143,7 @@ class Lives(RuleBasedStateMachine):
         job = self._current()
         assert job is not None
         with self.cluster.see() as snapshot:
-            live = [one for one in snapshot.allocations() if not one.is_terminal]
+            live = [one for one in snapshot.allocations.all() if not one.is_terminal]
         updates = [
             AllocUpdate(alloc_id=one.id, node_id=self.node.id, job_version=job.version)
             for one in live
@@ -165,7 +167,7 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def collect(self) -> None:
         with self.cluster.see() as snapshot:
-            over = [one.id for one in snapshot.allocations() if one.is_client_terminal]
+            over = [one.id for one in snapshot.allocations.all() if one.is_client_terminal]
         try:
             self.cluster.do(DeleteEvaluations(alloc_ids=over))
         except NotFoundError:
@@ -175,16 +177,16 @@ class Lives(RuleBasedStateMachine):
     def every_allocation_has_its_job(self) -> None:
         with self.cluster.see() as snapshot:
             check_invariants(snapshot)
-            for held in snapshot.allocations():
-                job = snapshot.job_of_allocation(held)
+            for held in snapshot.allocations.all():
+                job = snapshot.job_versions.of_allocation(held)
                 assert job is not None
                 assert job.version == held.job_version
-                assert snapshot.nearest_job_of_allocation(held) == job
+                assert snapshot.job_versions.nearest_to_allocation(held) == job
 
     @invariant()
     def every_stop_reaches_its_node(self) -> None:
         with self.cluster.see() as snapshot:
-            at_work = frozenset(one.id for one in snapshot.allocations())
+            at_work = frozenset(one.id for one in snapshot.allocations.all())
             told = first_set(snapshot, self.node.id, at_work)
         assert {one.alloc.id for one in told.changed} == at_work
         assert not told.jobless

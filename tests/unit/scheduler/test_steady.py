@@ -20,8 +20,8 @@ from orchgit.model.deployment import Deployment, DeploymentState
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.group import DisconnectStrategy, UpdateStrategy
 from orchgit.model.job import Job
+from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import DrainStrategy
-from orchgit.model.steady import JobAllocations
 from orchgit.model.volume import VolumeRequest
 from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.reconcile.steady import read_allocations

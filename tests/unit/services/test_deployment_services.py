@@ -25,7 +25,7 @@ async def deployment_of(
     context: UseCaseContext, job_id: str, version: int = 0, **state: object
 ) -> Deployment:
     with context.snapshot() as snapshot:
-        job = snapshot.job("default", job_id)
+        job = snapshot.jobs.get("default", job_id)
     assert job is not None
     state_of_group = DeploymentState(desired_total=1, **state)  # type: ignore[arg-type]
     deployment = make_deployment(job, task_groups={"web": state_of_group}, job_version=version)
@@ -47,7 +47,7 @@ def test_pausing_and_resuming() -> None:
         deployment = await deployment_of(context, "web")
         paused = await pause_deployment(context, deployment.id, True)
         with context.snapshot() as snapshot:
-            found = snapshot.deployment(deployment.id)
+            found = snapshot.deployments.get(deployment.id)
         assert found is not None
         assert found.status == "paused"
         assert paused.eval_id == ""
@@ -67,7 +67,7 @@ def test_a_resumed_deployment_has_its_whole_deadline_again() -> None:
         await context.clock.advance(3600)  # type: ignore[attr-defined]
         await pause_deployment(context, deployment.id, False)
         with context.snapshot() as snapshot:
-            found = snapshot.deployment(deployment.id)
+            found = snapshot.deployments.get(deployment.id)
         assert found is not None
         assert (found.status, found.status_description) == ("running", "Deployment is running")
         deadline = found.task_groups["web"].require_progress_by
@@ -83,7 +83,7 @@ def test_a_failure_says_when_there_is_nothing_to_go_back_to() -> None:
         deployment = await deployment_of(context, "web", auto_revert=True)
         assert (await fail_deployment(context, deployment.id)).reverted_job_version is None
         with context.snapshot() as snapshot:
-            found = snapshot.deployment(deployment.id)
+            found = snapshot.deployments.get(deployment.id)
         assert found is not None
         assert found.status_description.endswith("- no stable job version to auto revert to")
 
@@ -105,7 +105,10 @@ def test_a_failure_does_not_undo_a_change_that_came_at_the_same_time() -> None:
                 )
             )
         with context.snapshot() as snapshot:
-            job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
+            job, found = (
+                snapshot.jobs.get("default", "web"),
+                snapshot.deployments.get(deployment.id),
+            )
         assert job is not None
         assert found is not None
         assert (job.priority, found.status) == (60, "running")
@@ -141,7 +144,10 @@ def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_i
         deployment = await deployment_of(context, "web", version=2, auto_revert=True)
         done = await fail_deployment(context, deployment.id)
         with context.snapshot() as snapshot:
-            job, found = snapshot.job("default", "web"), snapshot.deployment(deployment.id)
+            job, found = (
+                snapshot.jobs.get("default", "web"),
+                snapshot.deployments.get(deployment.id),
+            )
         assert done.reverted_job_version == 0
         assert job is not None
         assert (job.version, job.priority) == (3, 50)

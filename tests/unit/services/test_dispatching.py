@@ -78,8 +78,8 @@ def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
         request = DispatchRequest(payload=encoded(3), meta={"m": "1"}, id_prefix="blue")
         done = await dispatch_job(context, "default", "p", request)
         with context.snapshot() as snapshot:
-            child = snapshot.job("default", done.job_id)
-            parent = snapshot.job("default", "p")
+            child = snapshot.jobs.get("default", done.job_id)
+            parent = snapshot.jobs.get("default", "p")
         assert child is not None
         assert parent is not None
         assert done.job_id.startswith("p/dispatch-blue-")
@@ -103,7 +103,7 @@ def test_the_same_idempotency_token_names_the_first_child() -> None:
         again = await dispatch_job(context, "default", "p", request)
         assert (again.job_id, again.eval_id) == (first.job_id, "")
         with context.snapshot() as snapshot:
-            assert len(snapshot.jobs_by_parent("default", "p")) == 1
+            assert len(snapshot.jobs.of_parent("default", "p")) == 1
 
     with_context(work)
 

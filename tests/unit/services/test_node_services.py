@@ -40,7 +40,7 @@ def system_job(job_id: str, **fields: Any) -> Job:
 
 def stored(context: UseCaseContext, node_id: str) -> Node:
     with context.snapshot() as snapshot:
-        node = snapshot.node(node_id)
+        node = snapshot.nodes.get(node_id)
     assert node is not None
     return node
 
@@ -95,7 +95,7 @@ def test_an_unknown_pool_is_made_for_its_first_node() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_node(context, make_node(node_pool="gpu"))
         with context.snapshot() as snapshot:
-            assert snapshot.node_pool("gpu") is not None
+            assert snapshot.node_pools.get("gpu") is not None
 
     with_context(work)
 
@@ -133,7 +133,7 @@ def test_a_node_going_down_evaluates_the_jobs_on_it_and_system_jobs() -> None:
         await register_job(context, system_job("far", datacenters=["other*"]))
         change = await update_node_status(context, node.id, "down")
         with context.snapshot() as snapshot:
-            evaluations = [snapshot.evaluation(each) for each in change.eval_ids]
+            evaluations = [snapshot.evaluations.get(each) for each in change.eval_ids]
         assert sorted(each.job_id for each in evaluations if each) == ["sys", "web"]
         assert {each.triggered_by for each in evaluations if each} == {"node-update"}
 
@@ -148,7 +148,7 @@ def test_a_failed_allocation_evaluates_its_job_once() -> None:
         await update_allocs(context, node.id, reports)
         await update_allocs(context, node.id, reports)
         with context.snapshot() as snapshot:
-            found = snapshot.evaluations_by_job("default", "web")
+            found = snapshot.evaluations.of_job("default", "web")
         assert [each.triggered_by for each in found].count("alloc-failure") == 1
 
     with_context(work)
@@ -160,8 +160,8 @@ def test_reports_of_other_nodes_allocations_are_dropped() -> None:
         (alloc_id,) = await placed_job(context, make_job(id="web"), [owner])
         await update_allocs(context, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
         with context.snapshot() as snapshot:
-            allocation = snapshot.allocation(alloc_id)
-            evaluations = snapshot.evaluations_by_job("default", "web")
+            allocation = snapshot.allocations.get(alloc_id)
+            evaluations = snapshot.evaluations.of_job("default", "web")
         assert allocation is not None
         assert allocation.client_status == "running"
         assert "alloc-failure" not in {each.triggered_by for each in evaluations}
@@ -215,7 +215,7 @@ def test_a_purged_node_is_gone_and_its_jobs_are_evaluated() -> None:
         assert len((await evaluate_node(context, node.id)).eval_ids) == 1
         change = await purge_node(context, node.id)
         with context.snapshot() as snapshot:
-            assert snapshot.node(node.id) is None
+            assert snapshot.nodes.get(node.id) is None
         assert len(change.eval_ids) == 1
 
     with_context(work)
@@ -249,7 +249,7 @@ def test_report_revives_only_what_was_called_lost(ended: str, reported: str, sta
         await context.propose(command)
         await update_allocs(context, node.id, [AllocClientUpdate(alloc_ids[0], reported)])
         with context.snapshot() as snapshot:
-            held = snapshot.allocation(alloc_ids[0])
+            held = snapshot.allocations.get(alloc_ids[0])
         assert held is not None
         assert held.client_status == stays
 
@@ -265,7 +265,7 @@ def test_allocation_of_a_purged_job_can_be_stopped() -> None:
         await context.propose(DeregisterJob(now_ns=context.now_ns(), deletion=deletion))
         stopped = await stop_allocation(context, alloc_ids[0])
         with context.snapshot() as snapshot:
-            evaluation = snapshot.evaluation(stopped.eval_id)
+            evaluation = snapshot.evaluations.get(stopped.eval_id)
         assert evaluation is not None
         assert evaluation.job_id == job.id
 

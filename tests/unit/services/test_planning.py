@@ -30,7 +30,7 @@ def test_a_plan_says_what_would_be_placed_and_changes_nothing() -> None:
         assert plan.diff.type == "Added"
         with context.snapshot() as snapshot:
             assert snapshot.index == before
-            assert snapshot.job("default", "web") is None
+            assert snapshot.jobs.get("default", "web") is None
 
     with_context(work)
 

@@ -29,7 +29,10 @@ def test_a_registered_job_has_one_pending_evaluation() -> None:
     async def work(context: UseCaseContext) -> None:
         done = await register_job(context, make_job(id="web"))
         with context.snapshot() as snapshot:
-            job, evaluation = snapshot.job("default", "web"), snapshot.evaluation(done.eval_id)
+            job, evaluation = (
+                snapshot.jobs.get("default", "web"),
+                snapshot.evaluations.get(done.eval_id),
+            )
         assert job is not None
         assert evaluation is not None
         assert (job.version, job.job_modify_index) == (0, done.job_modify_index)
@@ -71,7 +74,7 @@ def test_the_same_specification_again_makes_no_version() -> None:
         again = await register_job(context, make_job(id="web", task_groups=[make_group()]))
         assert again.job_modify_index == first.job_modify_index
         with context.snapshot() as snapshot:
-            assert len(snapshot.job_versions("default", "web")) == 1
+            assert len(snapshot.job_versions.of_job("default", "web")) == 1
 
     with_context(work)
 
@@ -148,8 +151,8 @@ def test_a_periodic_parent_gets_no_evaluation_but_its_forced_launch_does() -> No
         assert (await register_job(context, parent)).eval_id == ""
         done = await periodic_force(context, "default", "p")
         with context.snapshot() as snapshot:
-            (child,) = snapshot.jobs_by_parent("default", "p")
-            launch = snapshot.periodic_launch("default", "p")
+            (child,) = snapshot.jobs.of_parent("default", "p")
+            launch = snapshot.periodic_launches.get("default", "p")
         assert child.id == f"p/periodic-{context.now_ns() // 10**9}"
         assert child.periodic is None
         assert launch == context.now_ns()
@@ -163,13 +166,13 @@ def test_stopping_keeps_the_job_and_purging_forgets_it() -> None:
         await register_job(context, make_job(id="web"))
         stopped = await deregister_job(context, "default", "web", DeregisterOptions())
         with context.snapshot() as snapshot:
-            job = snapshot.job("default", "web")
+            job = snapshot.jobs.get("default", "web")
         assert job is not None
         assert job.stop
         assert stopped.eval_id
         await deregister_job(context, "default", "web", DeregisterOptions(purge=True))
         with context.snapshot() as snapshot:
-            assert snapshot.job("default", "web") is None
+            assert snapshot.jobs.get("default", "web") is None
 
     with_context(work)
 
@@ -190,7 +193,7 @@ def test_reverting_runs_the_earlier_specification_as_a_new_version() -> None:
         await register_job(context, make_job(id="web", priority=60))
         await revert_job(context, "default", "web", 0)
         with context.snapshot() as snapshot:
-            job = snapshot.job("default", "web")
+            job = snapshot.jobs.get("default", "web")
         assert job is not None
         assert (job.version, job.priority) == (2, 50)
 
@@ -217,7 +220,7 @@ def test_scaling_changes_one_count_within_its_bounds() -> None:
         await register_job(context, make_job(id="web", task_groups=[group]))
         done = await scale_job(context, "default", "web", ScaleRequest("g", 3))
         with context.snapshot() as snapshot:
-            job = snapshot.job("default", "web")
+            job = snapshot.jobs.get("default", "web")
         assert job is not None
         assert job.task_groups[0].count == 3
         assert done.eval_id
@@ -292,7 +295,7 @@ def test_preserved_counts_are_those_that_run() -> None:
         options = RegisterOptions(preserve_counts=True)
         await register_job(context, make_job(id="web", count=1, priority=60), options)
         with context.snapshot() as snapshot:
-            job = snapshot.job("default", "web")
+            job = snapshot.jobs.get("default", "web")
         assert job is not None
         assert (job.task_groups[0].count, job.priority) == (5, 60)
 
@@ -304,8 +307,8 @@ def test_evaluating_asks_again_without_a_new_version() -> None:
         await register_job(context, make_job(id="web"))
         done = await evaluate_job(context, "default", "web")
         with context.snapshot() as snapshot:
-            found = snapshot.evaluations_by_job("default", "web")
-            job = snapshot.job("default", "web")
+            found = snapshot.evaluations.of_job("default", "web")
+            job = snapshot.jobs.get("default", "web")
         assert done.eval_id in {each.id for each in found}
         assert len(found) == 2
         assert job is not None

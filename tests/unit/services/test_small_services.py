@@ -98,7 +98,7 @@ def test_pausing_a_source_keeps_its_settings() -> None:
         await put_source(context, Source(name="demo", ref="refs/heads/x"))
         await pause_source(context, "demo", True)
         with context.snapshot() as snapshot:
-            source = snapshot.source("demo")
+            source = snapshot.sources.get("demo")
         assert source is not None
         assert (source.paused, source.ref) == (True, "refs/heads/x")
         await remove_source(context, "demo")
@@ -114,7 +114,7 @@ def test_source_that_exists_is_not_added_again() -> None:
         with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
             await create_source(context, Source(name="demo"))
         with context.snapshot() as snapshot:
-            source = snapshot.source("demo")
+            source = snapshot.sources.get("demo")
         assert source is not None
         assert source.ref == "refs/heads/x"
 
@@ -129,7 +129,7 @@ def test_kind_and_name_of_a_source_never_change() -> None:
         with pytest.raises(InvalidInputError, match="`orchgit source rename demo new`"):
             await change_source(context, "demo", lambda one: replace(one, name="new"))
         with context.snapshot() as snapshot:
-            found = snapshot.sources()
+            found = snapshot.sources.all()
         entry = StoreSource(source=Source(name="demo"), expected_modify_index=found[0].modify_index)
         with pytest.raises(RefusedError, match="its kind is remote"):
             await context.propose(entry)

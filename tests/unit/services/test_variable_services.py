@@ -45,7 +45,7 @@ def test_items_come_back_as_they_were_written() -> None:
         stored = await variables.put(NewVariable("default", "app/db", items))
         assert variables.items(stored) == items
         with variables.context.snapshot() as snapshot:
-            found = snapshot.variable("default", "app/db")
+            found = snapshot.variables.get("default", "app/db")
         assert found == stored
 
     with_variables(work)
@@ -130,7 +130,7 @@ def test_after_a_full_rotation_the_old_key_can_go() -> None:
         key = await keyring.rotate(context, full=True)
         await keyring.delete(context, old.key_id)
         with variables.context.snapshot() as snapshot:
-            found = snapshot.variables()
+            found = snapshot.variables.all()
         assert {each.key_id for each in found} == {key.key_id}
         assert [variables.items(each)["secret"] for each in found] == ["0", "1", "2"]
 
@@ -145,7 +145,7 @@ def test_many_first_writers_make_one_root_key() -> None:
         [refused] = [each for each in results if isinstance(each, UnavailableError)]
         assert "did not wrap" in refused.message
         with variables.context.snapshot() as snapshot:
-            assert len(snapshot.root_keys()) == 1
+            assert len(snapshot.root_keys.all()) == 1
 
     with_variables(work)
 

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def insert(store: Store, placements: Placements, index: int = 5) -> None:
     txn = store.begin()
     txn.begin_entry(index, NOW_NS)
-    txn.insert_placements(placements)
+    txn.allocations.insert_placed(placements)
     txn.end_entry()
     store.publish(txn.commit(index), index)
 
@@ -53,7 +53,7 @@ def test_a_plain_placement_has_no_body(store: Store) -> None:
     insert(store, placements)
     with store.snapshot() as snapshot:
         rows = snapshot.connection.execute("SELECT body FROM allocations").fetchall()
-        allocation = snapshot.allocation(placements.alloc_ids[1])
+        allocation = snapshot.allocations.get(placements.alloc_ids[1])
     assert rows == [(None,), (None,)]
     assert allocation == Allocation(
         id=placements.alloc_ids[1],
@@ -95,7 +95,7 @@ def test_rows_with_their_own_parts_keep_them(store: Store) -> None:
     )
     insert(store, placements)
     with store.snapshot() as snapshot:
-        found = [snapshot.allocation(id_) for id_ in placements.alloc_ids]
+        found = [snapshot.allocations.get(id_) for id_ in placements.alloc_ids]
         usage = snapshot.connection.execute(
             "SELECT cpu_shares FROM allocations ORDER BY row"
         ).fetchall()
@@ -134,13 +134,13 @@ def test_every_field_of_the_body_comes_back(store: Store) -> None:
     assert all(msgspec.structs.astuple(body)), "a new field belongs into this test"
     txn = store.begin()
     txn.begin_entry(6, NOW_NS + 1)
-    record = txn.alloc_records(placements.alloc_ids)[placements.alloc_ids[0]]
+    record = txn.allocations.records(placements.alloc_ids)[placements.alloc_ids[0]]
     record.body, record.client_status = body, "running"
-    txn.save_alloc_records([record])
+    txn.allocations.save([record])
     txn.end_entry()
     txn.commit(6)
     with store.snapshot() as snapshot:
-        allocation = snapshot.allocation(record.id)
+        allocation = snapshot.allocations.get(record.id)
     assert allocation is not None
     assert allocation.client_status == "running"
     assert allocation.allocated_resources == make_resources(cpu=7)
@@ -157,7 +157,7 @@ def test_what_rows_share_goes_with_the_last_of_them(store: Store) -> None:
     def delete(ids: list[str]) -> list[tuple[object, ...]]:
         txn = store.begin()
         txn.begin_entry(7, NOW_NS)
-        txn.delete_allocations(ids)
+        txn.allocations.delete_all(ids)
         txn.end_entry()
         txn.commit(7)
         with store.snapshot() as snapshot:

@@ -56,8 +56,8 @@ class _World:
     def step(self, kind: str, number: int) -> None:
         node = self.nodes[number % len(self.nodes)]
         with self.store.snapshot() as snapshot:
-            running = [a for a in snapshot.allocations() if not a.is_terminal]
-            known = snapshot.node(node.id) is not None
+            running = [a for a in snapshot.allocations.all() if not a.is_terminal]
+            known = snapshot.nodes.get(node.id) is not None
         if kind == "place" and known:
             self._plan(PlanResult(placements=[self._placements(node, number)]))
         elif kind == "stop" and running:
@@ -83,7 +83,7 @@ class _World:
     def _collect(self) -> None:
         """Forget what has ended."""
         with self.store.snapshot() as snapshot:
-            ended = [a.id for a in snapshot.allocations() if a.is_client_terminal]
+            ended = [a.id for a in snapshot.allocations.all() if a.is_client_terminal]
         apply(self.store, DeleteEvaluations(eval_ids=[], alloc_ids=ended))
 
     def _placements(self, node, number):  # type: ignore[no-untyped-def]
@@ -173,7 +173,7 @@ def test_what_ended_and_was_forgotten_between_two_refreshes_takes_nothing(tmp_pa
             world.step("end", 0)
         world.step("collect", 0)
         with store.snapshot() as snapshot:
-            assert not snapshot.allocations()
+            assert not snapshot.allocations.all()
             columns.refresh(snapshot)
         assert not columns.cpu_used.any()
         assert not any(columns.used_ports(row) for row in columns.rows.values())

@@ -13,12 +13,20 @@ from sqlite_utils import Database
 from orchgit.errors import InvariantError
 from orchgit.state import schema
 from orchgit.state.body_table import BodyTable
+from orchgit.state.tables.applied_jobs import APPLIED_JOBS
 from orchgit.state.tables.deployments import DEPLOYMENTS
 from orchgit.state.tables.evaluations import EVALUATIONS
-from orchgit.state.tables.gitops import ROLLOUTS, SOURCES
-from orchgit.state.tables.nodes import NAMESPACES, NODE_POOLS, NODES
-from orchgit.state.tables.variables import ROOT_KEYS, VARIABLES
-from orchgit.state.tables.volumes import CLAIMS, HOST_VOLUMES
+from orchgit.state.tables.git_refs import GIT_REFS
+from orchgit.state.tables.host_volumes import HOST_VOLUMES
+from orchgit.state.tables.namespaces import NAMESPACES
+from orchgit.state.tables.node_pools import NODE_POOLS
+from orchgit.state.tables.nodes import NODES
+from orchgit.state.tables.rollouts import ROLLOUTS
+from orchgit.state.tables.root_keys import ROOT_KEYS
+from orchgit.state.tables.servers import SERVERS
+from orchgit.state.tables.sources import SOURCES
+from orchgit.state.tables.variables import VARIABLES
+from orchgit.state.tables.volume_claims import CLAIMS
 
 
 @pytest.fixture
@@ -113,8 +121,8 @@ def test_opening_without_a_migration_imports_no_sqlite_utils() -> None:
 @pytest.mark.parametrize(
     "table",
     [
-        *(DEPLOYMENTS, EVALUATIONS, ROLLOUTS, SOURCES, NAMESPACES, NODE_POOLS),
-        *(NODES, CLAIMS, HOST_VOLUMES, VARIABLES, ROOT_KEYS),
+        *(APPLIED_JOBS, CLAIMS, DEPLOYMENTS, EVALUATIONS, GIT_REFS, HOST_VOLUMES, NAMESPACES),
+        *(NODES, NODE_POOLS, ROLLOUTS, ROOT_KEYS, SERVERS, SOURCES, VARIABLES),
     ],
     ids=lambda table: table.name,
 )

@@ -26,10 +26,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_snapshot_does_not_see_what_is_applied_after_it(store: Store) -> None:
     with store.snapshot() as before:
         apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="later"))))
-        assert before.job("default", "later") is None
+        assert before.jobs.get("default", "later") is None
         assert before.index == 0
     with store.snapshot() as after:
-        assert after.job("default", "later") is not None
+        assert after.jobs.get("default", "later") is not None
         assert after.index == 1
 
 
@@ -40,10 +40,10 @@ def test_a_snapshot_cannot_write(store: Store) -> None:
 
 def test_a_new_store_has_the_built_in_namespace_and_pools(store: Store) -> None:
     with store.snapshot() as snapshot:
-        assert [one.name for one in snapshot.namespaces()] == ["default"]
-        assert [one.name for one in snapshot.node_pools()] == ["all", "default"]
-        assert snapshot.table_index("namespaces") == 1
-        assert snapshot.table_index("jobs") == 1, "an index is never 0"
+        assert [one.name for one in snapshot.namespaces.all()] == ["default"]
+        assert [one.name for one in snapshot.node_pools.all()] == ["all", "default"]
+        assert snapshot.table_indexes.newest("namespaces") == 1
+        assert snapshot.table_indexes.newest("jobs") == 1, "an index is never 0"
 
 
 def test_waiting_for_an_index_ends_when_it_is_applied(store: Store) -> None:
@@ -66,7 +66,7 @@ def test_another_process_reads_what_was_committed(store: Store) -> None:
     assert asyncio.run(reader.reach(1, 1.0)) == 1
     with reader.snapshot() as snapshot:
         assert snapshot.index == 1
-        assert snapshot.job("default", "seen") is not None
+        assert snapshot.jobs.get("default", "seen") is not None
     with pytest.raises(TimedOutError, match=r"index 2: .* applied 1"):
         asyncio.run(reader.reach(2, 0.0))
     reader.close()
@@ -78,15 +78,15 @@ def test_the_state_is_there_after_reopening(store: Store, tmp_path: Path) -> Non
     assert again.watch.applied_index == 1
     assert again.watch.index(["jobs"]) == 1
     with again.snapshot() as snapshot:
-        assert snapshot.job("default", "kept") is not None
+        assert snapshot.jobs.get("default", "kept") is not None
     again.close()
 
 
 def test_a_glance_sees_the_newest_state_each_time_and_keeps_nothing(store: Store) -> None:
-    assert store.glance().job("default", "later") is None
+    assert store.latest().jobs.get("default", "later") is None
     apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="later"))))
-    assert store.glance().job("default", "later") is not None
-    connection = store.glance().connection
+    assert store.latest().jobs.get("default", "later") is not None
+    connection = store.latest().connection
     assert not connection.in_transaction, "it would keep the log from being reused"
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM jobs")

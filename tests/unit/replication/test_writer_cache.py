@@ -1,4 +1,4 @@
-"""A server that remembers what it has just written comes to the same as one that never does."""
+"""A server that caches what it has just written comes to the same state as one that never does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
-from orchgit.state.remembered import Recent
+from orchgit.state.cache import LIMIT, Cache
 from orchgit.state.store import Store
 from tests.support.factories import (
     NOW_NS,
@@ -160,7 +160,7 @@ def rows(store: Store) -> list[object]:
 
 
 def in_batches(path: Path, log: list[bytes], cuts: set[int]) -> list[object]:
-    """By one server that runs all the time."""
+    """Rows of a server that runs all the time."""
     store, batch = Store.open(path), []
     for index, payload in enumerate(log, start=1):
         batch.append(Committed(index, payload))
@@ -175,7 +175,7 @@ def in_batches(path: Path, log: list[bytes], cuts: set[int]) -> list[object]:
 
 
 def started_for_each(path: Path, log: list[bytes]) -> list[object]:
-    """By one that is started again before every entry."""
+    """Rows of a server that is started again before every entry: its cache is empty each time."""
     for index, payload in enumerate(log, start=1):
         store = Store.open(path)
         apply_batch(store, [Committed(index, payload)])
@@ -186,7 +186,7 @@ def started_for_each(path: Path, log: list[bytes]) -> list[object]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(commands, min_size=20, max_size=40), st.sets(st.integers(1, 42), max_size=15))
-def test_what_is_remembered_changes_nothing(given: list[Command], cuts: set[int]) -> None:
+def test_cached_values_change_no_row(given: list[Command], cuts: set[int]) -> None:
     log = as_log(given)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
@@ -204,7 +204,7 @@ def registered(job: Job) -> RegisterJob:
     return RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation(job, 0))
 
 
-def test_a_namespace_that_is_gone_takes_no_jobs(store: Store) -> None:
+def test_a_deleted_namespace_is_not_found_in_the_cache(store: Store) -> None:
     job = make_job(namespace="team")
     apply(store, UpsertNamespaces(namespaces=[Namespace("team")]), registered(job))
     apply(store, DeregisterJob(deletion=JobDeletion("team", job.id, purge=True)))
@@ -218,14 +218,14 @@ def test_an_evaluation_of_a_purged_job_changes_no_job(store: Store) -> None:
     apply(store, registered(job))
     apply(store, DeregisterJob(deletion=JobDeletion(job.namespace, job.id, purge=True)))
     with store.snapshot() as snapshot:
-        purged_at = snapshot.table_index("jobs")
+        purged_at = snapshot.table_indexes.newest("jobs")
     apply(store, UpsertEvaluations(evaluations=[evaluation(job, 0, status="complete")]))
     with store.snapshot() as snapshot:
-        assert snapshot.table_index("jobs") == purged_at
+        assert snapshot.table_indexes.newest("jobs") == purged_at
 
 
-def test_a_registration_asks_the_database_nothing(store: Store) -> None:
-    """The first one may; those that follow are stored, and what they are about is remembered."""
+def test_a_second_registration_reads_no_table(store: Store) -> None:
+    """The first one fills the cache."""
     apply(store, registered(make_job()))
     job = make_job()
     assert selects(store, registered(job)) == []
@@ -246,9 +246,14 @@ def selects(store: Store, command: Command) -> list[str]:
     return [re.findall(r"FROM (\w+)", one)[0] for one in said if one.startswith("SELECT")]
 
 
-def test_no_more_than_the_newest_are_remembered() -> None:
-    recent: Recent[int, int] = Recent()
+def test_a_cache_holds_no_more_than_its_limit() -> None:
+    cache: Cache[int, int] = Cache()
     for number in range(10_000):
-        recent.keep(number, number)
-    assert recent[9_999] == 9_999
-    assert len(recent) <= 4_096
+        cache.put(number, number)
+    assert cache[9_999] == 9_999
+    assert len(cache) <= LIMIT
+
+
+def test_a_cached_value_is_read_once() -> None:
+    cache: Cache[str, int] = Cache()
+    assert cache.load("one", lambda: 1) == cache.load("one", lambda: 2) == 1

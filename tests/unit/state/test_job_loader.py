@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchgit.replication.commands import JobUpsert, RegisterJob
-from orchgit.state.lookups import JobLookups
+from orchgit.state.job_loader import JobLoader
 from orchgit.state.store import Store
 from tests.support.factories import make_job
 from tests.support.state import apply, open_store
@@ -29,12 +29,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_who_asks_in_one_turn_shares_a_query(store: Store) -> None:
     async def run() -> None:
-        lookups, statements = JobLookups(), []
-        store.glance().connection.set_trace_callback(statements.append)
+        lookups, statements = JobLoader(), []
+        store.latest().connection.set_trace_callback(statements.append)
         ids = ["one", "missing", "two", "one", ODD, "on"]
-        found = await asyncio.gather(*(lookups.job(store, "default", each) for each in ids))
+        found = await asyncio.gather(*(lookups.get(store, "default", each) for each in ids))
         assert [each and each.id for each in found] == ["one", None, "two", "one", ODD, None]
-        assert await lookups.job(store, "other", "one") is None
+        assert await lookups.get(store, "other", "one") is None
         assert sum("json_each" in statement for statement in statements) == 2
 
     asyncio.run(run())
@@ -45,9 +45,9 @@ def test_it_sees_what_a_lone_look_sees(store: Store) -> None:
     apply(store, RegisterJob(upsert=JobUpsert(job=changed)))
 
     async def run() -> None:
-        found = await JobLookups().job(store, "default", "one")
+        found = await JobLoader().get(store, "default", "one")
         with store.snapshot() as snapshot:
-            assert found == snapshot.job("default", "one")
+            assert found == snapshot.jobs.get("default", "one")
         assert found is not None
         assert (found.priority, found.version) == (77, 1)
 
@@ -56,8 +56,8 @@ def test_it_sees_what_a_lone_look_sees(store: Store) -> None:
 
 def test_one_that_goes_away_takes_nothing_from_the_others(store: Store) -> None:
     async def run() -> None:
-        lookups = JobLookups()
-        asking = [asyncio.create_task(lookups.job(store, "default", "one")) for _ in range(2)]
+        lookups = JobLoader()
+        asking = [asyncio.create_task(lookups.get(store, "default", "one")) for _ in range(2)]
         await asyncio.sleep(0)
         asking[0].cancel()
         ended = await asyncio.gather(*asking, return_exceptions=True)
@@ -69,9 +69,9 @@ def test_one_that_goes_away_takes_nothing_from_the_others(store: Store) -> None:
 
 def test_everybody_hears_that_it_could_not_be_read(store: Store) -> None:
     async def run() -> None:
-        lookups = JobLookups()
-        store.glance().connection.close()
-        asking = (lookups.job(store, "default", each) for each in ("one", "two"))
+        lookups = JobLoader()
+        store.latest().connection.close()
+        asking = (lookups.get(store, "default", each) for each in ("one", "two"))
         ended = await asyncio.gather(*asking, return_exceptions=True)
         assert {type(each) for each in ended} == {sqlite3.ProgrammingError}
 

@@ -46,13 +46,13 @@ class _Views:
 
 def _put(txn: WriteTxn, thing: SchedulerConfig | NodePool | Namespace | None) -> None:
     if isinstance(thing, SchedulerConfig):
-        txn.put_scheduler_config(thing)
+        txn.scheduler_config.put(thing)
     elif isinstance(thing, NodePool):
-        txn.put_node_pools([thing])
+        txn.node_pools.put_all([thing])
     elif isinstance(thing, Namespace):
-        txn.put_namespaces([thing])
+        txn.namespaces.put_all([thing])
     else:
-        txn.put_job(make_job())
+        txn.jobs.put(make_job())
 
 
 def test_each_change_is_seen_and_nothing_is_read_twice(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Readings that are kept until one of their tables changes: what every request asks for again."""
+"""A value that many requests need, cached until one of the tables it was read from changes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from orchgit.state.store import Store
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class TablesCache(Generic[T]):
     """Belongs to the event loop's thread. Never older than what was published to the watch."""
 
     def __init__(self, tables: Collection[str], read: Callable[[Snapshot], T]) -> None:
         self._tables = tables
         self._read = read
-        self._found: tuple[int, T] | None = None
-        """The tables' index before the reading, and what was read."""
+        self._cached: tuple[int, T] | None = None
+        """(index of the tables before the read, the value)."""
 
-    def of(self, store: Store) -> T:
+    def get(self, store: Store) -> T:
         index = store.watch.index(self._tables)
-        if self._found is None or self._found[0] != index:
+        if self._cached is None or self._cached[0] != index:
             with store.snapshot() as snapshot:
-                self._found = index, self._read(snapshot)
-        return self._found[1]
+                self._cached = index, self._read(snapshot)
+        return self._cached[1]

@@ -1,7 +1,7 @@
-"""Placements on their way to the log, counted by who sent them as if they were there already.
+"""Placements in flight: submitted to the log, not yet in the snapshot that a scheduler reads.
 
 A scheduler decides on the next job while its last plan is being committed. What that plan takes is
-laid over the columns and the allocations of a node until a snapshot has it.
+added to the columns, and to the allocations of a node, until a snapshot has it.
 """
 
 from __future__ import annotations
@@ -22,85 +22,84 @@ Addresses = dict[str, set[int]]
 
 
 @dataclass
-class _OnTheWay:
-    """One plan's placements. `index` is where they lie in the log, once that is known. `taken`:
-    (rows, what is taken on each), worked out when the columns had their rows in `layout`."""
+class _PlanInFlight:
+    """The placements of one plan."""
 
     placements: list[Placements]
     index: int = 0
-    taken: tuple[Numbers, Numbers] | None = None
+    """Where the plan lies in the log; 0 until its reply has come."""
+    usage: tuple[Numbers, Numbers] | None = None
+    """(rows of nodes, what is taken on each), computed for the columns' `layout`."""
     layout: int = -1
 
 
-class ExpectedPlacements:
-    """`expect` before a plan is sent; `settle` when its answer is there.
+class InFlightPlacements:
+    """The plans of one scheduler worker that are in flight.
 
-    `take_off` before the columns are refreshed, `put_on` after it; from then on what is expected
-    counts at once.
+    `submit` before a plan is sent; `resolve` when its reply has come. `remove_from` the columns
+    before they are refreshed, `add_to` them after; from then on a submitted plan counts at once.
     """
 
     def __init__(self) -> None:
-        self._plans: dict[str, _OnTheWay] = {}
+        self._plans: dict[str, _PlanInFlight] = {}
         self._columns: ClusterColumns | None = None
-        """What the plans are laid over."""
-        self._laid: list[tuple[Numbers, Numbers]] = []
+        """The columns that the plans are added to."""
+        self._added: list[tuple[Numbers, Numbers]] = []
         self._ports: dict[int, Addresses] = {}
 
     def __bool__(self) -> bool:
         return bool(self._plans)
 
-    def expect(self, plan_id: str, placements: list[Placements]) -> None:
+    def submit(self, plan_id: str, placements: list[Placements]) -> None:
         if not placements:
             return
-        plan = self._plans[plan_id] = _OnTheWay(placements)
+        plan = self._plans[plan_id] = _PlanInFlight(placements)
         if self._columns is not None:
-            self._lay([plan], self._columns)
+            self._add([plan], self._columns)
 
-    def settle(self, plan_id: str, placements: list[Placements], index: int) -> None:
-        """What became of a plan: these placements at this index; none of it when it is empty."""
-        known = self._plans.get(plan_id)
-        if known is not None:
-            known.placements, known.index, known.taken = placements, index, None
+    def resolve(self, plan_id: str, placements: list[Placements], index: int) -> None:
+        """These placements of the plan were committed at `index`; none if there are none."""
+        plan = self._plans.get(plan_id)
+        if plan is not None:
+            plan.placements, plan.index, plan.usage = placements, index, None
 
     @property
-    def settled_index(self) -> int:
-        """A snapshot at or after it has everything that was settled."""
+    def resolved_index(self) -> int:
+        """A snapshot at or after this index has every plan that was resolved."""
         return max((plan.index for plan in self._plans.values()), default=0)
 
-    # -- over the columns ----------------------------------------------------------------------
-
-    def take_off(self, columns: ClusterColumns) -> None:
-        """Leave the columns as the state has them, and forget what did not come to be."""
+    def remove_from(self, columns: ClusterColumns) -> None:
+        """Leave the columns as the state has them, and forget plans of which nothing came."""
         self._columns = None
-        for rows, usage in self._laid:
+        for rows, usage in self._added:
             columns.change_usage(rows, -usage)
-        self._laid = []
+        self._added = []
         for plan_id in [plan_id for plan_id, plan in self._plans.items() if not plan.placements]:
             del self._plans[plan_id]
 
-    def put_on(self, columns: ClusterColumns, snapshot: Snapshot) -> None:
-        """Count what the snapshot does not have yet."""
+    def add_to(self, columns: ClusterColumns, snapshot: Snapshot) -> None:
+        """Count the plans that the snapshot does not have; forget the others."""
         self._ports = {}
-        columns.expect_ports(self._ports)
+        columns.set_in_flight_ports(self._ports)
         for plan_id in [each for each, plan in self._plans.items() if _has(snapshot, plan)]:
             del self._plans[plan_id]
         if self._plans:
-            self._lay(list(self._plans.values()), columns)
+            self._add(list(self._plans.values()), columns)
         self._columns = columns
 
-    def _lay(self, plans: list[_OnTheWay], columns: ClusterColumns) -> None:
-        """All of them at once: each change of the columns has its price, however small."""
-        parts = [_taken_by(plan, columns) for plan in plans]
+    def _add(self, plans: list[_PlanInFlight], columns: ClusterColumns) -> None:
+        """Add all plans at once: each change of the columns has its price, however small."""
+        parts = [_usage_of_plan(plan, columns) for plan in plans]
         rows = np.concatenate([part[0] for part in parts])
         usage = np.concatenate([part[1] for part in parts])
         columns.change_usage(rows, usage)
-        self._laid.append((rows, usage))
+        self._added.append((rows, usage))
         for plan in plans:
             for placements in plan.placements:
                 _add_ports(placements, columns, self._ports)
 
-    def on_node(self, node_id: str) -> Iterator[Allocation]:
-        """The allocations that are on their way to this node."""
+    def of_node(self, node_id: str) -> Iterator[Allocation]:
+        """Yields the allocations in flight to this node."""
         for plan in self._plans.values():
             for placements in plan.placements:
                 for row, placed_on in enumerate(placements.node_ids):
@@ -108,26 +107,24 @@ class ExpectedPlacements:
                         yield _allocation(placements, row)
 
 
-def _has(snapshot: Snapshot, plan: _OnTheWay) -> bool:
-    """Whether the snapshot has the placements; before the answer a look at the first one tells."""
+def _has(snapshot: Snapshot, plan: _PlanInFlight) -> bool:
+    """Before the plan's reply has come, the first placement tells whether it was committed."""
     if plan.index:
         return snapshot.index >= plan.index
-    first = plan.placements[0].alloc_ids[0]
-    found = snapshot.connection.execute("SELECT 1 FROM allocations WHERE id = ?", (first,))
-    return found.fetchone() is not None
+    return snapshot.allocations.has(plan.placements[0].alloc_ids[0])
 
 
-def _taken_by(plan: _OnTheWay, columns: ClusterColumns) -> tuple[Numbers, Numbers]:
-    if plan.taken is None or plan.layout != columns.layout:
+def _usage_of_plan(plan: _PlanInFlight, columns: ClusterColumns) -> tuple[Numbers, Numbers]:
+    if plan.usage is None or plan.layout != columns.layout:
         parts = [_usage_of(placements, columns) for placements in plan.placements]
         rows = np.concatenate([part[0] for part in parts])
-        plan.taken = rows, np.concatenate([part[1] for part in parts])
+        plan.usage = rows, np.concatenate([part[1] for part in parts])
         plan.layout = columns.layout
-    return plan.taken
+    return plan.usage
 
 
 def _usage_of(placements: Placements, columns: ClusterColumns) -> tuple[Numbers, Numbers]:
-    """(rows of nodes that are there, cpu, memory and disk that each row is given more)"""
+    """Returns (rows of the nodes that the columns have, cpu, memory and disk taken on each)."""
     totals = placements.resources.total()
     usual = (totals.cpu_shares, totals.memory_mb, totals.disk_mb)
     taken = [

@@ -10,7 +10,7 @@ from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredT
 from orchgit.model.node import Namespace
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
-from orchgit.state.steady import job_allocations
+from orchgit.state.job_allocations import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements
 from tests.support.state import open_store
@@ -34,7 +34,7 @@ def test_only_what_runs_undisturbed_is_told_apart(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     txn = store.begin()
     txn.begin_entry(5, NOW_NS)
-    txn.insert_placements(placements)
+    txn.allocations.insert_placed(placements)
     bodies = dict(zip(ids, (STEADY, *UNSTEADY), strict=False))
     for alloc_id, body in bodies.items():
         values = (msgspec.msgpack.encode(body), alloc_id)
@@ -51,7 +51,7 @@ def test_only_what_runs_undisturbed_is_told_apart(tmp_path: Path) -> None:
     store.publish(txn.commit(5), 5)
     with store.snapshot() as snapshot:
         read = job_allocations(snapshot, job, {calm.id})
-        every = {each.id: each for each in snapshot.allocations_by_job(job.namespace, job.id)}
+        every = {each.id: each for each in snapshot.allocations.of_job(job.namespace, job.id)}
     store.close()
     others = sorted([*ids[1:7], ids[14]])
     assert read.others == [every[alloc_id] for alloc_id in others]
@@ -67,20 +67,22 @@ def test_namesakes_are_what_runs_of_a_job_of_the_same_id_elsewhere(tmp_path: Pat
     store = open_store(tmp_path)
     txn = store.begin()
     txn.begin_entry(5, NOW_NS)
-    txn.put_namespaces([Namespace(name="another")])
-    txn.insert_placements(make_placements(here, [node] * 3, 3))
+    txn.namespaces.put_all([Namespace(name="another")])
+    txn.allocations.insert_placed(make_placements(here, [node] * 3, 3))
     placements = make_placements(there, [node] * 2, 2)
-    txn.insert_placements(placements)
-    txn.insert_placements(make_placements(make_job(id="other", namespace="another"), [node], 1))
+    txn.allocations.insert_placed(placements)
+    txn.allocations.insert_placed(
+        make_placements(make_job(id="other", namespace="another"), [node], 1)
+    )
     sql = "UPDATE allocations SET client_status = 'complete' WHERE id = ?"
     txn.connection.execute(sql, (placements.alloc_ids[0],))
     txn.end_entry()
     store.publish(txn.commit(5), 5)
     with store.snapshot() as snapshot:
         group = here.task_groups[0].name
-        assert snapshot.namesakes("default", "web") == [(group, node.id)]
-        assert snapshot.namesakes("another", "web") == [(group, node.id)] * 3
-        assert snapshot.namesakes("default", "nobody") == []
+        assert snapshot.allocations.namesakes_of_job("default", "web") == [(group, node.id)]
+        assert snapshot.allocations.namesakes_of_job("another", "web") == [(group, node.id)] * 3
+        assert snapshot.allocations.namesakes_of_job("default", "nobody") == []
         view = SnapshotView(snapshot, ClusterColumns())
         assert view.namesakes("default", "web") == [(group, node.id)]
     store.close()

@@ -19,7 +19,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.state.cluster_view import SnapshotView
 from orchgit.state.columns import ClusterColumns
-from orchgit.state.expected import ExpectedPlacements
+from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from tests.support.factories import make_id, make_job, make_node, make_placements, make_resources
@@ -42,7 +42,7 @@ class _Sender:
         self.store = store
         self.nodes = [make_node() for _ in range(3)]
         self.job = make_job(count=3)
-        self.expected = ExpectedPlacements()
+        self.in_flight = InFlightPlacements()
         self.columns = ClusterColumns()
         self.unanswered: dict[str, list[Placements]] = {}
         self.committed: dict[str, tuple[list[Placements], int]] = {}
@@ -56,18 +56,18 @@ class _Sender:
         if kind == "send":
             plan_id = make_id()
             self.unanswered[plan_id] = [self._placements(number)]
-            self.expected.expect(plan_id, self.unanswered[plan_id])
+            self.in_flight.submit(plan_id, self.unanswered[plan_id])
             if self._checked:
                 self._counts_at_once()
         elif kind in ("commit", "part") and open_ones:
             self._commit(open_ones[number % len(open_ones)], whole=kind == "commit")
         elif kind == "answer" and self.committed:
             plan_id = list(self.committed)[number % len(self.committed)]
-            self.expected.settle(plan_id, *self.committed.pop(plan_id))
+            self.in_flight.resolve(plan_id, *self.committed.pop(plan_id))
             del self.unanswered[plan_id]
         elif kind == "refuse" and open_ones:
             plan_id = open_ones[number % len(open_ones)]
-            self.expected.settle(plan_id, [], 0)
+            self.in_flight.resolve(plan_id, [], 0)
             del self.unanswered[plan_id]
         elif kind == "stop":
             self._stop(number)
@@ -105,7 +105,7 @@ class _Sender:
 
     def _stop(self, number: int) -> None:
         with self.store.snapshot() as snapshot:
-            live = [each for each in snapshot.allocations() if not each.is_terminal]
+            live = [each for each in snapshot.allocations.all() if not each.is_terminal]
         if live:
             one = live[number % len(live)]
             stop = AllocStop(alloc_id=one.id, node_id=one.node_id, client_status="lost")
@@ -123,18 +123,18 @@ class _Sender:
     def check(self) -> None:
         self._checked = True
         with self.store.snapshot() as snapshot:
-            self.expected.take_off(self.columns)
+            self.in_flight.remove_from(self.columns)
             self.columns.refresh(snapshot)
-            self.expected.put_on(self.columns, snapshot)
+            self.in_flight.add_to(self.columns, snapshot)
             assert _facts(self.columns) == self._wanted(snapshot)
-            view = SnapshotView(snapshot, self.columns, self.expected)
+            view = SnapshotView(snapshot, self.columns, self.in_flight)
             for node in self.nodes:
                 held = {each.id for each in view.allocations_on_node(node.id)}
                 assert held == self._ids_on(snapshot, node.id)
 
     def _missing(self, snapshot: Snapshot) -> list[tuple[Placements, int]]:
         """(placements, row) that were sent, may come to be, and are not in the state."""
-        there = {each.id for each in snapshot.allocations()}
+        there = {each.id for each in snapshot.allocations.all()}
         return [
             (placements, row)
             for plan_id, sent in self.unanswered.items()
@@ -155,7 +155,7 @@ class _Sender:
         return _facts(columns)
 
     def _ids_on(self, snapshot: Snapshot, node_id: str) -> set[str]:
-        held = {each.id for each in snapshot.allocations_on_node(node_id)}
+        held = {each.id for each in snapshot.allocations.occupying_node(node_id)}
         return held | {
             placements.alloc_ids[row]
             for placements, row in self._missing(snapshot)
@@ -216,13 +216,13 @@ def test_a_store_that_lags_behind_the_answer_still_counts_it(tmp_path: Path) -> 
         sent = sender.unanswered[plan_id]
         with store.snapshot() as snapshot:
             later = snapshot.index + 1
-        sender.expected.settle(plan_id, sent, later)
-        assert sender.expected.settled_index == later
+        sender.in_flight.resolve(plan_id, sent, later)
+        assert sender.in_flight.resolved_index == later
         sender.check()
         sender.step("commit", 0)
         sender.unanswered.clear()
         sender.check()
-        assert not sender.expected
+        assert not sender.in_flight
     finally:
         store.close()
 

@@ -13,8 +13,8 @@ import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, DesiredTransition
 from orchgit.model.job import Job
-from orchgit.model.steady import JobAllocations, SteadyGroup
-from orchgit.state.tables.allocations import AllocationReads
+from orchgit.model.job_allocations import JobAllocations, SteadyGroup
+from orchgit.state.snapshot import StateReads
 
 _SCAN = """SELECT row, task_group, name_index, node_id, body, job_version = ?
     AND desired_status = 'run' AND client_status IN ('running', 'pending')
@@ -22,20 +22,23 @@ _SCAN = """SELECT row, task_group, name_index, node_id, body, job_version = ?
 _Row = tuple[int, str, int, str, bytes | None, int]
 
 
-class _Glance(msgspec.Struct):
-    """What of an `AllocBody` can make an allocation unsteady; the rest is skipped."""
+class _SteadinessFields(msgspec.Struct):
+    """The fields of an `AllocBody` that can make an allocation unsteady; the rest is skipped."""
 
     desired_transition: DesiredTransition | None = None
     alloc_states: list[msgspec.Raw] | None = None
     deployment_status: AllocDeploymentStatus | None = None
 
 
-_GLANCE = msgspec.msgpack.Decoder(_Glance)
+_FIELDS = msgspec.msgpack.Decoder(_SteadinessFields)
 _NO_TRANSITION = DesiredTransition()
 
 
-def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> JobAllocations:
-    """`calm_nodes`: those that are up and do not drain."""
+def job_allocations(reads: StateReads, job: Job, untainted_nodes: Set[str]) -> JobAllocations:
+    """Returns all allocations of the job.
+
+    `untainted_nodes` are the ids of the nodes that are up and do not drain.
+    """
     values = (job.version, job.namespace, job.id)
     rows = cast(list[_Row], reads.connection.execute(_SCAN, values).fetchall())
     if not rows:
@@ -43,23 +46,24 @@ def job_allocations(reads: AllocationReads, job: Job, calm_nodes: Set[str]) -> J
     steady = {group.name: SteadyGroup() for group in job.task_groups}
     others: list[int] = []
     for row, group, name_index, node_id, body, runs in rows:
-        if runs and node_id in calm_nodes and group in steady and not _is_marked(body):
-            known = steady[group]
-            known.name_indexes.append(name_index)
-            known.node_ids.append(node_id)
+        if runs and node_id in untainted_nodes and group in steady and not _is_marked(body):
+            found = steady[group]
+            found.name_indexes.append(name_index)
+            found.node_ids.append(node_id)
         else:
             others.append(row)
     if 2 * len(others) > len(rows):
-        return JobAllocations(reads.allocations_by_job(job.namespace, job.id))
-    return JobAllocations(reads.allocations_by_rows(others) if others else [], steady)
+        return JobAllocations(reads.allocations.of_job(job.namespace, job.id))
+    return JobAllocations(reads.allocations.of_rows(others) if others else [], steady)
 
 
 def _is_marked(body: bytes | None) -> bool:
+    """Whether the allocation is a canary, is to be moved, or was out of touch once."""
     if body is None:
         return False
-    seen = _GLANCE.decode(body)
+    fields = _FIELDS.decode(body)
     return bool(
-        seen.alloc_states
-        or (seen.desired_transition or _NO_TRANSITION) != _NO_TRANSITION
-        or (seen.deployment_status is not None and seen.deployment_status.canary)
+        fields.alloc_states
+        or (fields.desired_transition or _NO_TRANSITION) != _NO_TRANSITION
+        or (fields.deployment_status is not None and fields.deployment_status.canary)
     )

@@ -1,0 +1,35 @@
+"""Dynamic host volumes."""
+
+from __future__ import annotations
+
+from orchgit.model.volume import HostVolume
+from orchgit.state.body_table import BodyTable, conditions
+from orchgit.state.entry import Entry
+from orchgit.state.tables.base import TableReads
+
+HOST_VOLUMES = BodyTable(
+    "host_volumes", HostVolume, "id namespace name node_id create_index modify_index"
+)
+
+
+class HostVolumeReads(TableReads):
+    def get(self, volume_id: str) -> HostVolume | None:
+        return HOST_VOLUMES.get(self._connection, volume_id)
+
+    def all(self, namespace: str | None = None, node_id: str | None = None) -> list[HostVolume]:
+        where, values = conditions(namespace=namespace, node_id=node_id)
+        return HOST_VOLUMES.find(self._connection, where, values)
+
+
+class HostVolumeWrites(HostVolumeReads):
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.connection)
+        self._entry = entry
+
+    def put(self, volume: HostVolume) -> None:
+        HOST_VOLUMES.put(self._connection, [volume])
+        self._entry.changed("host_volumes", [volume.id])
+
+    def delete(self, volume_id: str) -> None:
+        HOST_VOLUMES.delete(self._connection, [volume_id])
+        self._entry.changed("host_volumes", [volume_id])

@@ -1,0 +1,58 @@
+"""Rollouts of the commits of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, Rollout
+from orchgit.state.body_table import BodyTable, conditions
+from orchgit.state.entry import Entry
+from orchgit.state.tables.base import TableReads
+
+_TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
+_NEWEST_FIRST = "create_index DESC, id"
+
+ROLLOUTS = BodyTable(
+    "rollouts",
+    Rollout,
+    "id source status commit_id=commit.id was_applied create_index modify_index",
+)
+
+
+class RolloutReads(TableReads):
+    def get(self, rollout_id: str) -> Rollout | None:
+        return ROLLOUTS.get(self._connection, rollout_id)
+
+    def all(
+        self, source: str | None = None, limit: int | None = None, commit_id: str | None = None
+    ) -> list[Rollout]:
+        """Returns the newest first."""
+        where, values = conditions(source=source, commit_id=commit_id)
+        order = f"{_NEWEST_FIRST} LIMIT {int(limit)}" if limit is not None else _NEWEST_FIRST
+        return ROLLOUTS.find(self._connection, where, values, order)
+
+    def active(self) -> list[Rollout]:
+        """Returns the rollouts that have not ended, oldest first."""
+        where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
+        return ROLLOUTS.find(self._connection, where, _TERMINAL, "create_index, id")
+
+    def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
+        """Returns the ids of the commits of the source that were applied, as far as their rollouts
+        are still stored."""
+        sql = """SELECT DISTINCT commit_id FROM rollouts
+            WHERE source = ? AND was_applied AND create_index >= ?"""
+        return {str(commit_id) for (commit_id,) in self._rows(sql, (source, since_index))}
+
+
+class RolloutWrites(RolloutReads):
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.connection)
+        self._entry = entry
+
+    def put(self, rollout: Rollout) -> None:
+        ROLLOUTS.put(self._connection, [rollout])
+        self._entry.changed("rollouts", [rollout.id])
+
+    def delete_all(self, ids: Sequence[str]) -> None:
+        ROLLOUTS.delete(self._connection, ids)
+        self._entry.changed("rollouts", ids)
