@@ -6,7 +6,8 @@ import _socket
 import os
 import select
 
-from agent.supervisor.codec import CodecError, frame, take_frame
+from agent.supervisor.codec import frame, take_frame
+from orchgit.length_frames import FrameError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Connection:
         try:
             while not self.closed and (message := take_frame(self._incoming)) is not None:
                 self._listener.handle(self, message)
-        except CodecError:
+        except FrameError:
             self.close()
 
     def _flush(self) -> None:

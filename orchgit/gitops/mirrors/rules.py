@@ -15,7 +15,7 @@ from orchgit.state.snapshot import StateReads
 KEPT_PREFIX = "refs/orchgit/keep/"
 """Our own refs, one for each commit that the state names: git then keeps all that it leads to."""
 PUBLIC_PREFIXES = ("refs/heads/", "refs/tags/", "refs/notes/")
-_FIRST_BACKOFF_S = 0.25
+FIRST_BACKOFF_S = 0.25
 MAX_BACKOFF_S = 15.0
 MAX_LOST_BACKOFF_S = 3600.0
 """Between two questions for what no server had. It is asked for at once where servers change."""
@@ -107,9 +107,3 @@ def _is_followed(name: str, wanted: Wanted) -> bool:
     if name.startswith(KEPT_PREFIX):
         return True
     return wanted.refs is not None and name.startswith(PUBLIC_PREFIXES)
-
-
-def backoff_s(failures: int, chance: float, limit_s: float = MAX_BACKOFF_S) -> float:
-    """The pause after so many failures in a row; `chance` in 0..1 spreads the servers out."""
-    bounded_s = min(_FIRST_BACKOFF_S * float(1 << min(failures, 20)), limit_s)
-    return bounded_s * (0.5 + chance / 2)

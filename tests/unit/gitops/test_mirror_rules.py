@@ -13,9 +13,7 @@ from orchgit.gitops.mirrors.peers import Peer
 from orchgit.gitops.mirrors.quorum import others_needed
 from orchgit.gitops.mirrors.rules import (
     KEPT_PREFIX,
-    MAX_LOST_BACKOFF_S,
     Wanted,
-    backoff_s,
     plan_mirror,
     shown_refs,
 )
@@ -94,16 +92,6 @@ def test_whatever_minority_is_lost_one_that_holds_the_commit_is_left(voters: int
     assert holding > lost
     for gone in itertools.combinations(range(voters), lost):
         assert set(range(holding)) - set(gone)
-
-
-@settings(max_examples=50)
-@given(st.integers(0, 5000), st.floats(0, 1))
-def test_the_pause_grows_and_is_bounded(failures: int, chance: float) -> None:
-    assert 0 < backoff_s(failures, chance) <= 15
-    assert backoff_s(failures, chance) <= backoff_s(failures + 1, chance)
-    lost = [backoff_s(count, chance, MAX_LOST_BACKOFF_S) for count in range(15)]
-    assert lost == sorted(lost)
-    assert MAX_LOST_BACKOFF_S / 2 <= lost[-1] <= MAX_LOST_BACKOFF_S
 
 
 @pytest.mark.parametrize(
