@@ -12,13 +12,13 @@ from functools import partial
 
 import structlog
 
-from agent.allocations.context import NodeServices
-from agent.allocations.disconnected import OfflineStopper
-from agent.allocations.garbage import GarbageCollector
+from agent.allocations.disconnected import DisconnectWatch
+from agent.allocations.garbage import AllocGarbageCollector
 from agent.allocations.node_allocations import Allocations
 from agent.config import AgentConfig
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
+from agent.context import NodeContext
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
@@ -26,8 +26,8 @@ from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
-from agent.node.host_volumes import HostVolumes
-from agent.node.registration import build_node
+from agent.node.host_volumes import DynamicHostVolumes
+from agent.node.registration import NodeIdentity, build_node
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks import environment as task_env
@@ -60,8 +60,8 @@ _NODE_ID, _SECRET_ID = "node_id", "secret_id"
 
 
 class Agent:
-    """`start` returns when the node has introduced itself to a server or goes on trying to;
-    `connected` is set while a server is there."""
+    """One node's agent. `start` returns without waiting for a server: the connection is tried until
+    one answers; `connected` is set while a server is there."""
 
     def __init__(
         self, config: AgentConfig, clock: Clock | None = None, ids: IdSource | None = None
@@ -74,7 +74,7 @@ class Agent:
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
         self.allocations: Allocations
-        self.volumes: HostVolumes
+        self.volumes: DynamicHostVolumes
         self._found: Fingerprint
         self._driver_infos: Mapping[str, DriverInfo] = {}
         self._node: Node | None = None
@@ -84,7 +84,7 @@ class Agent:
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
-        """As it was known when this agent started."""
+        """The node's cluster as it was stored when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
 
@@ -95,32 +95,37 @@ class Agent:
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
         self.link = ServerLink(
-            *(self._known_servers(), self, self.clock, self._open_stream, self.node_id),
+            list(dict.fromkeys([*self.config.servers, *self._servers])),
+            self,
+            self.clock,
+            self._open_stream,
+            self.node_id,
             ask_leader=self._ask_leader,
-            belonging=Belonging(self._cluster, self._keep_cluster),
+            membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self.volumes = HostVolumes(config.data_dir / "volumes", self.local, self.node_changed)
+        self.volumes = DynamicHostVolumes(
+            config.data_dir / "volumes", self.local, self.node_changed
+        )
         await self._start_drivers()
-        self.allocations = Allocations(self._node_services(), self._report)
+        self.allocations = Allocations(self._node_context(), self.link.report)
         stored = self.local.allocations()
         await self._end_orphans({entry.alloc.id for entry in stored})
-        self.offline = OfflineStopper(self.allocations, self.clock)
-        self.garbage = GarbageCollector(
+        self.offline = DisconnectWatch(self.allocations, self.clock)
+        self.garbage = AllocGarbageCollector(
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
-                self._sweeps.append(
-                    spawn(until_done(work, f"orphans of {name}", self.clock), f"orphans of {name}")
-                )
+                label = f"orphans of {name}"
+                self._sweeps.append(spawn(until_done(work, label, self.clock), label))
         self.offline.start()
         self.garbage.start()
         self.link.start()
 
     async def stop(self) -> None:
-        """Ends every loop and connection; tasks go on and are found again by the next start."""
+        """End every loop and connection; tasks run on, and the next start finds them again."""
         for sweep in self._sweeps:
             sweep.cancel()
         await asyncio.gather(*self._sweeps, return_exceptions=True)
@@ -140,13 +145,16 @@ class Agent:
     def connected(self) -> asyncio.Event:
         return self.link.connected
 
-    # -- what the link asks for --------------------------------------------------------------------
+    # -- what the connection asks for -------------------------------------------------------------
 
     def node(self) -> Node:
         if self._node is None:
-            identity = (self.node_id, self._secret_id)
             self._node = build_node(
-                self.config, identity, self._found, self._driver_infos, self.volumes
+                self.config,
+                NodeIdentity(self.node_id, self._secret_id),
+                self._found,
+                self._driver_infos,
+                self.volumes,
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -165,7 +173,7 @@ class Agent:
         spawn(self.volumes.take(volumes), "host volumes")
 
     def take_servers(self, servers: list[str]) -> None:
-        """TablesCache, so that a restart finds a server even when those of the config are gone."""
+        """Store the servers, so that a restart finds one even when the config's are gone."""
         if servers and servers != self._servers:
             self._servers = servers
             self.link.use_servers(servers)
@@ -186,11 +194,8 @@ class Agent:
         self._servers = [name for name in facts.get("servers", "").split(",") if name]
         self._cluster = ClusterName(facts.get("cluster_id", ""), facts.get("log_id", ""))
 
-    def _keep_cluster(self, name: ClusterName) -> None:
+    def _store_cluster(self, name: ClusterName) -> None:
         self.local.put_facts({"cluster_id": name.cluster_id, "log_id": name.log_id})
-
-    def _known_servers(self) -> list[str]:
-        return list(dict.fromkeys([*self.config.servers, *self._servers]))
 
     async def _start_drivers(self) -> None:
         config = self.config
@@ -218,9 +223,9 @@ class Agent:
             ),
         )
 
-    def _node_services(self) -> NodeServices:
+    def _node_context(self) -> NodeContext:
         environ = self.config.host_env
-        return NodeServices(
+        return NodeContext(
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,
@@ -270,20 +275,17 @@ class Agent:
         finally:
             await channel.close()
 
-    def _report(self, report: AllocReport, urgent: bool) -> None:
-        self.link.report(report, urgent)
-
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos
         self.node_changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:
-        """Set metadata of the node at run time; it is kept over restarts."""
+        """Set metadata of the node at run time; restarts of the agent keep it."""
         self.dynamic_meta = {**self.dynamic_meta, **changes}
         self.local.put_facts({"meta": json.dumps(self.dynamic_meta)})
         self.node_changed()
 
     def node_changed(self) -> None:
-        """Something that the servers know of this node is different now."""
+        """Tell the servers that the node's description has changed."""
         self._node = None
         self.link.node_changed()

@@ -1,4 +1,4 @@
-"""Starting a loop of the agent so that its failure is never silent, nor the end of it."""
+"""Starts the loops of the agent, so that a failure is logged and the loop begins again."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ def retry_delay_s(failures: int) -> float:
 
 
 async def until_done(work: Callable[[], Awaitable[T]], name: str, clock: Clock) -> T:
-    """The result of `work`. An error nobody expected is logged with its story, and the work begins
-    anew after a while, as it would with a restart of the agent: it must find its place again from
+    """Returns the result of `work`. An unexpected error is logged with its traceback, and the work
+    begins anew after a while, as after a restart of the agent: it must find its place again from
     what is stored."""
     failures = 0
     while True:
         try:
             return await work()
-        except Exception as problem:  # noqa: BLE001 - a loop that dies leaves its task alone for good
+        except Exception as error:  # noqa: BLE001 - a loop that dies leaves its task alone for good
             delay_s = retry_delay_s(failures)
             _log.error(
                 "a loop of the agent failed; it begins again",
                 loop=name,
                 delay_s=delay_s,
-                exc_info=problem,
+                exc_info=error,
             )
         failures += 1
         await clock.sleep(delay_s)
 
 
 def spawn(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """A named asyncio task; an error nobody expected is logged with its story."""
+    """Start a named asyncio task; an unexpected error is logged with its traceback."""
     task = asyncio.create_task(work, name=name)
-    task.add_done_callback(_tell)
+    task.add_done_callback(_log_failure)
     return task
 
 
-def _tell(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and (problem := task.exception()) is not None:
-        _log.error("a loop of the agent failed", loop=task.get_name(), exc_info=problem)
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a loop of the agent failed", loop=task.get_name(), exc_info=error)

@@ -1,4 +1,4 @@
-"""The API's defaults, and the typed job the server works with.
+"""Applies the API's defaults, and makes the typed job that the server works with.
 
 `canonicalize` answers as `POST /v1/jobs/parse` does with `Canonicalize: true`. It takes any
 API-shaped tree: from `parse_job`, or JSON of a client that left fields out or spelt them otherwise.
@@ -107,7 +107,7 @@ _DISCONNECT: Spec = {"Replace": True, "Reconcile": "best_score"}
 
 
 def canonicalize(spec: dict[str, Any]) -> dict[str, Any]:
-    """A new tree with the API's defaults applied; raises InvalidInputError for what is no job."""
+    """Returns a new tree with the API's defaults; InvalidInputError for anything but a job."""
     return _with_defaults(complete(spec, shape_of("job")))
 
 
@@ -136,7 +136,7 @@ def to_job(spec: dict[str, Any]) -> Job:
 
 
 def parsed_job(spec: dict[str, Any]) -> Job:
-    """`to_job` of what `parse_job` made, which is complete and of the right types already."""
+    """`to_job` for a tree of `parse_job`, which is complete and of the right types already."""
     return typed_job(_with_defaults(copied(spec, shape_of("job"))))
 
 
@@ -162,7 +162,11 @@ def _group(group: Spec, job: Spec) -> None:
     group["EphemeralDisk"] = fill(group["EphemeralDisk"] or {}, _DISK)
     group["Update"] = _merged(group["Update"], job["Update"], _UPDATE)
     group["ReschedulePolicy"] = _reschedule(group["ReschedulePolicy"], job["Reschedule"], type_)
-    group["Migrate"] = _migrate(group["Migrate"], job["Migrate"], type_)
+    group["Migrate"] = _merged(
+        {} if group["Migrate"] is None and type_ == "service" else group["Migrate"],
+        job["Migrate"],
+        _MIGRATE,
+    )
     group["RestartPolicy"] = fill(
         group["RestartPolicy"] or {}, _RESTART_BATCH if batch else _RESTART
     )
@@ -178,7 +182,7 @@ def _group(group: Spec, job: Spec) -> None:
 
 
 def _merged(own: Spec | None, inherited: Spec | None, defaults: Spec) -> Spec | None:
-    """The group's block, completed by the job's, then by the defaults; null where none spoke."""
+    """The group's block, completed by the job's, then by the defaults; null where both are null."""
     if own is None and inherited is None:
         return None
     return fill(fill(dict(own or {}), inherited or {}), defaults)
@@ -189,9 +193,3 @@ def _reschedule(own: Spec | None, inherited: Spec | None, type_: str) -> Spec | 
     if own is None and inherited is None and defaults is None:
         return None
     return fill(fill(dict(own or {}), inherited or {}), defaults or _RESCHEDULE_NONE)
-
-
-def _migrate(own: Spec | None, inherited: Spec | None, type_: str) -> Spec | None:
-    if own is None and inherited is None and type_ != "service":
-        return None
-    return fill(fill(dict(own or {}), inherited or {}), _MIGRATE)

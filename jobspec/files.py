@@ -1,6 +1,6 @@
-"""What the file functions may read: nothing, the current directory, or whatever the caller gives.
+"""Access to files for the file functions; the caller of `parse_job` chooses what they may read.
 
-The caller of `parse_job` decides. A commit's tree, for one, gives only its own blobs.
+A commit's tree, for example, gives only its own blobs. Without access the functions are disabled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FileAccess(Protocol):
 
 
 class CurrentDirectory:
-    """The files a command line user sees, relative to where the command was started."""
+    """The files that a user of the command line sees, relative to the current directory."""
 
     def read(self, path: str) -> bytes:
         with Path(path).expanduser().open("rb") as file:

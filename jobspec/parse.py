@@ -1,4 +1,4 @@
-"""A job file's text to the API-shaped job: the entry of the package.
+"""Parses a job file's text into the API-shaped job: the entry of the package.
 
 `parse_job` reads HCL2, or HCL's JSON form where the text starts with a brace, and returns exactly
 what `nomad job run -output` prints below "Job", with a way back from each part to its place in the
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobspec.blocks.decode import Decoder
-from jobspec.blocks.dynamic import Found
+from jobspec.blocks.dynamic import ScopedBlock
 from jobspec.blocks.normalize import normalize_job
 from jobspec.blocks.positions import Positions
 from jobspec.blocks.table import JOB
@@ -21,7 +21,7 @@ from jobspec.evaluation.budget import Budget, BudgetError
 from jobspec.evaluation.evaluate import Scope
 from jobspec.evaluation.locals import collect_locals, resolve_locals
 from jobspec.evaluation.values import Value
-from jobspec.evaluation.variables import Variables
+from jobspec.evaluation.variables import InputVariables
 from jobspec.functions.call import caller
 from jobspec.functions.signature import CallContext
 from jobspec.hcl.parser import parse_body
@@ -35,8 +35,8 @@ MAX_FILE_BYTES = 2 * 1024 * 1024
 
 
 class ParsedJob:
-    """`spec` is the tree the API takes; `positions` finds the place a part of it came from;
-    `steps` is what it took of the file's budget."""
+    """`spec` is the tree that the API takes; `positions` finds the place of each part of it in the
+    file; `steps` is the part of the file's budget that was spent."""
 
     __slots__ = ("positions", "spec", "steps")
 
@@ -56,11 +56,11 @@ def parse_job(
     files: FileAccess | None = None,
     strict: bool = True,
 ) -> ParsedJob:
-    """Read one job file; raises JobFileErrors with every problem found.
+    """Parse one job file; raises JobFileErrors with every problem found.
 
     `variables` are those of `-var`, `var_files` (name, content) pairs in order, `env` an
-    environment to look for `NOMAD_VAR_x` in. `files` is what file() and its like may read; None
-    disables them. Not `strict`: values for undeclared variables are ignored.
+    environment to look for `NOMAD_VAR_x` in. `files` is what file() and similar functions may
+    read; None disables them. Not `strict`: values for undeclared variables are ignored.
     """
     text = source_text(source, filename)
     diagnostics = Diagnostics(text)
@@ -102,7 +102,7 @@ def _whole_file(filename: str, why: str) -> JobFileErrors:
 
 
 def read_body(source: SourceText, diagnostics: Diagnostics) -> Body:
-    """HCL, or its JSON form where the text starts with a brace."""
+    """Parse HCL, or its JSON form where the text starts with a brace."""
     if source.text.lstrip("\ufeff \t\r\n").startswith("{"):
         from jobspec.blocks.names import FILE_SHAPE
         from jobspec.hcl import json_form  # few job files are JSON
@@ -125,7 +125,7 @@ class _File:
         self.diagnostics = diagnostics
         self.budget = budget
         self.calls = caller(CallContext(files, budget=self.budget))
-        self.variables = Variables(source, diagnostics, self.calls, self.budget)
+        self.variables = InputVariables(source, diagnostics, self.calls, self.budget)
 
     def read(
         self,
@@ -206,7 +206,7 @@ class _File:
             )
         decoder = Decoder(self.diagnostics)
         label = self._job_label(job)
-        found = Found("job", [], job.body, scope, job)
+        found = ScopedBlock("job", [], job.body, scope, job)
         spec = decoder.block(JOB, found)
         normalize_job(spec, label, decoder)
         positions = Positions(self.source, spec, decoder.origins)

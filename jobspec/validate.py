@@ -1,4 +1,4 @@
-"""Whether the server would take a job: all problems and warnings, in Nomad's words.
+"""Validates a job by the server's rules: all problems and warnings, in Nomad's words.
 
 Pure: what depends on the cluster (its namespaces, pools, settings) comes in as `ClusterFacts`.
 """
@@ -39,7 +39,7 @@ class ValidationResult:
         return f"{count}:\n\n" + "\n".join(f"* {warning}" for warning in self.warnings)
 
     def located(self, positions: Positions) -> list[str]:
-        """Every mistake as `file:line:column: message`."""
+        """Returns every mistake as `file:line:column: message`."""
         return [positions.line_text(path, message) for path, message in self.leaves]
 
 

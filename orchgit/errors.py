@@ -42,8 +42,8 @@ class InvalidInputError(OrchgitError):
 class ValidationError(InvalidInputError):
     """An object breaks the server's rules; `problems` lists every one of them.
 
-    `places` has the single mistakes with their paths in the object, for whoever knows the file;
-    `warnings` is what else its author should know.
+    `places` has the single mistakes with their paths in the object, for a caller who knows the
+    file; `warnings` is what else the object's author should know.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class UnreachableError(UnavailableError):
 
 
 class DiskFullError(UnavailableError):
-    """There is no room to write; nothing was, and writing goes on by itself when there is."""
+    """The disk is full: nothing was written. Writing goes on by itself when there is room."""
 
 
 class TimedOutError(UnavailableError):

@@ -35,7 +35,7 @@ _FIRST = ["timestamp", "level", "component", "event"]
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`file` "": standard error only."""
+    """What is logged and where; `file` "" is standard error only."""
 
     level: str = "INFO"
     json: bool = False
@@ -49,14 +49,14 @@ class LogSettings:
 
 
 class _Lines:
-    """Where lines go. One write per line, as several processes write to the same places."""
+    """Writes the lines. One write per line, as several processes write to the same places."""
 
     def __init__(self) -> None:
         self.settings = LogSettings()
         self._file: TextIO | None = None
 
     def open(self, path: str) -> None:
-        """Anew, as the file may have been moved away. Raises InvalidInputError."""
+        """Opens the file again, as it may have been moved away. Raises InvalidInputError."""
         try:
             opened = Path(path).open("a", encoding="utf-8") if path else None  # noqa: SIM115
         except OSError as error:
@@ -66,7 +66,7 @@ class _Lines:
         self._file = opened
 
     def write(self, line: str) -> None:
-        """A line that nobody can take is lost: logging must never end what is logged."""
+        """Writes a line. A failure is ignored: logging must never end what is logged."""
         for out in (sys.stderr, self._file):
             if out is not None:
                 with contextlib.suppress(OSError, ValueError):
@@ -78,8 +78,9 @@ _LINES = _Lines()
 
 
 class _Logger:
-    """The last link of the chain: a rendered line is written. Each level is a method for
-    structlog."""
+    """The last link of structlog's chain: writes the rendered line. structlog calls a method per
+    level.
+    """
 
     def msg(self, line: str) -> None:
         _LINES.write(line)
@@ -89,7 +90,7 @@ class _Logger:
 
 
 def configure(settings: LogSettings) -> None:
-    """From now on everything in this process is logged so; may be called again."""
+    """Configures the logging of this process; may be called again."""
     level = _LEVELS[settings.level.upper()]
     _LINES.open(settings.file)
     _LINES.settings = settings
@@ -119,7 +120,9 @@ def current() -> LogSettings:
 
 
 def arguments() -> list[str]:
-    """For a process that is started: `from_arguments` of them configures it like this one."""
+    """Returns the arguments for a child process, which `from_arguments` configures like this
+    one.
+    """
     settings = _LINES.settings
     return [settings.level, str(int(settings.json)), settings.file]
 
@@ -138,7 +141,7 @@ class _FromLibraries(logging.Handler):
 def _printable_values(
     _logger: _Logger, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Names and subjects from outside do not steer the terminal that shows the log."""
+    """Escapes control characters in names and subjects, so that they cannot steer a terminal."""
     event.setdefault("component", "orchgit")
     for name, value in event.items():
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What the node does by itself while no server is there: end the allocations that must not go on.
+"""Ends allocations that may not run on while no server is reachable.
 
 A group's `disconnect { stop_on_client_after }` counts from the moment the last server was lost, or
 from the agent's start when it never had one.
@@ -22,7 +22,9 @@ def stop_after_ns(group: TaskGroup) -> int | None:
     return group.stop_after_client_disconnect_ns
 
 
-class OfflineStopper:
+class DisconnectWatch:
+    """Its loop runs while no server is connected."""
+
     def __init__(self, allocations: Allocations, clock: Clock) -> None:
         self._allocations = allocations
         self._clock = clock

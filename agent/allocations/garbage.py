@@ -1,4 +1,4 @@
-"""Removing the files of ended allocations: which ones is decided by pure rules, oldest first."""
+"""Removes the files of ended allocations, the oldest first, by a pure rule."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from orchgit.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedAlloc:
     """An ended allocation whose files are still there."""
 
     alloc_id: str
     ended_ns: int
 
 
-def to_remove(ended: Iterable[Ended], config: GarbageConfig, disk_percent: float) -> list[str]:
-    """Those beyond the count, and while the disk is too full one more at a time."""
+def to_remove(ended: Iterable[EndedAlloc], config: GarbageConfig, disk_percent: float) -> list[str]:
+    """Returns the ids of those beyond the count, and of one more while the disk is too full."""
     oldest_first = sorted(ended, key=lambda entry: (entry.ended_ns, entry.alloc_id))
     count = max(0, len(oldest_first) - config.max_allocs)
     if disk_percent > config.disk_usage_percent:
@@ -34,7 +34,9 @@ def to_remove(ended: Iterable[Ended], config: GarbageConfig, disk_percent: float
     return [entry.alloc_id for entry in oldest_first[:count]]
 
 
-class GarbageCollector:
+class AllocGarbageCollector:
+    """Collects once per interval, and on request."""
+
     def __init__(
         self, allocations: Allocations, config: GarbageConfig, alloc_root: Path, clock: Clock
     ) -> None:
@@ -45,7 +47,7 @@ class GarbageCollector:
         self._loop: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._loop = spawn(until_done(self._run, "garbage", self._clock), "garbage")
+        self._loop = spawn(until_done(self._collect_forever, "garbage", self._clock), "garbage")
 
     async def stop(self) -> None:
         if self._loop is not None:
@@ -53,23 +55,27 @@ class GarbageCollector:
             await asyncio.gather(self._loop, return_exceptions=True)
 
     async def collect(self) -> None:
-        """One round by the limits."""
-        while batch := to_remove(self._ended(), self._config, self._disk_percent()):
+        """Remove files until the limits are met."""
+        while True:
+            usage = shutil.disk_usage(self._alloc_root)
+            batch = to_remove(self._ended(), self._config, 100.0 * usage.used / usage.total)
+            if not batch:
+                return
             for alloc_id in batch:
                 await self._remove(alloc_id)
 
     async def collect_all(self) -> None:
-        """Every ended allocation's files, whatever the limits say."""
+        """Remove the files of every ended allocation, whatever the limits say."""
         for entry in self._ended():
             await self._remove(entry.alloc_id)
 
     async def collect_one(self, runner: AllocRunner) -> bool:
-        """One allocation's files, if it has ended."""
+        """Remove one allocation's files. Returns whether it has ended."""
         if runner.local.finished and not runner.local.files_removed:
             await self._allocations.remove_files(runner)
         return runner.local.finished
 
-    async def _run(self) -> None:
+    async def _collect_forever(self) -> None:
         while True:
             await self._clock.sleep(self._config.interval_s)
             await self.collect()
@@ -78,13 +84,9 @@ class GarbageCollector:
         with contextlib.suppress(NotFoundError):  # the servers have just forgotten it
             await self._allocations.remove_files(self._allocations.get(alloc_id))
 
-    def _ended(self) -> list[Ended]:
+    def _ended(self) -> list[EndedAlloc]:
         return [
-            Ended(runner.id, runner.local.finished_ns)
+            EndedAlloc(runner.id, runner.local.finished_ns)
             for runner in self._allocations
             if runner.local.finished and not runner.local.files_removed
         ]
-
-    def _disk_percent(self) -> float:
-        usage = shutil.disk_usage(self._alloc_root)
-        return 100.0 * usage.used / usage.total

@@ -1,4 +1,4 @@
-"""Whether a new allocation is healthy, for its deployment (or its migration): pure rules.
+"""Whether a new allocation is healthy, for its deployment (or its migration). Pure.
 
 Healthy: every task is as its lifecycle wants it (and, with `checks`, every check passes) without a
 break for `min_healthy_time`. Unhealthy: a task failed for good, or the deadline came first. Once
@@ -29,14 +29,14 @@ class HealthRules:
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """What the rules look at. `checks_passing_since_ns`: None while any check does not pass."""
+    """The state that the rules judge. `checks_passing_since_ns`: None while a check fails."""
 
     states: Mapping[str, TaskState]
     checks_passing_since_ns: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthDecision:
     """`healthy` None: undecided; look again at `look_again_ns` or when something changes."""
 
     healthy: bool | None
@@ -54,24 +54,26 @@ def rules_of(strategy: UpdateStrategy | MigrateStrategy, started_ns: int) -> Hea
     )
 
 
-def judge(rules: HealthRules, tasks: Iterable[Task], view: HealthView, now_ns: int) -> Verdict:
-    """Healthy, unhealthy or not yet known at `now_ns`."""
+def judge(
+    rules: HealthRules, tasks: Iterable[Task], view: HealthView, now_ns: int
+) -> HealthDecision:
+    """Decides at `now_ns`: healthy, unhealthy or not known yet."""
     tasks = [task for task in tasks if phase(task) is not Phase.POSTSTOP]
     for task in tasks:
         state = view.states[task.name]
         if state.state == DEAD and state.failed:
-            return Verdict(False, f'Unhealthy because of failed task "{task.name}"')
+            return HealthDecision(False, f'Unhealthy because of failed task "{task.name}"')
     if rules.manual:
-        return Verdict(None)
+        return HealthDecision(None)
     since_ns = _good_since(rules, tasks, view)
     if since_ns is not None and now_ns >= since_ns + rules.min_healthy_time_ns:
-        return Verdict(True)
+        return HealthDecision(True)
     if now_ns >= rules.deadline_ns:
-        return Verdict(False, _late(rules, tasks, view))
+        return HealthDecision(False, _missed_deadline(rules, tasks, view))
     if since_ns is None:
-        return Verdict(None, look_again_ns=rules.deadline_ns)
-    ripe_ns = since_ns + rules.min_healthy_time_ns
-    return Verdict(None, look_again_ns=min(ripe_ns, rules.deadline_ns))
+        return HealthDecision(None, look_again_ns=rules.deadline_ns)
+    healthy_ns = since_ns + rules.min_healthy_time_ns
+    return HealthDecision(None, look_again_ns=min(healthy_ns, rules.deadline_ns))
 
 
 def _good_since(rules: HealthRules, tasks: list[Task], view: HealthView) -> int | None:
@@ -100,7 +102,7 @@ def _task_good_since(task: Task, state: TaskState) -> int | None:
     return ns_of_datetime(moment) if moment else None
 
 
-def _late(rules: HealthRules, tasks: list[Task], view: HealthView) -> str:
+def _missed_deadline(rules: HealthRules, tasks: list[Task], view: HealthView) -> str:
     waiting = [
         task.name for task in tasks if _task_good_since(task, view.states[task.name]) is None
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from agent.allocations.context import AllocContext
 from agent.allocations.health_rules import HealthRules, HealthView, judge, rules_of
-from agent.local_state.store import AllocRecord
+from agent.context import AllocContext
+from agent.local_state.store import LocalAllocRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
 from orchgit.clock import Clock
@@ -21,7 +21,7 @@ class Watched(Protocol):
     """What the watch needs of the allocation's runner."""
 
     context: AllocContext
-    local: AllocRecord
+    local: LocalAllocRecord
     services: AllocServices
 
     @property
@@ -44,7 +44,7 @@ class HealthWatch:
         context, local = self._watched.context, self._watched.local
         status = context.alloc.deployment_status
         if status is not None and status.healthy is not None and local.healthy is None:
-            return  # a person, or an earlier life of this node's state, has decided
+            return  # a person has decided, or this node before it lost its state
         strategy: UpdateStrategy | MigrateStrategy | None = None
         if context.alloc.deployment_id:
             strategy = context.group.update
@@ -68,13 +68,13 @@ class HealthWatch:
             watched.set_health(verdict.healthy, verdict.reason)
         elif verdict.look_again_ns:
             delay_s = max(0.0, (verdict.look_again_ns - now_ns) / NS_PER_S)
-            self._timer = spawn(self._look_later(delay_s), "health timer")
+            self._timer = spawn(self._look_after(delay_s), "health timer")
 
     def close(self) -> None:
         self._rules = None
         self._cancel_timer()
 
-    async def _look_later(self, delay_s: float) -> None:
+    async def _look_after(self, delay_s: float) -> None:
         await self._clock.sleep(delay_s)
         self._timer = None
         self.look()

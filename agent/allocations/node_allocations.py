@@ -1,4 +1,4 @@
-"""All allocations of the node: what the servers want becomes runners, and they become reports."""
+"""All allocations of the node: starts a runner for each, and passes on their reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import structlog
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.allocations.context import AllocContext, NodeServices
-from agent.allocations.paths import AllocPaths
+from agent.context import AllocContext, NodeContext
 from agent.hooks import alloc_dir
-from agent.local_state.store import AllocRecord, StoredAlloc
+from agent.local_state.store import LocalAllocRecord, StoredAlloc
 from agent.loops import spawn, until_done
+from agent.paths import AllocPaths
 from orchgit.errors import NotFoundError
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job, JobType
@@ -30,10 +30,10 @@ class Allocations:
     task's directory is being built may travel with the next urgent one.
     """
 
-    def __init__(self, node: NodeServices, report: Callable[[AllocReport, bool], None]) -> None:
+    def __init__(self, node: NodeContext, report: Callable[[AllocReport, bool], None]) -> None:
         self._node = node
         self._report = report
-        self._told: dict[str, AllocReport] = {}
+        self._reported: dict[str, AllocReport] = {}
         self._runners: dict[str, AllocRunner] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
 
@@ -61,7 +61,7 @@ class Allocations:
             self._add(runner)
 
     def take(self, wanted: AllocSet) -> None:
-        """What a server says: new and changed allocations, and which ones it still knows."""
+        """Take new and changed allocations, and end those that the server no longer knows."""
         for delivery in wanted.changed:
             runner = self._runners.get(delivery.alloc.id)
             if runner is not None:
@@ -97,7 +97,7 @@ class Allocations:
         return None if runner.local.files_removed else runner.context.paths
 
     async def remove_files(self, runner: AllocRunner) -> None:
-        """An ended allocation's files are garbage: the facts about it stay."""
+        """Remove an ended allocation's files; the facts about it stay."""
         await alloc_dir.remove(runner.context.paths)
         runner.set_local(files_removed=True)
 
@@ -112,7 +112,7 @@ class Allocations:
     def _receive(self, alloc: Allocation, job: Job) -> None:
         """Stored now; the first start of a task waits until that (and this) is on disk."""
         _log.info("allocation received", alloc=alloc.id, job=alloc.job_id, group=alloc.task_group)
-        local = AllocRecord(received_ns=self._node.clock.now_ns())
+        local = LocalAllocRecord(received_ns=self._node.clock.now_ns())
         self._node.local.put_allocation(alloc, job, local)
         context = AllocContext(alloc, job, self._paths(alloc.id))
         self._add(AllocRunner(self._node, context, local, {}, self._changed))
@@ -129,7 +129,7 @@ class Allocations:
             self._removing[alloc_id] = spawn(work, name)
 
     async def _remove(self, alloc_id: str) -> None:
-        """The servers have forgotten it: end what runs of it, and forget it too."""
+        """End what runs of an allocation that the servers no longer know, and forget it too."""
         runner = self._runners[alloc_id]
         runner.end_locally("the servers no longer know this allocation")
         await runner.ended.wait()
@@ -137,15 +137,15 @@ class Allocations:
         await alloc_dir.remove(runner.context.paths)
         self._node.local.remove_allocation(alloc_id)
         del self._runners[alloc_id]
-        self._told.pop(alloc_id, None)
+        self._reported.pop(alloc_id, None)
         self._node.services.by_alloc.pop(alloc_id, None)
         del self._removing[alloc_id]
 
     def _changed(self, runner: AllocRunner) -> None:
-        report, told = runner.report(), self._told.get(runner.id)
-        if report != told:
-            self._told[runner.id] = report
-            self._report(report, told is not None and _gist(report) != _gist(told))
+        report, last = runner.report(), self._reported.get(runner.id)
+        if report != last:
+            self._reported[runner.id] = report
+            self._report(report, last is not None and _urgent_part(report) != _urgent_part(last))
 
     def _paths(self, alloc_id: str) -> AllocPaths:
         return AllocPaths(self._node.alloc_root / alloc_id)
@@ -158,7 +158,7 @@ def _is_older(runner: AllocRunner, index: int) -> bool:
     return runner.context.alloc.modify_index <= index
 
 
-def _gist(report: AllocReport) -> tuple[object, ...]:
+def _urgent_part(report: AllocReport) -> tuple[object, ...]:
     states = (report.task_states or {}).items()
     return (
         report.client_status,

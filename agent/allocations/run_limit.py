@@ -10,7 +10,7 @@ from orchgit.clock import Clock
 from orchgit.model.base import NS_PER_S
 
 EXCEEDED = "allocation exceeded max_run_duration"
-"""What the servers are told of one that ran for longer."""
+"""The description that the servers get for an allocation that ran for longer."""
 
 
 class RunLimit:
@@ -22,7 +22,7 @@ class RunLimit:
         self._timer: asyncio.Task[None] | None = None
 
     def begin(self, received_ns: int, limit_ns: int | None) -> None:
-        """It counts from the allocation's arrival, whatever its tasks or the agent did since."""
+        """Count from the allocation's arrival, whatever its tasks or the agent did since."""
         if limit_ns is None:
             return
         left_ns = received_ns + limit_ns - self._clock.now_ns()

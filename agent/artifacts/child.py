@@ -23,13 +23,13 @@ from agent.artifacts.confine import confine
 from agent.artifacts.download import download, tls_context
 from agent.artifacts.plan import FetchError, FetchPlan, FetchReply
 from agent.artifacts.source import SINGLE_FILE_FORMATS
-from agent.artifacts.unpack import Budget, decompress, unpack
+from agent.artifacts.unpack import UnpackBudget, decompress, unpack
 
 _DOWNLOAD, _TREE = "download", "tree"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class ChildInput(msgspec.Struct, frozen=True):
+class FetchInput(msgspec.Struct, frozen=True):
     """`user` is (uid, gid) to run as; None stays who the agent is."""
 
     plan: FetchPlan
@@ -37,7 +37,7 @@ class ChildInput(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    given = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildInput)
+    given = msgspec.json.decode(sys.stdin.buffer.read(), type=FetchInput)
     directory_fd = os.open(".", _DIRECTORY)
     limits = given.plan.limits
     os.umask(0o022)
@@ -60,7 +60,7 @@ def _fetch(plan: FetchPlan, directory_fd: int, tls: ssl.SSLContext) -> FetchRepl
         os.rename(_DOWNLOAD, f"{_TREE}/{plan.file_name}")
         return FetchReply(tree=_TREE)
     os.mkdir(_TREE)
-    budget = Budget(plan.limits, size)
+    budget = UnpackBudget(plan.limits, size)
     with open(_DOWNLOAD, "rb") as file:
         if plan.archive in SINGLE_FILE_FORMATS:
             return _single(plan, file, directory_fd, budget)
@@ -76,7 +76,9 @@ def _fetch(plan: FetchPlan, directory_fd: int, tls: ssl.SSLContext) -> FetchRepl
     return FetchReply(file=only)
 
 
-def _single(plan: FetchPlan, file: IO[bytes], directory_fd: int, budget: Budget) -> FetchReply:
+def _single(
+    plan: FetchPlan, file: IO[bytes], directory_fd: int, budget: UnpackBudget
+) -> FetchReply:
     if plan.mode != "file" or plan.subdir:
         raise FetchError(
             'it is one compressed file and no archive; write mode = "file" and name the file in '

@@ -51,7 +51,7 @@ _READERS: dict[str, Callable[[IO[bytes]], _Readable]] = {
 }
 
 
-class Budget:
+class UnpackBudget:
     """What may still be unpacked."""
 
     def __init__(self, limits: FetchLimits, archive_bytes: int) -> None:
@@ -80,7 +80,7 @@ class Budget:
             )
 
 
-def unpack(archive: str, file: IO[bytes], tree_fd: int, budget: Budget) -> None:
+def unpack(archive: str, file: IO[bytes], tree_fd: int, budget: UnpackBudget) -> None:
     """Fills the directory `tree_fd`. Raises FetchError; what was unpacked by then stays."""
     tree = _Tree(tree_fd, budget)
     with _broken_is_fetch_error():
@@ -94,7 +94,9 @@ def unpack(archive: str, file: IO[bytes], tree_fd: int, budget: Budget) -> None:
         raise FetchError("it is an empty archive")
 
 
-def decompress(archive: str, file: IO[bytes], directory_fd: int, name: str, budget: Budget) -> None:
+def decompress(
+    archive: str, file: IO[bytes], directory_fd: int, name: str, budget: UnpackBudget
+) -> None:
     """One compressed file becomes the file `name`."""
     with _broken_is_fetch_error():
         _write(directory_fd, name, 0o644, _Counted(_READERS[archive](file), budget), budget=None)
@@ -117,7 +119,7 @@ def _broken_is_fetch_error() -> Iterator[None]:
 class _Counted(io.RawIOBase):
     """Reads on, and spends the budget by what comes out: padding and headers count too."""
 
-    def __init__(self, inner: _Readable, budget: Budget) -> None:
+    def __init__(self, inner: _Readable, budget: UnpackBudget) -> None:
         self._inner = inner
         self._budget = budget
 
@@ -127,7 +129,7 @@ class _Counted(io.RawIOBase):
         return data
 
 
-def _unpack_tar(stream: _Counted, tree: _Tree, budget: Budget) -> None:
+def _unpack_tar(stream: _Counted, tree: _Tree, budget: UnpackBudget) -> None:
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             budget.count_entry()
@@ -147,7 +149,7 @@ def _unpack_tar(stream: _Counted, tree: _Tree, budget: Budget) -> None:
                 raise FetchError(f'"{_shown(member.name)}" is a device, a pipe or of no known kind')
 
 
-def _unpack_zip(file: IO[bytes], tree: _Tree, budget: Budget) -> None:
+def _unpack_zip(file: IO[bytes], tree: _Tree, budget: UnpackBudget) -> None:
     with zipfile.ZipFile(file) as packed:
         for info in packed.infolist():
             budget.count_entry()
@@ -198,7 +200,7 @@ def link_stays_inside(depth: int, target: str) -> bool:
 class _Tree:
     """What has been unpacked; directories get their modes at the end, so that all can be filled."""
 
-    def __init__(self, root_fd: int, budget: Budget) -> None:
+    def __init__(self, root_fd: int, budget: UnpackBudget) -> None:
         self._root_fd = root_fd
         self._budget = budget
         self._files: set[tuple[str, ...]] = set()
@@ -285,7 +287,11 @@ class _Tree:
 
 
 def _write(
-    directory_fd: int, name: str, mode: int, content: IO[bytes] | _Counted, budget: Budget | None
+    directory_fd: int,
+    name: str,
+    mode: int,
+    content: IO[bytes] | _Counted,
+    budget: UnpackBudget | None,
 ) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory_fd), "wb") as file:

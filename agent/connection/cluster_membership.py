@@ -1,7 +1,8 @@
-"""The cluster that a node belongs to: the first that it meets, for as long as it keeps its data.
+"""The cluster of a node: the first one that the node meets, for as long as it keeps its data.
 
-A server that lost its disk and began a cluster of its own may still be in the list of an agent. It
-knows none of the node's allocations, and an agent that took it for its cluster would stop them all.
+A server that lost its disk and began a cluster of its own may still be in an agent's list of
+servers. That server knows none of the node's allocations, and an agent that took it for its own
+cluster would stop them all.
 """
 
 from __future__ import annotations
@@ -16,35 +17,35 @@ from orchgit.model.cluster import ClusterName
 _log = structlog.get_logger(component="agent")
 
 
-class Belonging:
-    """`keep` is called with what has to be known again after a restart."""
+class ClusterMembership:
+    """`store` is called with a name that must be known again after a restart."""
 
     def __init__(
         self,
         known: ClusterName = ClusterName(),  # noqa: B008 - frozen
-        keep: Callable[[ClusterName], None] = lambda name: None,
+        store: Callable[[ClusterName], None] = lambda name: None,
     ) -> None:
         self.known = known
-        self._keep = keep
-        self._told: set[tuple[str, ClusterName]] = set()
+        self._store = store
+        self._logged: set[tuple[str, ClusterName]] = set()
 
     def admit(self, address: str, name: ClusterName) -> None:
-        """A server that says of which cluster it is. RefusedError, and told once, if it is not this
-        node's; else what was not known yet is learnt."""
+        """Accept the server at `address`, which says that it is of cluster `name`, and learn what
+        was not known yet. Raises RefusedError, and logs it once, for another cluster's server."""
         if not self.known.may_be(name):
-            self._tell(address, name)
+            self._log_refusal(address, name)
             raise RefusedError(f"cannot use the server {address}: it is of another cluster")
         if name.cluster_id and name != self.known:
             self.known = name
-            self._keep(name)
+            self._store(name)
 
     def is_ours(self, name: ClusterName) -> bool:
         return self.known.may_be(name)
 
-    def _tell(self, address: str, name: ClusterName) -> None:
-        if (address, name) in self._told:
+    def _log_refusal(self, address: str, name: ClusterName) -> None:
+        if (address, name) in self._logged:
             return
-        self._told.add((address, name))
+        self._logged.add((address, name))
         _log.error(
             "this server is of another cluster; it is left alone, and the tasks here go on",
             server=address,

@@ -1,7 +1,7 @@
-"""Hears of a new leader from a server that does not lead, while the one in use is silent.
+"""Asks the other servers who leads, while the server in use is silent.
 
-A leader that was killed is noticed at once, as its connections end. One that is cut off or stopped
-says nothing, and its last heartbeat answer may be ten seconds old: the others know better.
+An agent notices a killed leader at once, as its connections end. A leader that is cut off or
+stopped says nothing, and its last heartbeat answer may be ten seconds old: the others know better.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POLL_S = 60.0
 _RETRY_S = 1.0
 
 AskLeader = Callable[[str, LeaderRequest], Awaitable[LeaderReply]]
-"""(address of a server, what is known) -> its answer, which may be a minute away."""
+"""(address of a server, the known term) -> its answer, which may take a minute."""
 
 
 async def next_leader(
@@ -29,14 +29,18 @@ async def next_leader(
     clock: Clock,
 ) -> str:
     """Returns the leader's RPC address as soon as one of `others` says that another server than
-    `address` leads, since a later term than `term`. Servers of other clusters are not heeded."""
+    `address` leads, since a later term than `term`. Servers of other clusters are ignored."""
+    reply: LeaderReply | None
     turn = 0
     while True:
         servers = others()
         if not servers:
             await clock.sleep(_POLL_S)
             continue
-        reply = await _answer(ask, servers[turn % len(servers)], term)
+        try:
+            reply = await ask(servers[turn % len(servers)], LeaderRequest(term, _POLL_S))
+        except OrchgitError:
+            reply = None
         if reply is None or not is_ours(reply.cluster):
             turn += 1
             await clock.sleep(_RETRY_S)
@@ -45,11 +49,3 @@ async def next_leader(
             if reply.leader != address:
                 return reply.leader
             term = reply.term
-
-
-async def _answer(ask: AskLeader, server: str, term: int) -> LeaderReply | None:
-    """None if there is none."""
-    try:
-        return await ask(server, LeaderRequest(term, _POLL_S))
-    except OrchgitError:
-        return None

@@ -1,8 +1,8 @@
 """The node's stream to the servers: hello, full report, then heartbeats and reports both ways.
 
-A session lasts as long as its connection. Whatever was not acknowledged when it ended is told again
-by the full report that begins the next one, so nothing is lost and nothing must be remembered.
-While a batch of reports is under way, newer ones gather (the latest per allocation): one
+A session lasts as long as its connection. The full report at the beginning of each session repeats
+whatever was not acknowledged when the last one ended, so nothing is lost and nothing must be
+stored. While a batch of reports is in flight, newer reports wait (the latest per allocation): one
 allocation is reported at once, a thousand in a few frames.
 """
 
@@ -17,7 +17,7 @@ from zlib import crc32
 
 import structlog
 
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.leader_watch import AskLeader, next_leader
 from agent.loops import spawn, until_done
 from orchgit.backoff import backoff_s
@@ -46,19 +46,19 @@ from orchgit.wire.messages import (
 _log = structlog.get_logger(component="agent")
 
 _WELCOME_TIMEOUT_S = 10.0
-_GATHER_S = 0.2
-"""How long reports that are not urgent gather; every report is a log entry of the servers."""
+_BATCH_S = 0.2
+"""How long reports that are not urgent wait for others; a batch is a log entry of the servers."""
 _FIRST_BACKOFF_S = 0.05
 _MAX_BACKOFF_S = 5.0
-_ROUNDS_UNTOLD = 5
-"""An election or a restart may take a second or two; what takes longer people want to know of."""
+_QUIET_ROUNDS = 5
+"""Failed rounds before a warning: an election or a restart may take a second or two."""
 
 OpenStream = Callable[[str, AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
 """(server address, frames to send) -> frames received; ends or raises with the connection."""
 
 
 class NodeSide(Protocol):
-    """What the link needs of the agent. All calls come from the event loop and return at once."""
+    """What the connection needs of the agent. Calls come from the event loop and return at once."""
 
     def node(self) -> Node: ...
 
@@ -74,8 +74,8 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
-    """`ask_leader`: how to hear of a new leader while the server in use is silent. `belonging`: the
-    cluster whose servers are used, and no others."""
+    """`ask_leader`: how to hear of a new leader while the server in use is silent. `membership`:
+    the cluster whose servers are used, and no others."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class ServerLink:
         open_stream: OpenStream,
         seed: str,
         ask_leader: AskLeader | None = None,
-        belonging: Belonging | None = None,
+        membership: ClusterMembership | None = None,
     ) -> None:
         self._ask_leader = ask_leader
-        self._belonging = belonging or Belonging()
+        self._membership = membership or ClusterMembership()
         self._given = list(servers)
         self._servers = list(servers)
         self._side = side
@@ -108,21 +108,21 @@ class ServerLink:
             await asyncio.gather(self._loop, return_exceptions=True)
 
     def report(self, report: AllocReport, urgent: bool = True) -> None:
-        """Tell the servers at once, or (not urgent) within a moment, together with others.
+        """Report to the servers at once, or (not urgent) within a moment, together with others.
 
-        Without a session the next full report tells it.
+        Without a session the next full report has it.
         """
         if self._session is not None:
             self._session.report(report, urgent)
 
     def node_changed(self) -> None:
-        """The fingerprint changed."""
+        """Send the node's description anew."""
         if self._session is not None:
             self._session.send(AgentNodeUpdate(self._side.node()))
 
     def use_servers(self, servers: list[str]) -> None:
-        """The servers there are now; the one in use stays in use. Those that were given at first
-        are kept for when none of these answers."""
+        """Take the servers that the cluster has now. The one in use stays in use, and those that
+        were given at first are tried when none of these answers."""
         if servers:
             self._servers = list(dict.fromkeys([*servers, *self._given]))
 
@@ -131,17 +131,17 @@ class ServerLink:
         unreachable: set[str] = set()
         while True:
             address = hint or self._servers[position % len(self._servers)]
-            admit = partial(self._belonging.admit, address)
+            admit = partial(self._membership.admit, address)
             began = partial(self._began, address=address)
-            session = _Session(self._side, self._clock, self._belonging.known, admit, began)
-            problem = await self._held(session, address)
-            self._ended(address, problem)
+            session = _Session(self._side, self._clock, self._membership.known, admit, began)
+            error = await self._hold(session, address)
+            self._ended(address, error)
             if session.welcomed:
                 failures = 0
                 unreachable.clear()
-            if not isinstance(problem, NotLeaderError):
+            if not isinstance(error, NotLeaderError):
                 unreachable.add(address)
-            hint = _worth_a_try(problem, unreachable | {hint})
+            hint = _named_leader(error, unreachable | {hint})
             if hint:
                 continue
             position += 1
@@ -151,26 +151,22 @@ class ServerLink:
             if not rest:
                 if failures:
                     unreachable.clear()
-                if rounds == _ROUNDS_UNTOLD:
-                    _log.warning("cannot reach any server; trying again", error=str(problem))
+                if rounds == _QUIET_ROUNDS:
+                    _log.warning("cannot reach any server; trying again", error=str(error))
                 await self._clock.sleep(reconnect_delay_s(rounds, self._seed))
 
-    async def _held(self, session: _Session, address: str) -> OrchgitError:
-        """Hold the session as long as it goes; why it ended."""
+    async def _hold(self, session: _Session, address: str) -> OrchgitError:
+        """Hold the session until it ends or another server leads. Returns why it ended."""
+        running = session.run(partial(self._open_stream, address))
         try:
-            await self._hold(session, address)
-        except OrchgitError as problem:
-            return problem
+            async with wait_first(running, self._watch_leader(session, address)) as (work, watch):
+                (work if work.done() else watch).result()
+        except OrchgitError as error:
+            return error
         return TimedOutError("the server ended the stream")
 
-    async def _hold(self, session: _Session, address: str) -> None:
-        """Until the session ends, or another server leads."""
-        running = session.run(partial(self._open_stream, address))
-        async with wait_first(running, self._deposed(session, address)) as (work, deposed):
-            (work if work.done() else deposed).result()
-
-    async def _deposed(self, session: _Session, address: str) -> None:
-        """Raises NotLeaderError with the leader's address when that is another server."""
+    async def _watch_leader(self, session: _Session, address: str) -> None:
+        """Raises NotLeaderError with the leader's address when another server leads."""
         welcome = await session.welcome()
         if self._ask_leader is None or not welcome.term:
             await asyncio.Event().wait()
@@ -179,8 +175,10 @@ class ServerLink:
         leader = await next_leader(
             self._ask_leader,
             lambda: [one for one in self._servers if one not in here],
-            self._belonging.is_ours,
-            *(welcome.address, welcome.term, self._clock),
+            self._membership.is_ours,
+            welcome.address,
+            welcome.term,
+            self._clock,
         )
         raise NotLeaderError(f"cannot go on: {leader} leads now", leader)
 
@@ -190,22 +188,22 @@ class ServerLink:
         self.connected.set()
         self._side.contact_changed(True)
 
-    def _ended(self, address: str, problem: OrchgitError) -> None:
+    def _ended(self, address: str, error: OrchgitError) -> None:
         if self._session is not None:
-            if isinstance(problem, NotLeaderError):
-                _log.info("moving to the leader", server=address, leader=problem.leader or "")
+            if isinstance(error, NotLeaderError):
+                _log.info("moving to the leader", server=address, leader=error.leader or "")
             else:
-                _log.warning("lost the server", server=address, error=str(problem))
+                _log.warning("lost the server", server=address, error=str(error))
             self._side.contact_changed(False)
         self._session = None
         self.connected.clear()
 
 
-def _worth_a_try(problem: OrchgitError, in_vain: set[str]) -> str:
-    """The leader that the server told of, unless that was tried in vain: a server may not know yet
-    that its leader is gone."""
-    leader = problem.leader if isinstance(problem, NotLeaderError) else None
-    return leader if leader and leader not in in_vain else ""
+def _named_leader(error: OrchgitError, unreachable: set[str]) -> str:
+    """The leader that the server named, unless it could not be reached: a server may not know yet
+    that its leader is gone. "" without one."""
+    leader = error.leader if isinstance(error, NotLeaderError) else None
+    return leader if leader and leader not in unreachable else ""
 
 
 def reconnect_delay_s(failures: int, seed: str) -> float:
@@ -232,7 +230,7 @@ class _Session:
         self._began = began
         self._outgoing: asyncio.Queue[AgentFrame] = asyncio.Queue()
         self._pending: dict[str, AllocReport] = {}
-        self._gathering: asyncio.Task[None] | None = None
+        self._delayed: asyncio.Task[None] | None = None
         self._seq = 0
         self._acked = 0
         self._ttl_s = 0.0
@@ -251,17 +249,22 @@ class _Session:
     async def run(
         self, open_stream: Callable[[AsyncIterator[AgentFrame]], AsyncGenerator[ServerFrame]]
     ) -> None:
-        """Until the connection ends (returns) or fails (raises an OrchgitError)."""
+        """Returns when the connection ends; raises an OrchgitError when it fails."""
+
+        async def frames() -> AsyncIterator[AgentFrame]:
+            while True:
+                yield await self._outgoing.get()
+
         self.send(AgentHello(self._side.node(), self._cluster))
-        stream = open_stream(self._frames())
+        stream = open_stream(frames())
         try:
             async with wait_first(self._receive(stream), self._heartbeats()) as both:
                 for each in both:
                     if each.done():
                         each.result()
         finally:
-            if self._gathering is not None:
-                self._gathering.cancel()
+            if self._delayed is not None:
+                self._delayed.cancel()
 
     def send(self, frame: AgentFrame) -> None:
         self._outgoing.put_nowait(frame)
@@ -270,12 +273,12 @@ class _Session:
         self._pending[report.alloc_id] = report
         if urgent:
             self._send_reports()
-        elif self._gathering is None:
-            self._gathering = spawn(self._send_later(), "gathered reports")
+        elif self._delayed is None:
+            self._delayed = spawn(self._send_delayed(), "delayed reports")
 
-    async def _send_later(self) -> None:
-        await self._clock.sleep(_GATHER_S)
-        self._gathering = None
+    async def _send_delayed(self) -> None:
+        await self._clock.sleep(_BATCH_S)
+        self._delayed = None
         self._send_reports()
 
     def _send_reports(self) -> None:
@@ -284,12 +287,8 @@ class _Session:
             self.send(AgentAllocReports(self._seq, list(self._pending.values())))
             self._pending = {}
 
-    async def _frames(self) -> AsyncIterator[AgentFrame]:
-        while True:
-            yield await self._outgoing.get()
-
     async def _receive(self, stream: AsyncGenerator[ServerFrame]) -> None:
-        """Closes the stream, whatever ends it: nobody else does."""
+        """Handle each frame, and close the stream, whatever ends it: nobody else does."""
         async with aclosing(stream):
             async for frame in stream:
                 self._heard_s = self._clock.monotonic_s()
@@ -323,17 +322,15 @@ class _Session:
         self._began(self)
 
     async def _heartbeats(self) -> None:
-        """One per half TTL; a server silent for a whole TTL (a heartbeat unanswered) is lost."""
-        await self._wait_for_welcome()
+        """Send one per half TTL. Raises TimedOutError for a server that does not answer the hello,
+        or is silent for a whole TTL (a heartbeat unanswered)."""
+        async with wait_first(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
+            pass
+        if not self.welcomed:
+            raise TimedOutError("cannot reach the server: it did not answer the hello")
         while True:
             await self._clock.sleep(self._ttl_s / 2)
             silent_s = self._clock.monotonic_s() - self._heard_s
             if silent_s > self._ttl_s:
                 raise TimedOutError(f"cannot reach the server: no frame for {silent_s:.1f}s")
             self.send(AgentHeartbeat())
-
-    async def _wait_for_welcome(self) -> None:
-        async with wait_first(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
-            pass
-        if not self.welcomed:
-            raise TimedOutError("cannot reach the server: it did not answer the hello")

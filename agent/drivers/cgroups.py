@@ -59,7 +59,11 @@ class CgroupLayout(msgspec.Struct, frozen=True):
         path = self.oci_path(name)
         if self.mode == "v2":
             memory = _number(f"{self.unified}{path}/memory.current")
-            cpu_ns = _field(f"{self.unified}{path}/cpu.stat", "usage_usec") * 1000
+            counters = dict(
+                line.split(maxsplit=1)
+                for line in _text(f"{self.unified}{path}/cpu.stat").splitlines()
+            )
+            cpu_ns = int(counters.get("usage_usec", 0)) * 1000
         else:
             memory = _number(f"{self.controllers.get('memory')}{path}/memory.usage_in_bytes")
             cpu_ns = _number(f"{self.controllers.get('cpuacct')}{path}/cpuacct.usage")
@@ -85,8 +89,10 @@ def process_stats(pid: int, group: ControlGroup | None) -> TaskStats:
     pids = _members(group.kill) if group and group.kill else [pid]
     memory = cpu_ns = 0
     for member in pids:
-        memory += _rss_bytes(member)
-        cpu_ns += _cpu_ns(member)
+        if fields := _text(f"/proc/{member}/statm").split():
+            memory += int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+        if fields := _text(f"/proc/{member}/stat").rpartition(")")[2].split():
+            cpu_ns += (int(fields[11]) + int(fields[12])) * _CLOCK_NS
     return TaskStats(memory_bytes=memory, cpu_ns=cpu_ns, pids=tuple(pids))
 
 
@@ -110,24 +116,9 @@ def _members(directory: str) -> list[int]:
     return [int(line) for line in _text(f"{directory}/cgroup.procs").split()]
 
 
-def _rss_bytes(pid: int) -> int:
-    fields = _text(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
-
-
-def _cpu_ns(pid: int) -> int:
-    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * _CLOCK_NS if fields else 0
-
-
 def _number(path: str) -> int:
     text = _text(path).strip()
     return int(text) if text.isdecimal() else 0
-
-
-def _field(path: str, name: str) -> int:
-    pairs = [line.split() for line in _text(path).splitlines()]
-    return next((int(pair[1]) for pair in pairs if pair[0] == name), 0)
 
 
 def _text(path: str) -> str:

@@ -15,18 +15,23 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def decode_config(driver: str, task: str, config: dict[str, object], shape: type[T]) -> T:
-    """`config` as `shape`; DriverError naming the unknown, missing or ill-typed key."""
+    """Returns `config` as `shape`; DriverError names the unknown, missing or ill-typed key."""
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     unknown = [key for key in config if key not in known]
     if unknown:
-        hints = ", ".join(_with_hint(key, known) for key in unknown)
-        raise DriverError(f"cannot use the {driver} config of task {task}: unknown {hints}")
+        hints = []
+        for key in unknown:
+            near = difflib.get_close_matches(key, known, n=1)
+            hints.append(f'key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else ""))
+        raise DriverError(
+            f"cannot use the {driver} config of task {task}: unknown {', '.join(hints)}"
+        )
     try:
         return msgspec.convert(config, shape, strict=False)
-    except msgspec.ValidationError as problem:
-        raise DriverError(
-            f"cannot use the {driver} config of task {task}: {_plain(str(problem))}"
-        ) from None
+    except msgspec.ValidationError as error:
+        missing = re.match(r"Object missing required field `(\w+)`", str(error))
+        why = f'"{missing[1]}" is required' if missing else str(error).replace("`", "")
+        raise DriverError(f"cannot use the {driver} config of task {task}: {why}") from None
 
 
 def duration_s(text: str) -> float:
@@ -35,16 +40,6 @@ def duration_s(text: str) -> float:
         return parse_length_ns(text or "0") / 1e9
     except InvalidInputError as error:
         raise DriverError(str(error)) from None
-
-
-def _with_hint(key: str, known: set[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return f'key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else "")
-
-
-def _plain(text: str) -> str:
-    missing = re.match(r"Object missing required field `(\w+)`", text)
-    return f'"{missing[1]}" is required' if missing else text.replace("`", "")
 
 
 def labelled(value: dict[str, str] | list[dict[str, str]]) -> dict[str, str]:

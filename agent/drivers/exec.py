@@ -21,7 +21,7 @@ from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, T
 from agent.drivers.cgroups import CgroupLayout, oci_resources
 from agent.drivers.config import decode_config
 from agent.drivers.locks import StartLocks
-from agent.drivers.runtimes import Probe, find_runtime
+from agent.drivers.runtimes import RuntimeProbe, find_runtime
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
@@ -65,7 +65,7 @@ class ExecDriver(SupervisedDriver):
         self._options = options
         node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
         self._run_dir = Path(_RUN_DIR, node)
-        self._probe: asyncio.Task[Probe] | None = None
+        self._probe: asyncio.Task[RuntimeProbe] | None = None
 
     async def fingerprint(self) -> DriverInfo:
         probe = await self._probed()
@@ -197,15 +197,15 @@ class ExecDriver(SupervisedDriver):
             raise DriverError(f"cannot use the exec driver: {'; '.join(probe.problems)}")
         return probe.path
 
-    async def _probed(self) -> Probe:
+    async def _probed(self) -> RuntimeProbe:
         """Asked once: what is installed does not change while the agent runs."""
         if self._probe is None:
             self._probe = asyncio.create_task(self._find(), name="exec runtime probe")
         return await asyncio.shield(self._probe)
 
-    async def _find(self) -> Probe:
+    async def _find(self) -> RuntimeProbe:
         if not self._options.enabled:
-            return Probe(problems=("disabled in the agent's config",))
+            return RuntimeProbe(problems=("disabled in the agent's config",))
         if os.geteuid() != 0:
-            return Probe(problems=("exec needs the agent to run as root",))
+            return RuntimeProbe(problems=("exec needs the agent to run as root",))
         return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"))

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from agent.allocations.paths import open_directory
 from agent.drivers import cgroups
 from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.config import decode_config
@@ -22,6 +21,7 @@ from agent.drivers.sessions import Command, StreamSession, open_session, run_com
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import resolve_user
+from agent.paths import open_directory
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.errors import DriverError
@@ -132,8 +132,8 @@ def _link_volume(task: TaskConfig, mount: Mount) -> None:
             os.symlink(mount.host_path, name, dir_fd=directory_fd)
         finally:
             os.close(directory_fd)
-    except OSError as problem:
-        raise DriverError(f'cannot mount "{mount.task_path}": {problem.strerror}') from None
+    except OSError as error:
+        raise DriverError(f'cannot mount "{mount.task_path}": {error.strerror}') from None
 
 
 def _find_command(command: str, task: TaskConfig) -> str:

@@ -50,24 +50,23 @@ Factory = Callable[[DriverContext], Driver]
 
 def load_drivers(context: DriverContext) -> dict[str, Driver]:
     """Every driver by name. None is started or probed: that is what `fingerprint` is for."""
-    factories: dict[str, Factory] = {**_BUILT_IN, **_installed()}
+    installed: dict[str, Factory] = {
+        point.name: partial(_load, point)
+        for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
+    }
+    factories = {**_BUILT_IN, **installed}
     for name in sorted(set(context.options) - set(factories)):
         _log.warning("the configuration has a plugin block of no driver", driver=name)
     drivers = {}
     for name, factory in factories.items():
         enabled = context.option(name, "enabled", name not in _OFF_BY_DEFAULT)
-        if enabled is False and name not in _SAY_WHY_THEY_ARE_OFF:
+        if enabled is False and name not in _REPORTED_WHEN_OFF:
             continue
         try:
             drivers[name] = factory(context)
-        except Exception as problem:  # noqa: BLE001 -- one bad plugin must not stop the node
-            _log.warning("cannot load driver", driver=name, error=str(problem))
+        except Exception as error:  # noqa: BLE001 -- one bad plugin must not stop the node
+            _log.warning("cannot load driver", driver=name, error=str(error))
     return drivers
-
-
-def _installed() -> dict[str, Factory]:
-    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return {point.name: partial(_load, point) for point in points}
 
 
 def _load(point: metadata.EntryPoint, context: DriverContext) -> Driver:
@@ -92,17 +91,14 @@ def _docker(context: DriverContext) -> Driver:
     return DockerDriver(context.data_dir, options, context.clock)
 
 
-def _mock(context: DriverContext) -> Driver:
-    return MockDriver(context.clock)
-
-
 _OFF_BY_DEFAULT = ("mock_driver",)
-"""For tests: a job that names it by mistake would be told that it runs."""
-_SAY_WHY_THEY_ARE_OFF = ("raw_exec", "exec")
+"""The mock driver is for tests: a job that names it by mistake would be reported as running."""
+_REPORTED_WHEN_OFF = ("raw_exec", "exec")
+"""Their fingerprint says why they are off."""
 
 _BUILT_IN: dict[str, Factory] = {
     "raw_exec": _raw_exec,
     "exec": _exec,
     "docker": _docker,
-    "mock_driver": _mock,
+    "mock_driver": lambda context: MockDriver(context.clock),
 }

@@ -23,7 +23,7 @@ _PROBE_TIMEOUT_S = 10.0
 _PROBE_ID = "orchgit-probe"
 
 
-class Probe(msgspec.Struct, frozen=True):
+class RuntimeProbe(msgspec.Struct, frozen=True):
     """The runtime found ("" if none), or why each one there cannot be used."""
 
     path: str = ""
@@ -34,7 +34,7 @@ class Probe(msgspec.Struct, frozen=True):
         return Path(self.path).name
 
 
-async def find_runtime(cgroups_path: str) -> Probe:
+async def find_runtime(cgroups_path: str) -> RuntimeProbe:
     """The first runtime on PATH that runs a container."""
     problems = []
     for name in _RUNTIMES:
@@ -43,9 +43,9 @@ async def find_runtime(cgroups_path: str) -> Probe:
             continue
         problem = await _problem_with(path, f"{cgroups_path}-{name}")
         if not problem:
-            return Probe(path)
+            return RuntimeProbe(path)
         problems.append(f"{name}: {problem}")
-    return Probe(problems=tuple(problems) or ("neither crun nor runc is on PATH",))
+    return RuntimeProbe(problems=tuple(problems) or ("neither crun nor runc is on PATH",))
 
 
 async def _problem_with(path: str, cgroups_path: str) -> str:

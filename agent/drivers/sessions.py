@@ -185,8 +185,8 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
             group=command.gid if changes_user else None,
             extra_groups=command.groups if changes_user else None,
         )
-    except OSError as problem:
-        raise DriverError(f"cannot run {command.argv[0]}: {problem.strerror}") from None
+    except OSError as error:
+        raise DriverError(f"cannot run {command.argv[0]}: {error.strerror}") from None
     if command.group_procs:
         with contextlib.suppress(OSError):  # it has ended already, or the task has
             Path(command.group_procs).write_text(str(process.pid))

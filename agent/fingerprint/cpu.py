@@ -40,7 +40,9 @@ def read(
     """`total_compute_mhz` set by a person wins over what is measured."""
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     cores = len(re.findall(r"^processor\s*:", text, re.MULTILINE)) or os.cpu_count() or 1
-    frequency_mhz = _nominal_mhz(system) or _current_mhz(text) or _FALLBACK_MHZ
+    speeds = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)
+    current_mhz = round(max((float(speed) for speed in speeds), default=0.0))
+    frequency_mhz = _nominal_mhz(system) or current_mhz or _FALLBACK_MHZ
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return Processors(
         cores=cores,
@@ -51,20 +53,15 @@ def read(
 
 
 def architecture() -> str:
-    """Go's name for it, which jobs' constraints use."""
+    """The processor's architecture by Go's name, which jobs' constraints use."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 
 
 def _nominal_mhz(system: Path) -> int:
-    """What the processor is sold as: it does not change with the load of the moment."""
+    """The processor's nominal speed, which does not change with the load of the moment."""
     for name in _FREQUENCY_FILES:
         path = system / name
         if path.exists():
             return int(path.read_text()) // 1000
     return 0
-
-
-def _current_mhz(cpuinfo: str) -> int:
-    speeds = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
-    return round(max((float(speed) for speed in speeds), default=0.0))

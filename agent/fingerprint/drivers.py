@@ -60,8 +60,8 @@ class DriverWatch:
                 info = await self._drivers[name].fingerprint()
         except TimeoutError:
             info = DriverInfo(detected=True, health_description="the driver does not answer")
-        except Exception as problem:  # noqa: BLE001 -- a broken plugin is an unhealthy driver
-            info = DriverInfo(health_description=f"the driver failed: {problem}")
+        except Exception as error:  # noqa: BLE001 -- a broken plugin is an unhealthy driver
+            info = DriverInfo(health_description=f"the driver failed: {error}")
         self._take(name, info)
 
     def _take(self, name: str, info: DriverInfo) -> None:

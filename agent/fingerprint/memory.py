@@ -10,7 +10,7 @@ import msgspec
 _MIB = 1 << 20
 
 
-class Memory(msgspec.Struct, frozen=True):
+class HostMemory(msgspec.Struct, frozen=True):
     total_bytes: int
 
     @property
@@ -21,8 +21,8 @@ class Memory(msgspec.Struct, frozen=True):
         return {"memory.totalbytes": str(self.total_bytes)}
 
 
-def read(total_mb: int = 0, meminfo: Path = Path("/proc/meminfo")) -> Memory:
+def read(total_mb: int = 0, meminfo: Path = Path("/proc/meminfo")) -> HostMemory:
     if total_mb:
-        return Memory(total_mb * _MIB)
+        return HostMemory(total_mb * _MIB)
     found = re.search(r"^MemTotal:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
-    return Memory(int(found[1]) * 1024 if found else 0)
+    return HostMemory(int(found[1]) * 1024 if found else 0)

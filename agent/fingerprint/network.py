@@ -1,4 +1,4 @@
-"""Interfaces and addresses: which one is the node's own, on which ports are given out."""
+"""Interfaces and addresses, and the node's own one, on which ports are given out."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read(interface: str = "", speed_mbits: int = 0) -> Network:
 
 
 def _addresses(found: Sequence[Any]) -> list[Address]:
-    """Addresses that others can use: link-local ones name no one elsewhere."""
+    """The addresses that other machines can use: no link-local ones."""
     families = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
     usable = []
     for one in found:
@@ -89,12 +89,9 @@ def _addresses(found: Sequence[Any]) -> list[Address]:
         if family and one.netmask:
             parsed = ipaddress.ip_address(one.address.partition("%")[0])
             if not parsed.is_link_local:
-                usable.append(Address(family, str(parsed), _prefix_length(one.netmask)))
+                prefix_length = int(ipaddress.ip_address(one.netmask)).bit_count()
+                usable.append(Address(family, str(parsed), prefix_length))
     return usable
-
-
-def _prefix_length(netmask: str) -> int:
-    return int(ipaddress.ip_address(netmask)).bit_count()
 
 
 def _default_route(routes: Path = Path("/proc/net/route")) -> str:

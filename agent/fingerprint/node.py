@@ -1,4 +1,4 @@
-"""Everything that can be read at once, put together."""
+"""The fingerprint of the node without its drivers: processors, memory, disk, network, devices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from agent.fingerprint import cpu, gpu, host, memory, network, storage, topology
-from orchgit.model.node import NodeCpu, NodeDevice, NodeDisk, NodeMemory, NodeResources
+from orchgit.model.node import NodeCpu, NodeDisk, NodeMemory, NodeResources
 
 
 class FingerprintConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person may set against what is found; 0 and "" mean: as found."""
+    """What the configuration may set instead of what is found; 0 and "" mean: as found."""
 
     data_dir: Path
     network_interface: str = ""
@@ -37,7 +37,13 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
     disk = storage.read(config.data_dir, config.disk_total_mb, config.disk_free_mb)
     net = network.read(config.network_interface, config.network_speed_mbits)
     devices = gpu.devices()
-    numa = topology.read(processors.total_compute_mhz // processors.cores, _buses(devices))
+    buses = [
+        str(bus)
+        for device in devices
+        for instance in device.instances
+        if (bus := (instance.locality or {}).get("PciBusID"))
+    ]
+    numa = topology.read(processors.total_compute_mhz // processors.cores, buses)
     return Fingerprint(
         attributes={
             **host.attributes(),
@@ -63,8 +69,3 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
             max_dynamic_port=config.max_dynamic_port,
         ),
     )
-
-
-def _buses(devices: list[NodeDevice]) -> list[str]:
-    found = [(each.locality or {}).get("PciBusID") for d in devices for each in d.instances]
-    return [str(bus) for bus in found if bus]

@@ -1,4 +1,4 @@
-"""NUMA nodes: which cores and which PCI buses belong together, as the kernel tells it."""
+"""NUMA nodes: which cores and which PCI buses belong together, as the kernel reports it."""
 
 from __future__ import annotations
 

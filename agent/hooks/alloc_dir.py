@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from agent.allocations.paths import AllocPaths
 from agent.hooks.base import SetupError
+from agent.paths import AllocPaths
 
 _SHARED = {"data": 0o777, "logs": 0o777, "tmp": 0o1777}
 
@@ -20,9 +20,9 @@ def create(paths: AllocPaths) -> None:
             if not directory.is_dir():
                 directory.mkdir(exist_ok=True)
                 directory.chmod(mode)
-    except OSError as problem:
+    except OSError as error:
         raise SetupError(
-            f"cannot make the allocation's directories: {problem}", recoverable=True
+            f"cannot make the allocation's directories: {error}", recoverable=True
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.hooks.base import TaskSetup
 from agent.tasks import task_state
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 
 _STEP = "artifacts"
 
@@ -16,7 +16,9 @@ async def prepare(setup: TaskSetup) -> None:
 
     setup.emit(
         task_state.event(
-            Happened.ARTIFACTS_DOWNLOADING, setup.clock.now_ns(), "Client is downloading artifacts"
+            TaskEventType.ARTIFACTS_DOWNLOADING,
+            setup.clock.now_ns(),
+            "Client is downloading artifacts",
         )
     )
     interpolate = setup.environment().interpolate

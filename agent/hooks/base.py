@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent.allocations.paths import TaskPaths
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
+from agent.paths import TaskPaths
 from agent.tasks import environment as task_env
 from agent.tasks.environment import EnvInput, TaskEnv
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
@@ -23,16 +23,16 @@ from orchgit.model.task import Task
 
 
 class SetupError(DriverError):
-    """A hook failed; `happened` is the event it is told by."""
+    """A hook failed. `event_type` is the type of the task event that reports the failure."""
 
     def __init__(
         self,
         message: str,
         recoverable: bool = False,
-        happened: Happened = Happened.SETUP_FAILURE,
+        event_type: TaskEventType = TaskEventType.SETUP_FAILURE,
     ) -> None:
         super().__init__(message, recoverable)
-        self.happened = happened
+        self.event_type = event_type
 
 
 @dataclass(frozen=True, slots=True)

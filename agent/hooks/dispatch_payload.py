@@ -16,6 +16,6 @@ async def prepare(setup: TaskSetup) -> None:
         return
     try:
         data = base64.b64decode(setup.job.payload, validate=True)
-    except binascii.Error as problem:
-        raise SetupError(f"cannot read the dispatch payload: {problem}") from None
+    except binascii.Error as error:
+        raise SetupError(f"cannot read the dispatch payload: {error}") from None
     write_inside(setup.paths.task_dir, f"local/{os.path.normpath(wanted.file)}", data, 0o644)

@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent.allocations.paths import PRIVATE, TaskPaths, open_directory
-from agent.artifacts.child import ChildInput
+from agent.artifacts.child import FetchInput
 from agent.artifacts.install import Owner, install_file, install_tree
 from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
 from agent.artifacts.source import read_source
 from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
 from agent.hooks.files import destination_parts
-from agent.tasks.task_state import Happened
-from orchgit.child import PIPE, Child, start_child
+from agent.paths import PRIVATE, TaskPaths, open_directory
+from agent.tasks.task_state import TaskEventType
+from orchgit.child import PIPE, start_child
 from orchgit.errors import DriverError
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.task import TaskArtifact
@@ -47,8 +47,8 @@ async def fetch(
     limits: FetchLimits,
     user: UserIds | None,
 ) -> None:
-    """SetupError, recoverable where a later attempt may have more luck. `user` is the task's, who
-    gets the files where the job says `chown`."""
+    """Fetch one artifact into the task's files. Raises SetupError, recoverable where a later
+    attempt may succeed. `user` is the task's, and gets the files where the job says `chown`."""
     source = interpolate.text(artifact.getter_source)
     destination = interpolate.text(artifact.relative_dest)
     try:
@@ -64,12 +64,12 @@ async def fetch(
         with _staging(paths) as staging:
             reply = await _run(plan, staging)
             await asyncio.to_thread(_install, reply, staging, root, parts, _owner(artifact, user))
-    except FetchError as problem:
-        raise _failed(source, str(problem), problem.recoverable) from None
-    except SetupError as problem:
-        raise SetupError(str(problem), problem.recoverable, Happened.ARTIFACT_FAILED) from None
-    except (OSError, DriverError) as problem:
-        raise _failed(source, str(problem), recoverable=True) from None
+    except FetchError as error:
+        raise _failed(source, str(error), error.recoverable) from None
+    except SetupError as error:
+        raise SetupError(str(error), error.recoverable, TaskEventType.ARTIFACT_FAILED) from None
+    except (OSError, DriverError) as error:
+        raise _failed(source, str(error), recoverable=True) from None
 
 
 def _failed(source: str, why: str, recoverable: bool) -> SetupError:
@@ -78,7 +78,7 @@ def _failed(source: str, why: str, recoverable: bool) -> SetupError:
     except ValueError:
         shown = source.partition("?")[0]
     message = f'cannot fetch artifact "{shown.split("@")[-1]}": {why}'
-    return SetupError(message, recoverable, Happened.ARTIFACT_FAILED)
+    return SetupError(message, recoverable, TaskEventType.ARTIFACT_FAILED)
 
 
 def _interpolated(texts: Mapping[str, str] | None, interpolate: Interpolator) -> dict[str, str]:
@@ -124,14 +124,19 @@ def _staging(paths: TaskPaths) -> Iterator[Path]:
 
 
 async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
-    """The child's answer; FetchError where it has none."""
+    """Returns the child's reply; FetchError where it has none."""
+    # nothing of the agent's but where certificates lie and what its configuration names
+    environment = (*_CERTIFICATE_VARIABLES, *plan.limits.environment)
     child = await start_child(
-        *(sys.executable, "-I", "-m", "agent.artifacts.child"),
+        sys.executable,
+        "-I",
+        "-m",
+        "agent.artifacts.child",
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
         cwd=staging,
-        env=_environment(plan.limits),
+        env={name: os.environ[name] for name in environment if name in os.environ},
         start_new_session=True,
     )
     assert child.stdin is not None
@@ -139,7 +144,7 @@ async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
     assert child.stderr is not None
     try:
         async with asyncio.timeout(plan.limits.read_timeout_s + _START_TIMEOUT_S):
-            child.stdin.write(msgspec.json.encode(ChildInput(plan, _child_user())))
+            child.stdin.write(msgspec.json.encode(FetchInput(plan, _child_user())))
             child.stdin.close()
             answer = await child.stdout.read(_REPLY_BYTES)
             said = await child.stderr.read(_REPLY_BYTES)
@@ -147,7 +152,9 @@ async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
     except TimeoutError:
         raise FetchError(f"it took longer than {plan.limits.read_timeout_s:g} s", True) from None
     finally:
-        await _end(child)
+        child.kill()
+        child.close()
+        await child.wait()
     try:
         reply = msgspec.json.decode(answer, type=FetchReply)
     except msgspec.MsgspecError:
@@ -156,18 +163,6 @@ async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
     if reply.error:
         raise FetchError(reply.error, reply.recoverable)
     return reply
-
-
-async def _end(child: Child) -> None:
-    child.kill()
-    child.close()
-    await child.wait()
-
-
-def _environment(limits: FetchLimits) -> dict[str, str]:
-    """Nothing of the agent's but where certificates lie and what its configuration names."""
-    names = (*_CERTIFICATE_VARIABLES, *limits.environment)
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _install(reply: FetchReply, staging: Path, root: Path, parts: list[str], owner: Owner) -> None:

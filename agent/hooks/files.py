@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from agent.allocations.paths import PRIVATE, SHARED, TaskPaths, open_directory
 from agent.hooks.base import SetupError
+from agent.paths import PRIVATE, SHARED, TaskPaths, open_directory
 
 
 def relative_parts(relative: str) -> list[str]:
@@ -55,8 +55,8 @@ def write_inside(
             _replace(directory_fd, name, data, mode, (uid, gid))
         finally:
             os.close(directory_fd)
-    except OSError as problem:
-        raise SetupError(f'cannot write "{relative}": {problem.strerror}') from None
+    except OSError as error:
+        raise SetupError(f'cannot write "{relative}": {error.strerror}') from None
 
 
 def _replace(

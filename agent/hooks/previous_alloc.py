@@ -6,8 +6,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from agent.allocations.paths import AllocPaths
 from agent.hooks.base import SetupError
+from agent.paths import AllocPaths
 from orchgit.model.group import TaskGroup
 
 
@@ -19,8 +19,8 @@ async def take_over(group: TaskGroup, previous: AllocPaths, paths: AllocPaths) -
     moves += [(previous.task(task.name).local, paths.task(task.name).local) for task in group.tasks]
     try:
         await asyncio.to_thread(_move_all, moves)
-    except OSError as problem:
-        raise SetupError(f"cannot take over the previous allocation's files: {problem}") from None
+    except OSError as error:
+        raise SetupError(f"cannot take over the previous allocation's files: {error}") from None
 
 
 def _move_all(moves: list[tuple[Path, Path]]) -> None:

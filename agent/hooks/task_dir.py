@@ -26,22 +26,16 @@ async def prepare(setup: TaskSetup) -> None:
         for name, mode in _MODES.items():
             _make(str(base / name), mode)
         _make(str(setup.paths.secrets), 0o777 if in_image else 0o700)
-        if not in_image:
-            _give_to_user(setup)
-    except OSError as problem:
-        raise SetupError(f"cannot make the directories of the task: {problem}") from None
+        if not in_image and (user := setup.user()) is not None:
+            os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)
+    except OSError as error:
+        raise SetupError(f"cannot make the directories of the task: {error}") from None
 
 
 def _make(path: str, mode: int) -> None:
-    """The directory, unless it is there: then it is the task's, and stays as it is."""
+    """Make the directory unless it is there: then it is the task's, and stays as it is."""
     try:
         os.mkdir(path)
     except FileExistsError:
         return
     os.chmod(path, mode)
-
-
-def _give_to_user(setup: TaskSetup) -> None:
-    user = setup.user()
-    if user is not None:
-        os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.allocations.paths import PRIVATE, open_inside
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
+from agent.paths import PRIVATE, open_inside
 from agent.templates.renderer import Rendered, RenderRequest
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError, OrchgitError
@@ -26,8 +26,8 @@ async def prepare(setup: TaskSetup) -> None:
     for template in setup.task.templates or ():
         try:
             await _place(setup, template)
-        except InvalidInputError as problem:
-            raise SetupError(str(problem)) from None
+        except InvalidInputError as error:
+            raise SetupError(str(error)) from None
 
 
 async def _place(setup: TaskSetup, template: Template) -> None:
@@ -95,8 +95,8 @@ def _read(setup: TaskSetup, path: str) -> str:
         fd = open_inside(root, relative)
         with os.fdopen(fd, "rb") as file:
             data = file.read(_MAX_SOURCE_BYTES + 1)
-    except (OSError, OrchgitError) as problem:
-        raise InvalidInputError(f'cannot read "{path}": {problem}') from None
+    except (OSError, OrchgitError) as error:
+        raise InvalidInputError(f'cannot read "{path}": {error}') from None
     if len(data) > _MAX_SOURCE_BYTES:
         raise InvalidInputError(f'cannot read "{path}": over {_MAX_SOURCE_BYTES} bytes')
     return data.decode("utf-8", "replace")

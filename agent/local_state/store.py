@@ -1,9 +1,9 @@
-"""What the agent must not forget: one SQLite file, written before the effects it is about.
+"""The state that the agent must not lose: one SQLite file, written before the effects.
 
-A single writer thread (`state_writer`) commits together what comes together, so that a thousand
+A single writer thread (`writer`) commits together what comes together, so that a thousand
 allocations that arrive at once cost a few fsyncs. Where the effect may only follow the fact (a
 task's start) the caller waits until it is on disk; elsewhere the order is enough. What a power cut
-takes of that is found again from the supervisor and the servers. On a full disk everything waits.
+takes of the rest comes again from the supervisor and the servers. On a full disk everything waits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CREATE TABLE volumes (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One task as it was last known. `attempt` counts starts; it is stored before each of them."""
+    """The last known state of one task. `attempt` counts starts; it is stored before each start."""
 
     state: TaskState = msgspec.field(default_factory=TaskState)
     attempt: int = 0
@@ -52,7 +52,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     """While a restart's delay runs: when it ends."""
 
 
-class AllocRecord(msgspec.Struct, frozen=True, kw_only=True):
+class LocalAllocRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's own facts about an allocation, beside what the servers said."""
 
     received_ns: int = 0
@@ -72,7 +72,7 @@ class AllocRecord(msgspec.Struct, frozen=True, kw_only=True):
 class StoredAlloc:
     alloc: Allocation
     job: Job
-    local: AllocRecord
+    local: LocalAllocRecord
     tasks: dict[str, TaskRecord]
 
 
@@ -89,9 +89,9 @@ class LocalState:
                 _migrate(connection)
             finally:
                 connection.close()
-        except sqlite3.Error as problem:
+        except sqlite3.Error as error:
             raise UnavailableError(
-                f"cannot open the agent's state {path}: {problem}; if its disk is full, free room"
+                f"cannot open the agent's state {path}: {error}; if its disk is full, free room"
             ) from None
         path.chmod(0o600)
         self._writer.start()
@@ -128,11 +128,11 @@ class LocalState:
     # -- writing -----------------------------------------------------------------------------------
 
     def put_facts(self, facts: dict[str, str]) -> None:
-        rows = list(facts.items())
-        for row in rows:
-            self._later(_write(("fact", row[0]), "INSERT OR REPLACE INTO facts VALUES (?, ?)", row))
+        sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+        for name, value in facts.items():
+            self._later(_write(("fact", name), sql, (name, value)))
 
-    def put_allocation(self, alloc: Allocation, job: Job, local: AllocRecord) -> None:
+    def put_allocation(self, alloc: Allocation, job: Job, local: LocalAllocRecord) -> None:
         self._later(_put_alloc(alloc, job, local))
 
     async def start_task(self, alloc_id: str, name: str, record: TaskRecord) -> None:
@@ -179,7 +179,7 @@ class LocalState:
 _ALLOC = msgspec.msgpack.Decoder(Allocation)
 _JOB = msgspec.msgpack.Decoder(Job)
 _TASK = msgspec.msgpack.Decoder(TaskRecord)
-_LOCAL = msgspec.msgpack.Decoder(AllocRecord)
+_LOCAL = msgspec.msgpack.Decoder(LocalAllocRecord)
 _VOLUME = msgspec.msgpack.Decoder(HostVolume)
 
 
@@ -202,13 +202,9 @@ def _write(key: tuple[str, ...], sql: str, row: tuple[object, ...]) -> Write:
     return Write(key, statements)
 
 
-def _job_key(job: Job) -> str:
-    """Names one content of a job: a purged and re-registered job begins again at version 0."""
-    return f"{job.namespace}\x1f{job.id}\x1f{job.version}\x1f{job.create_index}"
-
-
-def _put_alloc(alloc: Allocation, job: Job, local: AllocRecord) -> Write:
-    key = _job_key(job)
+def _put_alloc(alloc: Allocation, job: Job, local: LocalAllocRecord) -> Write:
+    # the create index tells apart a purged job and its successor, which begins at version 0
+    key = f"{job.namespace}\x1f{job.id}\x1f{job.version}\x1f{job.create_index}"
     job_body = msgspec.msgpack.encode(job)
     row = (alloc.id, key, msgspec.msgpack.encode(alloc), msgspec.msgpack.encode(local))
 

@@ -1,7 +1,7 @@
 """The thread that writes the agent's state, many facts in one transaction.
 
-A disk without room loses nothing: what could not be written is kept (the latest of each fact) and
-tried again until there is room, and whoever waits for a fact to be on disk waits that long.
+On a full disk nothing is lost: what could not be written (the latest of each fact) is tried again
+until there is room, and callers that wait for a fact to be on disk wait that long.
 """
 
 from __future__ import annotations
@@ -22,10 +22,17 @@ _log = structlog.get_logger(component="agent")
 
 _RETRY_S = 0.5
 
-_PASSING = (
-    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY),
-    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL),
+_TEMPORARY = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
 )
+"""The same write may succeed later, as with a disk that is full, or not there."""
 
 Statements = Callable[[sqlite3.Connection], None]
 
@@ -54,7 +61,8 @@ class _Batch:
         if done is not None and done.set_running_or_notify_cancel():
             self.waiting.append(done)
 
-    def settle(self, error: Exception | None) -> None:
+    def finish(self, error: Exception | None) -> None:
+        """Answer those who wait, and begin anew."""
         for done in self.waiting:
             if error is None:
                 done.set_result(None)
@@ -64,7 +72,7 @@ class _Batch:
 
 
 class StateWriter:
-    """`put` never blocks. Commits that somebody waits for are synced to disk; the others survive a
+    """`put` never blocks. Commits that a caller waits for are synced to disk; the others survive a
     kill of the agent."""
 
     def __init__(self, path: Path) -> None:
@@ -106,24 +114,27 @@ class StateWriter:
                     connection = connect(self._path)
                 if batch:
                     _commit(connection, batch)
-            except sqlite3.Error as problem:
-                if _may_pass(problem):
-                    self._note_failure(problem)
+            except sqlite3.Error as error:
+                code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+                if code in _TEMPORARY:
+                    self._note_failure(error)
                 else:
-                    _log.error("cannot write the agent's state", error=str(problem))
-                    batch.settle(UnavailableError(f"cannot write the agent's state: {problem}"))
+                    _log.error("cannot write the agent's state", error=str(error))
+                    batch.finish(UnavailableError(f"cannot write the agent's state: {error}"))
             else:
-                self._note_success()
-                batch.settle(None)
+                if not self.has_room:
+                    self.has_room = True
+                    _log.info("the agent's state can be written again", path=str(self._path))
+                batch.finish(None)
         if batch:
             _log.error("the agent stops with facts that are not stored", facts=len(batch.writes))
-            batch.settle(UnavailableError("cannot write the agent's state: the agent is stopping"))
+            batch.finish(UnavailableError("cannot write the agent's state: the agent is stopping"))
         if connection is not None:
             connection.close()
 
     def _fill(self, batch: _Batch) -> bool:
-        """Wait for something to write (for a while only, where something is left from before), and
-        take all there is; True when the writer is to stop."""
+        """Wait for something to write (for a while only, where a write is to be tried again), and
+        take all there is. Returns True when the writer is to stop."""
         try:
             item = self._queue.get(timeout=_RETRY_S if batch else None)
             while item is not None:
@@ -133,25 +144,15 @@ class StateWriter:
             return False
         return True
 
-    def _note_failure(self, problem: sqlite3.Error) -> None:
+    def _note_failure(self, error: sqlite3.Error) -> None:
         if self.has_room:
             self.has_room = False
             _log.error(
                 "cannot write the agent's state; trying again until it can be written",
                 path=str(self._path),
-                error=str(problem),
+                error=str(error),
                 remedy="free room on the disk; no task is started until then",
             )
-
-    def _note_success(self) -> None:
-        if not self.has_room:
-            self.has_room = True
-            _log.info("the agent's state can be written again", path=str(self._path))
-
-
-def _may_pass(problem: sqlite3.Error) -> bool:
-    """Whether the same write may succeed later, as with a disk that is full, or not there."""
-    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING
 
 
 def connect(path: Path) -> sqlite3.Connection:

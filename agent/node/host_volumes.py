@@ -19,7 +19,7 @@ _log = structlog.get_logger(component="agent")
 _PLUGIN = "mkdir"
 
 
-class HostVolumes:
+class DynamicHostVolumes:
     """Iterates over the volumes there are. `changed` is called when that is something new."""
 
     def __init__(self, root: Path, local: LocalState, changed: Callable[[], None]) -> None:

@@ -1,9 +1,10 @@
-"""The node as the servers are told of it: config, fingerprint, drivers and volumes put together."""
+"""The node as the servers see it: config, fingerprint, drivers and volumes put together."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from agent.config import AgentConfig
 from agent.fingerprint.drivers import driver_attributes
@@ -21,18 +22,24 @@ from orchgit.model.node import (
 from orchgit.model.volume import HostVolume
 
 
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """`secret_id` proves to the servers that a stream comes from this node."""
+
+    node_id: str
+    secret_id: str
+
+
 def build_node(
     config: AgentConfig,
-    identity: tuple[str, str],
+    identity: NodeIdentity,
     found: Fingerprint,
     drivers: Mapping[str, DriverInfo],
     volumes: Iterable[HostVolume],
 ) -> Node:
-    """`identity` is (node id, secret id)."""
-    node_id, secret_id = identity
     return Node(
-        id=node_id,
-        secret_id=secret_id,
+        id=identity.node_id,
+        secret_id=identity.secret_id,
         name=config.node_name or platform.node(),
         datacenter=config.datacenter,
         node_pool=config.node_pool,
@@ -57,7 +64,7 @@ def build_node(
 def _host_volumes(
     config: AgentConfig, volumes: Iterable[HostVolume]
 ) -> dict[str, ClientHostVolume]:
-    """The config's by name; those made at run time beside them, unless the name is taken."""
+    """The volumes of the config and those made at run time; the config wins where names meet."""
     made = {
         volume.name: ClientHostVolume(name=volume.name, path=volume.host_path, id=volume.id)
         for volume in volumes

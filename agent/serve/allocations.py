@@ -94,7 +94,7 @@ class _Allocations:
         )
 
     async def _usage(self, handle: TaskHandle) -> dict[str, Any]:
-        """Use now; the processor's share since the last question, or over a short moment."""
+        """The task's use now; of the processor, since the last request or over a short moment."""
         driver, clock = self._agent.drivers[handle.driver], self._agent.clock
         before = self._samples.get(handle.key)
         if before is None or clock.now_ns() - before[0] > _SAMPLE_LIFE_NS:
@@ -104,12 +104,9 @@ class _Allocations:
         self._samples = {**dict(list(self._samples.items())[-1000:]), handle.key: now}
         elapsed_ns = max(1, now[0] - before[0])
         percent = max(0.0, 100.0 * (now[1].cpu_ns - before[1].cpu_ns) / elapsed_ns)
-        return _usage_json(now[1].memory_bytes, percent, self._mhz())
-
-    def _mhz(self) -> float:
-        """Of one core: total MHz over cores."""
         cpu = self._agent.node().node_resources.cpu
-        return cpu.cpu_shares / max(1, cpu.total_cpu_cores)
+        core_mhz = cpu.cpu_shares / max(1, cpu.total_cpu_cores)
+        return _usage_json(now[1].memory_bytes, percent, core_mhz)
 
 
 def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, Any]:

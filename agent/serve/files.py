@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from agent.allocations.paths import open_inside
+from agent.paths import open_inside
 from agent.serve.frames import Frames, follow_file
 from agent.serve.replies import flag, json_reply, number
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError

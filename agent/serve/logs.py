@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from agent.allocations.paths import LOGS, SHARED, AllocPaths, open_inside
+from agent.paths import LOGS, SHARED, AllocPaths, open_inside
 from agent.serve.frames import CHUNK_BYTES, POLL_S, Frames, Pulse
 from agent.serve.replies import flag, number
 from agent.tasks.task_state import DEAD, PENDING

@@ -55,8 +55,8 @@ async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, obj
         return {}
     try:
         value = msgspec.json.decode(data, type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
-        raise InvalidInputError(f"cannot read the request: {problem}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot read the request: {error}") from None
     return {key.lower(): item for key, item in value.items()}
 
 

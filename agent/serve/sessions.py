@@ -42,9 +42,9 @@ def routes(agent: Agent) -> list[BaseRoute]:
         await socket.accept()
         try:
             session = await _open(agent, socket)
-        except OrchgitError as problem:
-            code = _REFUSED if isinstance(problem, InvalidInputError | NotFoundError) else _FAILED
-            await socket.close(code, str(problem)[:_MAX_REASON])
+        except OrchgitError as error:
+            code = _REFUSED if isinstance(error, InvalidInputError | NotFoundError) else _FAILED
+            await socket.close(code, str(error)[:_MAX_REASON])
             return
         try:
             await _talk(socket, session)
@@ -74,8 +74,8 @@ async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
 def _command(text: str) -> list[str]:
     try:
         command = msgspec.json.decode(text.encode(), type=list[str])
-    except msgspec.DecodeError as problem:
-        raise InvalidInputError(f"cannot read the command: {problem}") from None
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(f"cannot read the command: {error}") from None
     if not command:
         raise InvalidInputError("command is not present")
     return command
@@ -92,8 +92,8 @@ async def _talk(socket: WebSocket, session: ExecSession) -> None:
         sending.result()
         with contextlib.suppress(RuntimeError):
             await socket.close()
-    except OrchgitError as problem:
-        await socket.close(_FAILED, str(problem)[:_MAX_REASON])
+    except OrchgitError as error:
+        await socket.close(_FAILED, str(error)[:_MAX_REASON])
     finally:
         for task in (sending, receiving):
             task.cancel()
@@ -129,8 +129,8 @@ async def _take_input(socket: WebSocket, session: ExecSession) -> None:
 def _decoded(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
-    except binascii.Error as problem:
-        raise InvalidInputError(f"cannot read a frame: {problem}") from None
+    except binascii.Error as error:
+        raise InvalidInputError(f"cannot read a frame: {error}") from None
 
 
 async def _send(socket: WebSocket, frame: dict[str, object]) -> None:

@@ -34,7 +34,7 @@ class CheckState:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeResult:
     """One result of running the check."""
 
     ok: bool
@@ -48,7 +48,7 @@ def initial(check: ServiceCheck, now_ns: int) -> CheckState:
     return CheckState()
 
 
-def after(check: ServiceCheck, state: CheckState, probe: Probe, now_ns: int) -> CheckState:
+def after(check: ServiceCheck, state: CheckState, probe: ProbeResult, now_ns: int) -> CheckState:
     """The state after one more result."""
     if probe.ok:
         state = replace(state, successes=state.successes + 1, failures=0, restart_failures=0)
@@ -66,7 +66,7 @@ def after(check: ServiceCheck, state: CheckState, probe: Probe, now_ns: int) -> 
 
 
 def count_for_restart(
-    check: ServiceCheck, state: CheckState, probe: Probe, started_ns: int, now_ns: int
+    check: ServiceCheck, state: CheckState, probe: ProbeResult, started_ns: int, now_ns: int
 ) -> tuple[CheckState, bool]:
     """Whether `check_restart` wants the task restarted after this result."""
     rule = check.check_restart

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agent.drivers.base import ExecResult
-from agent.services.check_state import Probe
+from agent.services.check_state import ProbeResult
 from orchgit.errors import OrchgitError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service import ServiceCheck
@@ -33,34 +33,34 @@ class Target:
     run_in_task: RunInTask | None = None
 
 
-async def probe(check: ServiceCheck, target: Target) -> Probe:
+async def probe(check: ServiceCheck, target: Target) -> ProbeResult:
     """One result within the check's timeout."""
     kind = _KINDS.get(check.type)
     if kind is None:
-        return Probe(False, f'cannot run a check of type "{check.type}"')
+        return ProbeResult(False, f'cannot run a check of type "{check.type}"')
     timeout_s = (check.timeout_ns or NS_PER_S) / NS_PER_S
     try:
         async with asyncio.timeout(timeout_s):
             return await kind(check, target, timeout_s)
     except TimeoutError:
-        return Probe(False, f"{check.type}: no answer within {timeout_s:g}s")
+        return ProbeResult(False, f"{check.type}: no answer within {timeout_s:g}s")
     except (
         OSError,
         ssl.SSLError,
         OrchgitError,
         ValueError,
         asyncio.IncompleteReadError,
-    ) as problem:
-        return Probe(False, f"{check.type}: {problem}")
+    ) as error:
+        return ProbeResult(False, f"{check.type}: {error}")
 
 
-async def _tcp(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+async def _tcp(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
     _, writer = await asyncio.open_connection(target.host, target.port)
     writer.close()
-    return Probe(True, f"tcp: {target.host}:{target.port} accepts connections")
+    return ProbeResult(True, f"tcp: {target.host}:{target.port} accepts connections")
 
 
-async def _http(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+async def _http(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
     context = _tls(check) if check.protocol == "https" else None
     name = check.tls_server_name or target.host
     reader, writer = await asyncio.open_connection(
@@ -74,7 +74,7 @@ async def _http(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
         body = await _body(reader)
     finally:
         writer.close()
-    return Probe(200 <= code < 300, f"http: {code} {body}".strip(), warning=code == _TOO_MANY)
+    return ProbeResult(200 <= code < 300, f"http: {code} {body}".strip(), warning=code == _TOO_MANY)
 
 
 async def _body(reader: asyncio.StreamReader) -> str:
@@ -110,15 +110,15 @@ def _tls(check: ServiceCheck) -> ssl.SSLContext:
     return context
 
 
-async def _script(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+async def _script(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
     if target.run_in_task is None:
-        return Probe(False, "script: its task does not run")
+        return ProbeResult(False, "script: its task does not run")
     result = await target.run_in_task([check.command, *(check.args or ())], timeout_s)
     output = result.output[-_MAX_OUTPUT:].decode("utf-8", "replace")
-    return Probe(result.exit_code == 0, output, warning=result.exit_code == 1)
+    return ProbeResult(result.exit_code == 0, output, warning=result.exit_code == 1)
 
 
-async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
+async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
     import grpc.aio  # loaded by the agent's link already; a probe alone must not need it
 
     address = f"{target.host}:{target.port}"
@@ -133,12 +133,12 @@ async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> Probe:
             answer = await channel.unary_unary("/grpc.health.v1.Health/Check")(
                 request, timeout=timeout_s
             )
-        except grpc.aio.AioRpcError as problem:
-            return Probe(False, f"grpc: {problem.code().name}")
-    return Probe(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
+        except grpc.aio.AioRpcError as error:
+            return ProbeResult(False, f"grpc: {error.code().name}")
+    return ProbeResult(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
 
 
-_KINDS: dict[str, Callable[[ServiceCheck, Target, float], Awaitable[Probe]]] = {
+_KINDS: dict[str, Callable[[ServiceCheck, Target, float], Awaitable[ProbeResult]]] = {
     "tcp": _tcp,
     "http": _http,
     "script": _script,

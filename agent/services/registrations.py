@@ -1,4 +1,4 @@
-"""Services of the node's allocations: who listens where, and whether their checks pass.
+"""Services of the node's allocations: their addresses, and whether their checks pass.
 
 Registrations are local facts, read by the agent's HTTP routes; nothing here talks to a server.
 Each allocation has one `AllocServices`; a group's services have the owner "", a task's its name.
@@ -204,7 +204,9 @@ class AllocServices:
             else:
                 await self._clock.sleep(interval_s)
 
-    def _take(self, running: RunningCheck, result: check_state.Probe, started_ns: int) -> None:
+    def _take(
+        self, running: RunningCheck, result: check_state.ProbeResult, started_ns: int
+    ) -> None:
         now_ns = self._clock.now_ns()
         before = running.state.status
         state = check_state.after(running.check, running.state, result, now_ns)

@@ -15,7 +15,7 @@ from agent.connection.node_stream import ServerLink
 from agent.drivers.config import duration_s
 from agent.simulated.timeline import Timeline
 from agent.tasks.lifecycle import client_status
-from agent.tasks.task_state import DEAD, PENDING, RUNNING, Happened, apply, event
+from agent.tasks.task_state import DEAD, PENDING, RUNNING, TaskEventType, apply, event
 from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.allocation import Allocation, TaskState
@@ -70,7 +70,7 @@ class _SimulatedAlloc:
 
 @dataclass
 class SimulatedNode:
-    """One node: the link's `NodeSide`, with allocations that are only states."""
+    """One node: the `NodeSide` of its connection, with allocations that are only states."""
 
     described: Node
     timeline: Timeline
@@ -78,7 +78,7 @@ class SimulatedNode:
     allocs: dict[str, _SimulatedAlloc] = field(default_factory=dict)
     link: ServerLink = field(init=False)
 
-    # -- what the link asks for --------------------------------------------------------------------
+    # -- what the connection asks for --------------------------------------------------------------
 
     def node(self) -> Node:
         return self.described
@@ -128,8 +128,8 @@ class SimulatedNode:
             self._end(entry, lambda _task: 1, killed=False)
             return
         for task in tasks:
-            self._happen(entry, task, Happened.STARTED)
-        self._tell(entry)
+            self._add_event(entry, task, TaskEventType.STARTED)
+        self._report(entry)
         lasts_s = [_run_for_s(task) for task in tasks]
         if all(last_s is not None for last_s in lasts_s):
             longest_s = max((last_s or 0.0 for last_s in lasts_s), default=0.0)
@@ -150,26 +150,26 @@ class SimulatedNode:
     def _judge(self, entry: _SimulatedAlloc) -> None:
         if all(state.state == RUNNING for state in entry.states.values()):
             entry.healthy, entry.healthy_at_ns = True, self.timeline.clock.now_ns()
-            self._tell(entry)
+            self._report(entry)
 
     def _end(self, entry: _SimulatedAlloc, exit_code: Callable[[Task], int], killed: bool) -> None:
         for task in self._tasks(entry):
             if entry.states[task.name].state != DEAD:
-                happened = Happened.KILLED if killed else Happened.NOT_RESTARTING
-                self._happen(entry, task, happened, fails=exit_code(task) != 0)
-        self._tell(entry)
+                kind = TaskEventType.KILLED if killed else TaskEventType.NOT_RESTARTING
+                self._add_event(entry, task, kind, fails=exit_code(task) != 0)
+        self._report(entry)
 
     def _tasks(self, entry: _SimulatedAlloc) -> list[Task]:
         group = entry.job.group(entry.alloc.task_group)
         return [task for task in group.tasks if task.name in entry.states] if group else []
 
-    def _happen(
-        self, entry: _SimulatedAlloc, task: Task, happened: Happened, fails: bool = False
+    def _add_event(
+        self, entry: _SimulatedAlloc, task: Task, kind: TaskEventType, fails: bool = False
     ) -> None:
-        moment = event(happened, self.timeline.clock.now_ns(), fails_task=fails)
-        entry.states[task.name] = apply(entry.states[task.name], moment)
+        new = event(kind, self.timeline.clock.now_ns(), fails_task=fails)
+        entry.states[task.name] = apply(entry.states[task.name], new)
 
-    def _tell(self, entry: _SimulatedAlloc) -> None:
+    def _report(self, entry: _SimulatedAlloc) -> None:
         if entry.alloc.id in self.allocs:
             self.link.report(self._report_of(entry))
 

@@ -1,4 +1,4 @@
-"""Start one process: fork, set it up, and hold it at a gate until its pid is on disk.
+"""Starts one process: forks, sets it up, and holds it at a gate until its pid is on disk.
 
 The gate is what makes a start happen at most once: the child waits for a byte before it executes
 anything, and the supervisor sends it only after the journal holds the pid. A supervisor that dies
@@ -11,6 +11,7 @@ import os
 import resource
 
 from agent.supervisor import cgroup_files
+from agent.supervisor.records import as_dict, as_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ Spec = dict[str, object]
 SETUP_FAILED = 127
 
 TASK_LIMITS: dict[str, tuple[int, int]] = {}
-"""What the supervisor found at its start, before it changed its own."""
+"""The limits that the supervisor had at its start, before it changed its own."""
 
 
-class Child:
+class TaskProcess:
     """A process held at the gate; `status_fd` reports why it could not become the program."""
 
     __slots__ = ("_gate_fd", "pid", "status_fd")
@@ -37,12 +38,12 @@ class Child:
         self._gate_fd = gate_fd
 
     def abandon(self) -> None:
-        """Close the gate: it leaves without having run anything."""
+        """Close the gate: the child ends without having run anything."""
         os.close(self._gate_fd)
         os.close(self.status_fd)
 
     def release(self) -> None:
-        """Let it run; one that has failed already has told why on `status_fd`."""
+        """Let the child run; one that has failed already has written why to `status_fd`."""
         try:
             os.write(self._gate_fd, b"1")
         except BrokenPipeError:
@@ -51,7 +52,7 @@ class Child:
             os.close(self._gate_fd)
 
 
-def spawn(spec: Spec, output_fds: tuple[int, int]) -> Child:
+def spawn(spec: Spec, output_fds: tuple[int, int]) -> TaskProcess:
     """Fork a child for `spec` with these file descriptors as stdout and stderr."""
     status_read, status_write = os.pipe()
     gate_read, gate_write = os.pipe()
@@ -61,7 +62,7 @@ def spawn(spec: Spec, output_fds: tuple[int, int]) -> Child:
         _become(spec, output_fds, gate_read, status_write)
     os.close(status_write)
     os.close(gate_read)
-    return Child(pid, status_read, gate_write)
+    return TaskProcess(pid, status_read, gate_write)
 
 
 def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: int) -> None:
@@ -76,18 +77,19 @@ def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: in
         if os.read(gate_fd, 1) != b"1":
             os._exit(SETUP_FAILED)
         step = "set up its input and output"
-        _leave_protection()
+        _leave_oom_protection()
         _take_stdio(output_fds)
         step = f"change to its directory {spec['cwd']}"
         os.chdir(str(spec["cwd"]))
         step = "change to its user"
         _take_user(spec)
-        argv = _strings(spec["argv"])
+        argv = [str(item) for item in as_list(spec["argv"])]
         step = f"execute {argv[0]}"
         _reset_limits()
-        os.execve(argv[0], argv, _environment(spec))  # noqa: S606 -- never through a shell
-    except BaseException as problem:  # noqa: BLE001 -- a forked child must not run on
-        reason = problem.strerror if isinstance(problem, OSError) else repr(problem)
+        env = {str(name): str(value) for name, value in as_dict(spec.get("env")).items()}
+        os.execve(argv[0], argv, env)  # noqa: S606 -- never through a shell
+    except BaseException as error:  # noqa: BLE001 -- a forked child must not run on
+        reason = error.strerror if isinstance(error, OSError) else repr(error)
         os.write(status_fd, f"cannot {step}: {reason}".encode("utf-8", "replace"))
     os._exit(SETUP_FAILED)
 
@@ -100,8 +102,8 @@ def _take_stdio(output_fds: tuple[int, int]) -> None:
     os.umask(0o022)
 
 
-def _leave_protection() -> None:
-    """The supervisor may be spared by the kernel when memory ends; its tasks are not."""
+def _leave_oom_protection() -> None:
+    """The kernel may spare the supervisor when memory runs out; it does not spare the tasks."""
     with open("/proc/self/oom_score_adj", "r+") as file:
         if int(file.read()) < 0:
             file.write("0")
@@ -112,7 +114,7 @@ def _take_user(spec: Spec) -> None:
     if not isinstance(uid, int) or not isinstance(gid, int):
         return
     if os.geteuid() == 0:
-        os.setgroups([int(g) for g in groups] if isinstance(groups, list) else [])
+        os.setgroups([int(str(group)) for group in as_list(groups)])
         os.setgid(gid)
         os.setuid(uid)
     elif uid != os.geteuid():
@@ -120,21 +122,10 @@ def _take_user(spec: Spec) -> None:
 
 
 def _reset_limits() -> None:
-    """What the supervisor has set for itself, and what outlasts an exec, is not the task's.
-
-    Ignored signals stay ignored over exec, and Python ignores SIGPIPE.
-    """
+    """Undo what the supervisor has set for itself and an exec would keep: the limit of open files,
+    and ignored signals (Python ignores SIGPIPE)."""
     if "open_files" in TASK_LIMITS:
         resource.setrlimit(resource.RLIMIT_NOFILE, TASK_LIMITS["open_files"])
     for number in range(1, 32):
         if number not in (_signal.SIGKILL, _signal.SIGSTOP):
             _signal.signal(number, _signal.SIG_DFL)
-
-
-def _environment(spec: Spec) -> dict[str, str]:
-    env = spec.get("env")
-    return {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {}
-
-
-def _strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []

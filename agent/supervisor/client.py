@@ -1,4 +1,4 @@
-"""The agent's end of the supervisor: starts one where none runs, and stays connected.
+"""The agent's client of the supervisor: starts one where none runs, and stays connected.
 
 Every request may be sent twice without harm, so a connection that breaks (the supervisor was
 killed) is made anew, with a new supervisor if need be, and what was not answered is sent again.
@@ -45,10 +45,10 @@ class SupervisorClient:
         self._connecting = asyncio.Lock()
         self._closed = False
         self.pid = 0
-        """Of the supervisor; 0 before the first connection."""
+        """The supervisor's pid; 0 before the first connection."""
 
     async def connect(self) -> None:
-        """Be connected to a supervisor that works, starting one if there is none."""
+        """Connect to the supervisor unless connected already, starting one if there is none."""
         async with self._connecting:
             if self._closed:
                 raise UnavailableError("cannot reach the supervisor: the agent is shutting down")
@@ -56,7 +56,7 @@ class SupervisorClient:
                 await self._open()
 
     async def close(self) -> None:
-        """Leave; the supervisor and the tasks go on."""
+        """Disconnect; the supervisor and the tasks run on."""
         self._closed = True
         running = [task for task in (self._reading, self._recovering) if task is not None]
         for task in running:
@@ -71,17 +71,19 @@ class SupervisorClient:
     async def start(self, spec: TaskSpec) -> TaskReport:
         """Start the process; the same key a second time returns the task already started."""
         answer = await self._ask("start", spec=msgspec.to_builtins(spec))
-        return _one(answer, spec.key)
+        if answer.task is None:
+            raise UnavailableError(f"cannot read the supervisor's answer about task {spec.key}")
+        return answer.task
 
     async def stop(self, key: str, number: int, grace_s: float) -> None:
-        """Signal it, and kill it when the grace is over; returns at once."""
+        """Signal the task, and kill it when the grace period is over; returns at once."""
         await self._ask("stop", key=key, signal=number, grace_ms=round(grace_s * 1000))
 
     async def signal(self, key: str, number: int) -> None:
         await self._ask("signal", key=key, signal=number)
 
     async def status(self, key: str) -> TaskReport | None:
-        """None: the supervisor never started it, or it was acknowledged."""
+        """Returns None for a task that the supervisor never started, or that was acknowledged."""
         answer = await self._ask("status", key=key)
         return answer.tasks[0] if answer.tasks else None
 
@@ -89,7 +91,7 @@ class SupervisorClient:
         return (await self._ask("status")).tasks
 
     async def wait(self, key: str) -> TaskReport:
-        """The report of its end; DriverError when the supervisor does not know it."""
+        """Returns the report of the task's end; DriverError for a task that is not known."""
         future = self._exits.get(key)
         if future is None:
             future = self._exits[key] = asyncio.get_running_loop().create_future()
@@ -98,7 +100,7 @@ class SupervisorClient:
                 self._forget(key)
                 raise _unknown(key)
             if report.ended:
-                self._settle(report)
+                self._set_exit(report)
         return await asyncio.shield(future)
 
     async def ack(self, key: str) -> None:
@@ -160,7 +162,7 @@ class SupervisorClient:
             os.close(directory_fd)
 
     async def _greeted(self) -> bool:
-        """Whether it answered as we expect; False when another one must be started."""
+        """Whether the supervisor answers; False when another one must be started."""
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
                 await self._greet()
@@ -174,7 +176,7 @@ class SupervisorClient:
         return True
 
     async def _greet(self) -> None:
-        """Ask who is there, and to be told of exits; the answer has the exits missed."""
+        """Exchange versions, and subscribe to exits; the answer has the exits that were missed."""
         hello = _checked(await self._ask_once("hello", {}))
         self.pid = hello.pid
         if hello.protocol != PROTOCOL_VERSION:
@@ -185,10 +187,10 @@ class SupervisorClient:
             if report is None and not waiting.done():
                 waiting.set_exception(_unknown(key))
             elif report is not None and report.ended:
-                self._settle(report)
+                self._set_exit(report)
 
     async def _replace_supervisor(self) -> None:
-        """One of another version of this program: its tasks go on under a new one."""
+        """End a supervisor of another version; its tasks run on under a new one."""
         os.kill(self.pid, signal.SIGTERM)
         if self._reading is not None:
             await asyncio.wait([self._reading])
@@ -205,7 +207,7 @@ class SupervisorClient:
                 self._recovering = asyncio.create_task(self._recover(), name="supervisor-recovery")
 
     async def _recover(self) -> None:
-        """Tasks run and write on: they need a supervisor even while nobody asks for anything."""
+        """Connect again at once: tasks that write need a supervisor, whoever asks for one."""
         while not self._closed:
             with contextlib.suppress(UnavailableError, ConnectionError, DriverError):
                 await self.connect()
@@ -214,13 +216,13 @@ class SupervisorClient:
 
     def _take(self, answer: Answer) -> None:
         if answer.event == "exit" and answer.task is not None:
-            self._settle(answer.task)
+            self._set_exit(answer.task)
         elif answer.id is not None and answer.id in self._pending:
             future = self._pending[answer.id]
             if not future.done():
                 future.set_result(answer)
 
-    def _settle(self, report: TaskReport) -> None:
+    def _set_exit(self, report: TaskReport) -> None:
         future = self._exits.get(report.key)
         if future is not None and not future.done():
             future.set_result(report)
@@ -241,7 +243,7 @@ class SupervisorClient:
     # -- starting a supervisor -----------------------------------------------------------------
 
     async def _spawn(self) -> None:
-        """Start one, and wait until it serves (or says that another one does)."""
+        """Start a supervisor, and wait until it serves (or says that another one does)."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory.chmod(0o700)
         async with _pipe() as (read_fd, write_fd):
@@ -255,7 +257,7 @@ class SupervisorClient:
             [sys.executable, "-I", "-S", _MAIN, "launch", str(self._directory), str(ready_fd)],
             stdin=subprocess.DEVNULL,
             pass_fds=(ready_fd,),
-            env=_plain_environment(),
+            env=_environment(),
             check=False,
         )
         os.close(ready_fd)
@@ -270,14 +272,14 @@ async def _pipe() -> AsyncIterator[tuple[int, int]]:
         os.close(read_fd)
 
 
-def _plain_environment() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """The supervisor needs none of the agent's settings, and must not keep its secrets."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
-    return {**kept, "LC_ALL": "C.UTF-8"}
+    given = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
+    return {**given, "LC_ALL": "C.UTF-8"}
 
 
 async def _first_bytes(fd: int) -> bytes:
-    """What the new supervisor says first; nothing when it ended or took too long."""
+    """The new supervisor's first bytes; none when it ended or took too long."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(fd, readable.cancel)
@@ -296,9 +298,3 @@ def _checked(answer: Answer) -> Answer:
     if answer.error:
         raise DriverError(answer.error)
     return answer
-
-
-def _one(answer: Answer, key: str) -> TaskReport:
-    if answer.task is None:
-        raise UnavailableError(f"cannot read the supervisor's answer about task {key}")
-    return answer.task

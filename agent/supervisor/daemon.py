@@ -1,9 +1,9 @@
-"""The supervisor: its tasks, its children, and the commands it takes.
+"""The supervisor: its tasks, its children, and the commands that it accepts.
 
 Requests are maps {id, op, ...}; the answer has the same id and either fields or `error`. Every
 command may be repeated: a second `start` of a key starts nothing, a second `stop` stops nothing
-more, an `ack` of an unknown key is answered. Exits are pushed to connections that `watch`, and kept
-until an `ack`.
+more, an `ack` of an unknown key is answered. Exits are pushed to connections that `watch`, and
+stored until an `ack`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import time
 
 from agent.supervisor import proc
 from agent.supervisor.connections import Connection, Listener
-from agent.supervisor.journal import Journal
+from agent.supervisor.journal import SupervisorJournal
 from agent.supervisor.log_lines import log_line
 from agent.supervisor.loop import Loop
-from agent.supervisor.tasks import Task
+from agent.supervisor.tasks import SupervisedTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ _LAST_WORDS_S = 0.5
 
 
 class RequestError(Exception):
-    """The request cannot be met; the text goes back to the agent."""
+    """The request cannot be met; the text is the answer to the agent."""
 
 
 class Daemon:
-    """Owns everything; all of it runs on the one loop."""
+    """Owns the tasks, the journal and the socket; all of it runs on one loop."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._boot = proc.boot_id()
         self.loop = Loop()
-        self._journal = Journal(directory)
-        self._tasks: dict[str, Task] = {}
+        self._journal = SupervisorJournal(directory)
+        self._tasks: dict[str, SupervisedTask] = {}
         self._strays: dict[int, int] = {}
         self._idle_checks = 0
         self._listener = Listener(self.loop, self._on_message)
@@ -85,8 +85,8 @@ class Daemon:
             if command is None:
                 raise RequestError(f"cannot do {message.get('op')!r}: no such command")
             answer = command(connection, message)
-        except (RequestError, KeyError, ValueError, TypeError, OSError) as problem:
-            answer = {"error": str(problem) or repr(problem)}
+        except (RequestError, KeyError, ValueError, TypeError, OSError) as error:
+            answer = {"error": str(error) or repr(error)}
         if answer is not None:
             connection.send({"id": message.get("id"), **answer})
 
@@ -101,8 +101,8 @@ class Daemon:
         key = str(spec["key"])
 
         def started(error: str) -> None:
-            told: Message = {"error": error} if error else {"task": task.describe()}
-            connection.send({"id": message.get("id"), **told})
+            answer: Message = {"error": error} if error else {"task": task.describe()}
+            connection.send({"id": message.get("id"), **answer})
 
         if key in self._tasks:
             task = self._tasks[key]
@@ -113,13 +113,13 @@ class Daemon:
 
     def _new_record(self, key: str, spec: Message) -> Message:
         self._number += 1
-        kept = {name: value for name, value in spec.items() if name != "env"}
+        stored = {name: value for name, value in spec.items() if name != "env"}
         return {
             "key": key,
             "state": "launching",
             "number": self._number,
             "boot": self._boot,
-            "spec": kept,
+            "spec": stored,
             "started_ns": time.time_ns(),
         }
 
@@ -141,7 +141,7 @@ class Daemon:
         return {"tasks": [task.describe() for task in tasks]}
 
     def _watch(self, connection: Connection, message: Message) -> Message:
-        """From now on this connection hears of exits; the answer has all that came before."""
+        """Push exits to this connection from now on; the answer has all that came before."""
         connection.watching = True
         return self._status(connection, message)
 
@@ -154,7 +154,7 @@ class Daemon:
             del self._tasks[task.key]
         return {}
 
-    def _known(self, message: Message) -> Task:
+    def _known(self, message: Message) -> SupervisedTask:
         task = self._tasks.get(str(message["key"]))
         if task is None:
             raise RequestError(f"cannot find task {message['key']}: it was never started here")
@@ -162,17 +162,17 @@ class Daemon:
 
     # -- events --------------------------------------------------------------------------------
 
-    def _add(self, record: Message) -> Task:
-        task = Task(self.loop, self._journal, self._directory, record)
-        task.on_exit = self._tell_exit
-        task.on_failed_start = lambda failed: self._drop(failed.key)
+    def _add(self, record: Message) -> SupervisedTask:
+        task = SupervisedTask(self.loop, self._journal, self._directory, record)
+        task.on_exit = self._push_exit
+        task.on_failed_start = self._drop
         self._tasks[task.key] = task
         return task
 
-    def _drop(self, key: str) -> None:
-        self._tasks.pop(key, None)
+    def _drop(self, task: SupervisedTask) -> None:
+        self._tasks.pop(task.key, None)
 
-    def _tell_exit(self, task: Task) -> None:
+    def _push_exit(self, task: SupervisedTask) -> None:
         for connection in list(self._listener.connections):
             if connection.watching:
                 connection.send({"event": "exit", "task": task.describe()})
@@ -189,7 +189,7 @@ class Daemon:
             self._reap_one(ended.si_pid)
 
     def _reap_one(self, pid: int) -> None:
-        """A task is told before the reaping, while its pid and process group are still its own."""
+        """The task handles its exit before the reaping, while its pid and its group are its own."""
         task = next((t for t in self._tasks.values() if t.pid == pid and _alive(t)), None)
         if task is None:
             _, status = os.waitpid(pid, 0)
@@ -203,7 +203,7 @@ class Daemon:
         os.waitpid(pid, 0)
 
     def _check_idle(self) -> None:
-        """Without tasks that run and without an agent there is nothing to stay for."""
+        """End when no task runs and no agent is connected, several checks in a row."""
         busy = self._listener.connections or any(_alive(t) for t in self._tasks.values())
         self._idle_checks = 0 if busy else self._idle_checks + 1
         if self._idle_checks >= _IDLE_CHECKS:
@@ -211,8 +211,8 @@ class Daemon:
         self.loop.call_later(_IDLE_CHECK_S, self._check_idle)
 
     def _check_reachable(self) -> None:
-        """Whose directory was deleted can never be asked anything again: what it runs would run on
-        unseen beside whatever replaces it, so it ends."""
+        """A supervisor whose directory was deleted can never be asked anything again: its tasks
+        would run on unseen beside whatever replaces it, so they end."""
         if self._journal.is_there():
             self.loop.call_later(_REACHABLE_CHECK_S, self._check_reachable)
             return
@@ -222,7 +222,7 @@ class Daemon:
         self.loop.call_later(_LAST_WORDS_S, self.loop.stop)
 
 
-def _alive(task: Task) -> bool:
+def _alive(task: SupervisedTask) -> bool:
     return task.state in ("launching", "running")
 
 

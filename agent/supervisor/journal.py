@@ -19,7 +19,7 @@ Record = dict[str, object]
 _COMPACT_BYTES = 1 << 20
 
 
-class Journal:
+class SupervisorJournal:
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, "journal")
         self.records, size = _read(self._path)

@@ -1,9 +1,9 @@
 """A task's stdout and stderr: two named pipes that outlive the supervisor, and their log files.
 
-The task holds its end open for reading and writing. So a supervisor that is killed breaks no pipe:
-the task goes on, what it writes waits in the pipe (64 KiB; then it waits too), and the next
-supervisor opens the same name and reads on. (The kernel drops what is in a pipe that nobody has
-open: the last words of a task that ends before that next supervisor is there.)
+The task holds its end open for reading and writing, so a killed supervisor breaks no pipe: the task
+runs on, its output waits in the pipe (64 KiB; then the task waits too), and the next supervisor
+opens the same name and reads on. (The kernel drops what is in a pipe that nobody has open: the last
+output of a task that ends before the next supervisor is there.)
 The names lie in the supervisor's private directory.
 """
 
@@ -21,7 +21,7 @@ _READ_BYTES = 65536
 _LAST_READS = 64  # what may be left in a pipe at exit, with room for a child that writes on
 
 
-class Stream:
+class OutputStream:
     """One named pipe being copied into rotating files."""
 
     def __init__(self, loop: Loop, pipe_path: str, spec: dict[str, object]) -> None:
@@ -48,7 +48,7 @@ class Stream:
         if not os.path.exists(self._path):
             os.mkfifo(self._path, 0o600)
         self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
-        self._loop.add(self._fd, self._readable)
+        self._loop.add(self._fd, lambda _events: self._copy_until_end())
 
     def open_for_task(self, uid: int | None, gid: int | None) -> int:
         """The task's end; its user may reopen it as /dev/stdout, so the pipe is given to it."""
@@ -57,7 +57,7 @@ class Stream:
         return os.open(self._path, os.O_RDWR)
 
     def finish(self) -> None:
-        """Take what is left in the pipe, then close it and the files."""
+        """Copy what is left in the pipe, then close the pipe and the files."""
         for _ in range(_LAST_READS):
             if self._fd < 0 or self._copy() <= 0:
                 break
@@ -69,12 +69,12 @@ class Stream:
         if os.path.exists(self._path):
             os.unlink(self._path)
 
-    def _readable(self, _events: int) -> None:
+    def _copy_until_end(self) -> None:
         if self._copy() == 0:
             self._stop_reading()
 
     def _copy(self) -> int:
-        """Copy one piece; its size, 0 at the end of the stream, -1 when nothing is there now."""
+        """Copy one piece. Returns its size, 0 at the stream's end, -1 when nothing is there now."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:

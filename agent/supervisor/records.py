@@ -6,17 +6,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent.supervisor.journal import Record
 
-_TOLD = ("key", "pid", "started_ns", "finished_ns", "exit_code", "signal", "oom_killed")
+_REPORTED = ("key", "pid", "started_ns", "finished_ns", "exit_code", "signal", "oom_killed")
 _TAIL_BYTES = 2000
 
 
 def describe(record: Record, state: str, dropped_bytes: int) -> Record:
     """What the agent may know of a task."""
-    told = {name: record[name] for name in _TOLD if name in record}
-    told["state"] = state
-    told["error"] = str(record.get("error") or "")
-    told["dropped_bytes"] = dropped_bytes
-    return told
+    report = {name: record[name] for name in _REPORTED if name in record}
+    report["state"] = state
+    report["error"] = str(record.get("error") or "")
+    report["dropped_bytes"] = dropped_bytes
+    return report
 
 
 def pid_in(path: str) -> int:
@@ -39,6 +39,10 @@ def tail_of(path: str) -> str:
 
 def as_dict(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def as_int(value: object) -> int:

@@ -1,4 +1,4 @@
-"""One task: from its start, or its being found again, to its exit.
+"""One task: from its start, or from being found again by a new supervisor, to its exit.
 
     held at the gate -> launching -> running -> exited        (or -> failed, and forgotten)
 
@@ -14,7 +14,7 @@ import time
 
 from agent.supervisor import cgroup_files, children, proc
 from agent.supervisor.log_lines import log_line
-from agent.supervisor.output import Stream
+from agent.supervisor.output import OutputStream
 from agent.supervisor.records import as_dict, as_int, describe, pid_in, tail_of
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Callable
 
-    from agent.supervisor.journal import Journal, Record
+    from agent.supervisor.journal import Record, SupervisorJournal
     from agent.supervisor.loop import Loop
 else:
     import _signal  # `signal` imports enum, a tenth of this process
@@ -35,8 +35,12 @@ _GROUP_RETRY_S = 0.2
 _GROUP_RETRIES = 25
 
 
-class Task:
-    def __init__(self, loop: Loop, journal: Journal, directory: str, record: Record) -> None:
+class SupervisedTask:
+    """`on_exit` is called once the exit is in the journal."""
+
+    def __init__(
+        self, loop: Loop, journal: SupervisorJournal, directory: str, record: Record
+    ) -> None:
         self._loop = loop
         self._journal = journal
         self.record = record
@@ -47,18 +51,18 @@ class Task:
         self._pid_file = str(self._spec.get("pid_file") or "")
         self._error_log = str(self._spec.get("error_log") or "")
         self._pidfd = -1
-        self._child: children.Child | None = None
+        self._child: children.TaskProcess | None = None
         self._unreaped = False
         self._reported = b""
         self._waiting: list[Callable[[str], None]] = []
         base = os.path.join(directory, f"pipe.{record['number']}")
         streams = self._spec.get("streams")
         self._streams = [
-            Stream(loop, f"{base}.{index}", as_dict(stream))
+            OutputStream(loop, f"{base}.{index}", as_dict(stream))
             for index, stream in enumerate(streams if isinstance(streams, list) else ())
         ]
-        self.on_exit: Callable[[Task], None] = lambda _task: None
-        self.on_failed_start: Callable[[Task], None] = lambda _task: None
+        self.on_exit: Callable[[SupervisedTask], None] = lambda _task: None
+        self.on_failed_start: Callable[[SupervisedTask], None] = lambda _task: None
 
     @property
     def pid(self) -> int:
@@ -67,15 +71,15 @@ class Task:
     # -- starting ------------------------------------------------------------------------------
 
     def start(self, env: dict[str, object], started: Callable[[str], None]) -> None:
-        """Start the program; `started` is called once, with "" or with why it could not."""
+        """Start the program; `started` is called once, with "" or with the reason of a failure."""
         self._waiting.append(started)
         try:
             self._launch({**self._spec, "env": env})
-        except OSError as problem:
-            self._fail_start(f"cannot start: {problem}")
+        except OSError as error:
+            self._fail_start(f"cannot start: {error}")
 
     def when_started(self, started: Callable[[str], None]) -> None:
-        """For a repeated start: the same answer as the first one gets."""
+        """Answer a repeated start as the first one is answered."""
         if self.state == "launching":
             self._waiting.append(started)
         else:
@@ -112,7 +116,7 @@ class Task:
         return out, err
 
     def _read_status(self) -> None:
-        """Text means that the child failed; the end without text, that the program runs."""
+        """Text means that the child failed; the end without text means that the program runs."""
         assert self._child is not None
         data = os.read(self._child.status_fd, 4096)
         if data:
@@ -144,7 +148,7 @@ class Task:
             started(reason)
 
     def _launcher_exited(self, status: int, strays: dict[int, int]) -> None:
-        """The runtime has left: what it started, a child of ours by now, is the task."""
+        """The container runtime has ended: what it started, our child by now, is the task."""
         pid = pid_in(self._pid_file)
         if status != 0 or pid == 0:
             code = os.waitstatus_to_exitcode(status)
@@ -160,8 +164,8 @@ class Task:
         ticks = proc.start_ticks(pid)
         try:
             self._save({"state": "running", "pid": pid, "ticks": ticks})
-        except OSError as problem:  # a later supervisor reads the runtime's pid file again
-            log_line("error", f"cannot write down that {self.key} runs: {problem}")
+        except OSError as error:  # a later supervisor reads the runtime's pid file again
+            log_line("error", f"cannot store that {self.key} runs: {error}")
         self._pidfd = proc.open_pidfd(pid, ticks)
         self._started()
 
@@ -177,25 +181,25 @@ class Task:
         if self.state == "launching" and not self._pid_file:
             self.state = "running"
         self._pidfd = proc.open_pidfd(self.pid, as_int(self.record.get("ticks")))
-        self._watch_stranger()
+        self._watch_adopted()
 
-    def _watch_stranger(self) -> None:
-        """The process is no child of ours: its end is seen by its pidfd."""
+    def _watch_adopted(self) -> None:
+        """Watch a process that an earlier supervisor started: its pidfd tells its end."""
         if self._pidfd >= 0:
-            self._loop.add(self._pidfd, lambda _events: self._stranger_exited())
+            self._loop.add(self._pidfd, lambda _events: self._adopted_exited())
         elif self.state == "launching":
-            self._stranger_launched()
+            self._adopted_launched()
         else:
             self._exited_unseen()
 
-    def _stranger_exited(self) -> None:
+    def _adopted_exited(self) -> None:
         self._loop.remove(self._pidfd)
         if self.state == "launching":
-            self._stranger_launched()
+            self._adopted_launched()
         else:
             self._await_reaped(time.monotonic() + _UNREAPED_WAIT_S)
 
-    def _stranger_launched(self) -> None:
+    def _adopted_launched(self) -> None:
         """The supervisor died while a runtime was starting the task, and the runtime has ended."""
         pid = pid_in(self._pid_file)
         if pid == 0:
@@ -203,10 +207,10 @@ class Task:
             self._end({"exit_code": -1, "error": error})
             return
         self._take_container(pid)
-        self._watch_stranger()
+        self._watch_adopted()
 
     def _await_reaped(self, until_s: float) -> None:
-        """Its parent may have to reap it before we can ask how it ended."""
+        """The parent may have to reap the process before the kernel tells how it ended."""
         status = proc.recorded_exit_status(self.pid, self._pidfd)
         if status is not None:
             self.exited(status)
@@ -235,7 +239,7 @@ class Task:
                 return
 
     def stop(self, number: int, grace_s: float) -> None:
-        """Ask with a signal, and kill everything when the grace is over."""
+        """Send the signal, and kill everything when the grace period is over."""
         if self.state == "exited":
             return
         self.signal(number)
@@ -247,7 +251,7 @@ class Task:
             self._kill_members()
 
     def child_exited(self, status: int, strays: dict[int, int]) -> None:
-        """Our child has ended, and is not reaped yet: its process group still has its number."""
+        """Our child has ended and is not reaped yet: its process group still has its number."""
         self._unreaped = True
         while self._child is not None:
             self._read_status()
@@ -262,15 +266,15 @@ class Task:
         self._end({"exit_code": _SIGNAL_BASE + number if number else code, "signal": number})
 
     def _end(self, result: dict[str, object]) -> None:
-        """Kill what is left, take the last output, write the result down, then tell."""
+        """Kill what is left, read the last output, store the result, then report it."""
         oom_killed = cgroup_files.oom_kills(self._group) > 0
         self._kill_members()
         self._close()
         ended = {"state": "exited", "finished_ns": time.time_ns(), "oom_killed": oom_killed}
         try:
             self._save({**ended, **result})
-        except OSError as problem:  # the agent may have room to store it
-            log_line("error", f"cannot write down the end of {self.key}: {problem}")
+        except OSError as error:  # the agent may have room to store it
+            log_line("error", f"cannot store the end of {self.key}: {error}")
         self._remove_group(_GROUP_RETRIES)
         self.on_exit(self)
 
@@ -314,22 +318,22 @@ class Task:
             self._pidfd = -1
 
     def _remove_group(self, retries: int) -> None:
-        """Members take a moment to die."""
+        """Try again for a while: members take a moment to die."""
         if not cgroup_files.remove(self._group) and retries > 0:
             self._loop.call_later(_GROUP_RETRY_S, lambda: self._remove_group(retries - 1))
 
     def _save(self, changes: dict[str, object]) -> None:
-        """In memory first: what cannot be written down is true all the same."""
+        """Change the record in memory first: what cannot be stored is true all the same."""
         self.record = {**self.record, **changes}
         self.state = str(self.record["state"])
         self._journal.append(self.record, durable=True)
 
     def _forget_record(self) -> None:
-        """On a full disk the record stays: a later supervisor tells the same end once more."""
+        """On a full disk the record stays: a later supervisor reports the same end once more."""
         try:
             self._journal.append({"key": self.key, "gone": True}, durable=False)
-        except OSError as problem:
-            log_line("error", f"cannot write down that {self.key} is forgotten: {problem}")
+        except OSError as error:
+            log_line("error", f"cannot store that {self.key} is forgotten: {error}")
 
     def describe(self) -> dict[str, object]:
         """What the agent may know of the task."""

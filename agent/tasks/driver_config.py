@@ -1,13 +1,10 @@
-"""A prepared task as its driver is told of it, and its end as the servers are told of it. Pure."""
+"""What a driver is given to start one attempt of a prepared task. Pure."""
 
 from __future__ import annotations
 
-from agent.drivers.base import ExitResult, TaskConfig, TaskPort, TaskResources
+from agent.drivers.base import TaskConfig, TaskPort, TaskResources
 from agent.hooks.base import TaskSetup
-from agent.tasks import task_state
 from agent.tasks.environment import allocated_task
-from agent.tasks.task_state import Happened
-from orchgit.model.allocation import TaskEvent
 from orchgit.model.base import NS_PER_S
 from orchgit.model.runtime_variables import allocated_ports
 
@@ -42,28 +39,4 @@ def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
         logs=task.log_config,
         kill_signal=task.kill_signal,
         kill_timeout_s=task.kill_timeout_ns / NS_PER_S,
-    )
-
-
-def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
-    """How the attempt ended, when it did."""
-    message = f"Exit Code: {result.exit_code}"
-    if result.signal:
-        message += f", Signal: {result.signal}"
-    if result.oom_killed:
-        message += ', Exit Message: "OOM Killed"'
-    elif result.error:
-        message += f', Exit Message: "{result.error}"'
-    return task_state.event(
-        Happened.TERMINATED,
-        result.finished_ns or now_ns,
-        message,
-        exit_code=result.exit_code,
-        signal=result.signal,
-        driver_message=result.error,
-        details={
-            "exit_code": str(result.exit_code),
-            "signal": str(result.signal),
-            "oom_killed": str(result.oom_killed).lower(),
-        },
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.tasks.task_state import DEAD, PENDING, RUNNING, Happened
+from agent.tasks.task_state import DEAD, PENDING, RUNNING, TaskEventType
 from orchgit.model.allocation import ClientStatus, TaskState
 from orchgit.model.job import JobType
 from orchgit.model.task import Task
@@ -42,7 +42,7 @@ def restarts_on_success(task: Task, job_type: str) -> bool:
 
 
 def startable(tasks: Iterable[Task], states: States) -> set[str]:
-    """Names of the tasks that may run now (those that already do included)."""
+    """Returns the names of the tasks that may run now, those that already run included."""
     tasks = list(tasks)
     allowed = {Phase.PRESTART}
     if all(_prestart_done(task, states) for task in _of(tasks, Phase.PRESTART)):
@@ -73,7 +73,7 @@ def main_tasks_ended(tasks: Iterable[Task], states: States) -> bool:
 class GroupEnd:
     """Why every task that is left (but poststop) must end now."""
 
-    because: Happened
+    because: TaskEventType
     task_name: str
 
 
@@ -83,11 +83,11 @@ def group_end(tasks: Iterable[Task], states: States) -> GroupEnd | None:
     for task in tasks:
         state = states[task.name]
         if state.state == DEAD and state.failed:
-            return GroupEnd(Happened.SIBLING_FAILED, task.name)
+            return GroupEnd(TaskEventType.SIBLING_FAILED, task.name)
         if state.state == DEAD and task.leader:
-            return GroupEnd(Happened.LEADER_DEAD, task.name)
+            return GroupEnd(TaskEventType.LEADER_DEAD, task.name)
     if main_tasks_ended(tasks, states) and any(is_sidecar(task) for task in tasks):
-        return GroupEnd(Happened.MAIN_DEAD, "")
+        return GroupEnd(TaskEventType.MAIN_DEAD, "")
     return None
 
 

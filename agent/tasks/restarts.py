@@ -25,15 +25,15 @@ _FRACTIONS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
-    """What of a task's past the policy depends on; kept in the local state."""
+class RestartHistory:
+    """The part of a task's past that the policy depends on; the local state stores it."""
 
     count: int = 0
     window_start_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnd:
     """How an attempt ended: with an exit code, or before it began (`start_error`)."""
 
     successful: bool
@@ -42,7 +42,9 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RestartDecision:
+    """`failed` says whether the attempt's end counts as a failure of the task."""
+
     restart: bool
     delay_ns: int
     reason: str
@@ -51,37 +53,31 @@ class Decision:
 
 def decide(
     policy: RestartPolicy,
-    past: Restarts,
-    ended: Ended,
+    past: RestartHistory,
+    ended: AttemptEnd,
     *,
     restart_on_success: bool,
     now_ns: int,
     seed: str,
-) -> tuple[Decision, Restarts]:
-    """What to do after `ended`, and the past that the next decision is made on."""
+) -> tuple[RestartDecision, RestartHistory]:
+    """Returns what to do after `ended`, and the past that the next decision depends on."""
     if ended.successful and not restart_on_success:
-        return Decision(False, 0, NOT_NEEDED, failed=False), past
-    past = _count(policy, past, now_ns)
+        return RestartDecision(False, 0, NOT_NEEDED, failed=False), past
+    if past.count == 0 or now_ns > past.window_start_ns + policy.interval_ns:
+        past = RestartHistory(0, now_ns)
+    past = replace(past, count=past.count + 1)
     failed = not ended.successful
     if ended.start_error and not ended.recoverable:
-        return Decision(False, 0, UNRECOVERABLE, failed=True), past
+        return RestartDecision(False, 0, UNRECOVERABLE, failed=True), past
     if past.count <= policy.attempts:
-        delay_ns = _jittered(policy.delay_ns, f"{seed}/{past.window_start_ns}/{past.count}")
-        return Decision(True, delay_ns, WITHIN_POLICY, failed), past
+        jitter_ns = _jitter(policy.delay_ns, f"{seed}/{past.window_start_ns}/{past.count}")
+        return RestartDecision(True, policy.delay_ns + jitter_ns, WITHIN_POLICY, failed), past
     if policy.mode == "delay":
         rest_ns = max(0, past.window_start_ns + policy.interval_ns - now_ns)
-        return Decision(True, rest_ns + _jitter(policy.delay_ns, seed), DELAYED, failed), past
-    return Decision(False, 0, _exceeded(policy), failed=True), past
-
-
-def _count(policy: RestartPolicy, past: Restarts, now_ns: int) -> Restarts:
-    if past.count == 0 or now_ns > past.window_start_ns + policy.interval_ns:
-        past = Restarts(0, now_ns)
-    return replace(past, count=past.count + 1)
-
-
-def _jittered(delay_ns: int, seed: str) -> int:
-    return delay_ns + _jitter(delay_ns, seed)
+        return RestartDecision(
+            True, rest_ns + _jitter(policy.delay_ns, seed), DELAYED, failed
+        ), past
+    return RestartDecision(False, 0, _exceeded(policy), failed=True), past
 
 
 def _jitter(delay_ns: int, seed: str) -> int:

@@ -19,7 +19,7 @@ MAX_EVENTS = 10
 """As many as Nomad keeps; older ones are dropped."""
 
 
-class Happened(StrEnum):
+class TaskEventType(StrEnum):
     """What may happen to a task; the values are Nomad's names for the events."""
 
     RECEIVED = "Received"
@@ -48,48 +48,48 @@ class Happened(StrEnum):
 PENDING, RUNNING, DEAD = "pending", "running", "dead"
 
 _NOTES = (
-    Happened.DRIVER,
-    Happened.TEMPLATE,
-    Happened.RESTART_REQUESTED,
-    Happened.SIGNALING,
-    Happened.KILLING,
-    Happened.SIBLING_FAILED,
-    Happened.LEADER_DEAD,
-    Happened.MAIN_DEAD,
-    Happened.SHUTDOWN_DELAY,
+    TaskEventType.DRIVER,
+    TaskEventType.TEMPLATE,
+    TaskEventType.RESTART_REQUESTED,
+    TaskEventType.SIGNALING,
+    TaskEventType.KILLING,
+    TaskEventType.SIBLING_FAILED,
+    TaskEventType.LEADER_DEAD,
+    TaskEventType.MAIN_DEAD,
+    TaskEventType.SHUTDOWN_DELAY,
 )
 _SETTING_UP = (
-    Happened.RECEIVED,
-    Happened.SETUP,
-    Happened.SETUP_FAILURE,
-    Happened.VALIDATION_FAILED,
-    Happened.ARTIFACTS_DOWNLOADING,
-    Happened.ARTIFACT_FAILED,
-    Happened.DRIVER_FAILURE,
+    TaskEventType.RECEIVED,
+    TaskEventType.SETUP,
+    TaskEventType.SETUP_FAILURE,
+    TaskEventType.VALIDATION_FAILED,
+    TaskEventType.ARTIFACTS_DOWNLOADING,
+    TaskEventType.ARTIFACT_FAILED,
+    TaskEventType.DRIVER_FAILURE,
 )
 
-TRANSITIONS: dict[tuple[str, Happened], str] = {
+TRANSITIONS: dict[tuple[str, TaskEventType], str] = {
     **{(PENDING, note): PENDING for note in (*_NOTES, *_SETTING_UP)},
     **{(RUNNING, note): RUNNING for note in _NOTES},
-    (PENDING, Happened.STARTED): RUNNING,
-    (PENDING, Happened.RESTARTING): PENDING,
-    (PENDING, Happened.NOT_RESTARTING): DEAD,
-    (PENDING, Happened.KILLED): DEAD,
-    (RUNNING, Happened.TERMINATED): RUNNING,
-    (RUNNING, Happened.RESTARTING): PENDING,
-    (RUNNING, Happened.NOT_RESTARTING): DEAD,
-    (RUNNING, Happened.KILLED): DEAD,
+    (PENDING, TaskEventType.STARTED): RUNNING,
+    (PENDING, TaskEventType.RESTARTING): PENDING,
+    (PENDING, TaskEventType.NOT_RESTARTING): DEAD,
+    (PENDING, TaskEventType.KILLED): DEAD,
+    (RUNNING, TaskEventType.TERMINATED): RUNNING,
+    (RUNNING, TaskEventType.RESTARTING): PENDING,
+    (RUNNING, TaskEventType.NOT_RESTARTING): DEAD,
+    (RUNNING, TaskEventType.KILLED): DEAD,
     # A person may restart a task that has ended, together with its whole allocation.
-    (DEAD, Happened.RESTART_REQUESTED): PENDING,
+    (DEAD, TaskEventType.RESTART_REQUESTED): PENDING,
 }
 
 
 _WITHOUT_MESSAGE = frozenset(
-    (Happened.RECEIVED, Happened.STARTED, Happened.KILLING, Happened.KILLED)
+    (TaskEventType.RECEIVED, TaskEventType.STARTED, TaskEventType.KILLING, TaskEventType.KILLED)
 )
 
 
-def event(happened: Happened, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
+def event(happened: TaskEventType, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
     """One event; `fields` are those of TaskEvent that this kind of event fills.
 
     As in Nomad, `details` holds every field that is set as text, and `message` repeats what is
@@ -107,6 +107,11 @@ def event(happened: Happened, now_ns: int, message: str = "", **fields: object) 
     return msgspec.structs.replace(record, **given)
 
 
+def killing_event(now_ns: int, why: str) -> TaskEvent:
+    """The event of a task that is about to be ended, and the reason."""
+    return event(TaskEventType.KILLING, now_ns, why or "Sent interrupt", kill_reason=why)
+
+
 def _details(fields: object) -> dict[str, str]:
     if not isinstance(fields, dict):
         return {}
@@ -119,7 +124,7 @@ def _details(fields: object) -> dict[str, str]:
 
 def apply(state: TaskState, entry: TaskEvent) -> TaskState:
     """The state after `entry`; raises InvariantError for a move that is not in the table."""
-    happened = Happened(entry.type)
+    happened = TaskEventType(entry.type)
     after = TRANSITIONS.get((state.state, happened))
     if after is None:
         raise InvariantError(
@@ -131,9 +136,9 @@ def apply(state: TaskState, entry: TaskEvent) -> TaskState:
         "events": [*state.events, entry][-MAX_EVENTS:],
         "failed": state.failed or entry.fails_task,
     }
-    if happened is Happened.STARTED:
+    if happened is TaskEventType.STARTED:
         changes |= {"started_at": moment, "finished_at": None}
-    if happened is Happened.RESTARTING:
+    if happened is TaskEventType.RESTARTING:
         changes |= {"restarts": state.restarts + 1, "last_restart": moment}
     if after == DEAD:
         changes["finished_at"] = moment

@@ -77,8 +77,8 @@ def _timestamp(now_ns: int, layout: str) -> str:
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text) if text else {}
-    except json.JSONDecodeError as problem:
-        raise InvalidInputError(f"parseJSON: {problem}") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"parseJSON: {error}") from None
 
 
 def _parse_int(text: str) -> int:
@@ -153,8 +153,8 @@ def _digest(kind: str) -> Function:
 def _decoded(text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode()
-    except ValueError as problem:
-        raise InvalidInputError(f"base64Decode: {problem}") from None
+    except ValueError as error:
+        raise InvalidInputError(f"base64Decode: {error}") from None
 
 
 _PURE: dict[str, Function] = {

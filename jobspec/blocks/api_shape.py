@@ -32,7 +32,7 @@ class ApiShape:
     scalars: dict[str, tuple[type, str]] = field(default_factory=dict)
     fields: dict[str, tuple[str, str, ApiShape | None]] = field(default_factory=dict)
     nested: dict[str, tuple[str, ApiShape]] = field(default_factory=dict)
-    """The proper names of what has a shape of its own, and how it nests."""
+    """The proper names of the fields that have a shape of their own, and how they nest."""
 
 
 @cache
@@ -77,15 +77,18 @@ def complete(spec: Any, shape: ApiShape, path: str = "Job", depth: int = 0) -> d
         if value is None:
             result[key] = shape.empty.get(key) if not how else None
         elif inside is None:
-            result[key] = _checked(value, shape.scalars.get(key), path, key)
+            scalar = shape.scalars.get(key)
+            if scalar is not None and type(value) is not scalar[0]:
+                raise InvalidInputError(f"cannot read {path}.{key}: {scalar[1]} is required")
+            result[key] = value
         else:
             result[key] = _nested(value, how, inside, f"{path}.{key}", depth + 1)
     return result
 
 
 def copied(spec: dict[str, Any], shape: ApiShape) -> dict[str, Any]:
-    """A new tree of one that is complete, as the parser makes it: its objects are new, its values
-    and what has no shape of its own are shared."""
+    """Copies a complete tree, as the parser makes it. Objects with a shape are new; scalar values
+    and objects without a shape are shared."""
     result = spec.copy()
     for key, (how, inside) in shape.nested.items():
         value = result.get(key)
@@ -98,12 +101,6 @@ def copied(spec: dict[str, Any], shape: ApiShape) -> dict[str, Any]:
         else:
             result[key] = {name: copied(item, inside) for name, item in value.items()}
     return result
-
-
-def _checked(value: Any, scalar: tuple[type, str] | None, path: str, key: str) -> Any:
-    if scalar is not None and type(value) is not scalar[0]:
-        raise InvalidInputError(f"cannot read {path}.{key}: {scalar[1]} is required")
-    return value
 
 
 def _nested(value: Any, how: str, inside: ApiShape, path: str, depth: int) -> Any:

@@ -1,15 +1,15 @@
-"""Evaluated blocks to the API's tree, driven by the table in `blocks`."""
+"""Decodes blocks of a job file into the tree of the API, driven by the table of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from jobspec.blocks.dynamic import Found, dynamic_type, expand
+from jobspec.blocks.dynamic import ScopedBlock, dynamic_type, expand
 from jobspec.blocks.free_form import decode_free
 from jobspec.blocks.scalars import CONVERTERS, string_map, strings
-from jobspec.blocks.shorthand import SUGAR
-from jobspec.blocks.table import AttributeField, BlockField, BlockTable
+from jobspec.blocks.shorthand import SHORT_FORMS
+from jobspec.blocks.table import BlockField, BlockTable
 from jobspec.errors import Diagnostics, HclError, did_you_mean
 from jobspec.evaluation.evaluate import Scope, SilentError, final
 from jobspec.evaluation.numbers import Null
@@ -21,27 +21,27 @@ _STEPS_A_BLOCK = 12
 
 
 class Origins:
-    """Which block each decoded dict came from, to lead a later complaint back to its place."""
+    """The block that each decoded dict came from, so that a later problem finds its place."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, tuple[dict[str, Any], Found, BlockTable]] = {}
+        self._by_id: dict[int, tuple[dict[str, Any], ScopedBlock, BlockTable]] = {}
 
-    def record(self, decoded: dict[str, Any], found: Found, table: BlockTable) -> None:
+    def record(self, decoded: dict[str, Any], found: ScopedBlock, table: BlockTable) -> None:
         self._by_id[id(decoded)] = (decoded, found, table)
 
-    def find(self, decoded: object) -> tuple[Found, BlockTable] | None:
+    def find(self, decoded: object) -> tuple[ScopedBlock, BlockTable] | None:
         entry = self._by_id.get(id(decoded))
         return None if entry is None else (entry[1], entry[2])
 
 
 class Decoder:
-    """Collects problems and goes on; what could be decoded is returned all the same."""
+    """Collects problems and goes on; the parts that could be decoded are returned all the same."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
         self.origins = Origins()
 
-    def block(self, table: BlockTable, found: Found) -> dict[str, Any]:
+    def block(self, table: BlockTable, found: ScopedBlock) -> dict[str, Any]:
         if found.scope.outer is not None:  # made by `dynamic`; the others are written in the file
             found.scope.budget.charge(_STEPS_A_BLOCK)
         decoded = table.empty.copy()
@@ -49,14 +49,14 @@ class Decoder:
         if table.label_key is not None:
             self._label(table, table.label_key, found, decoded)
         elif found.labels:
-            self._no_label(table.name, found)
+            self._extra_label(found, found.labels[0], "no labels are expected")
         self.body(table, found, decoded)
         return decoded
 
-    def body(self, table: BlockTable, found: Found, decoded: dict[str, Any]) -> None:
+    def body(self, table: BlockTable, found: ScopedBlock, decoded: dict[str, Any]) -> None:
         body, scope = found.body, found.scope
-        if table.name in SUGAR:
-            self._guard(lambda: SUGAR[table.name](body, scope, decoded))
+        if table.name in SHORT_FORMS:
+            self._guard(lambda: SHORT_FORMS[table.name](body, scope, decoded))
         else:
             for attribute in body.attributes.values():
                 self._attribute(table, attribute, scope, decoded)
@@ -83,21 +83,20 @@ class Decoder:
         try:
             value = final(expr, scope)
             if type(value) is Null:
-                self._check_null(field)
+                if not field.nullable or field.kind == "duration":
+                    raise ConvertError(f"{field.kind} required, but have null")
                 decoded[field.key] = None
             elif field.kind == "map":
                 decoded[field.key] = string_map(value)
             else:
                 decoded[field.key] = CONVERTERS[field.kind](value)
         except ConvertError as error:
-            start = start_of(expr, scope.text)
-            self.diagnostics.report(_unsuitable(field, error), start, expr.end)
+            what = "duration value" if field.kind == "duration" else "value type"
+            self.diagnostics.report(
+                f"Unsuitable {what}: {error}.", start_of(expr, scope.text), expr.end
+            )
         except HclError as error:
             self._add(error)
-
-    def _check_null(self, field: AttributeField) -> None:
-        if not field.nullable or field.kind == "duration":
-            raise ConvertError(f"{field.kind} required, but have null")
 
     def _unsupported_argument(self, table: BlockTable, attribute: Attribute) -> None:
         name = attribute.name
@@ -127,7 +126,10 @@ class Decoder:
                 self._unsupported_block(table, block.type, block.start, block.type_end)
                 continue
             self._place(
-                field, Found(block.type, block.labels, block.body, scope, block), decoded, first
+                field,
+                ScopedBlock(block.type, block.labels, block.body, scope, block),
+                decoded,
+                first,
             )
 
     def _dynamic(
@@ -165,7 +167,7 @@ class Decoder:
         )
 
     def _place(
-        self, field: BlockField, found: Found, decoded: dict[str, Any], first: dict[str, int]
+        self, field: BlockField, found: ScopedBlock, decoded: dict[str, Any], first: dict[str, int]
     ) -> None:
         key, how = field.key, field.how
         if how == "many":
@@ -182,7 +184,7 @@ class Decoder:
         elif self._is_first(found, first):
             decoded[key] = self._single(field, found)
 
-    def _is_first(self, found: Found, first: dict[str, int]) -> bool:
+    def _is_first(self, found: ScopedBlock, first: dict[str, int]) -> bool:
         block, type_ = found.block, found.type
         before = first.get(type_)
         if before is None:
@@ -197,18 +199,18 @@ class Decoder:
         )
         return False
 
-    def _single(self, field: BlockField, found: Found) -> Any:
+    def _single(self, field: BlockField, found: ScopedBlock) -> Any:
         if field.table is not None:
             return self.block(field.table, found)
         if found.labels:
-            self._no_label(found.type, found)
+            self._extra_label(found, found.labels[0], "no labels are expected")
         if field.how == "free":
             return decode_free(found.body, found.scope, self._add)
         if field.how == "lists":
             return self._map(found, strings)
         return self._map(found, CONVERTERS["string"])
 
-    def _map(self, found: Found, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    def _map(self, found: ScopedBlock, convert: Callable[[Any], Any]) -> dict[str, Any]:
         """A block whose attribute names are the keys, as `meta` and `env`."""
         result: dict[str, Any] = {}
         for attribute in found.body.attributes.values():
@@ -234,7 +236,9 @@ class Decoder:
 
     # -- labels -----------------------------------------------------------------------------
 
-    def _label(self, table: BlockTable, key: str, found: Found, decoded: dict[str, Any]) -> None:
+    def _label(
+        self, table: BlockTable, key: str, found: ScopedBlock, decoded: dict[str, Any]
+    ) -> None:
         labels = found.labels
         if not labels:
             self.diagnostics.report(
@@ -250,10 +254,7 @@ class Decoder:
         if key != "-":
             decoded[key] = labels[0].value
 
-    def _no_label(self, name: str, found: Found) -> None:
-        self._extra_label(found, found.labels[0], "no labels are expected")
-
-    def _extra_label(self, found: Found, label: Label, why: str) -> None:
+    def _extra_label(self, found: ScopedBlock, label: Label, why: str) -> None:
         self.diagnostics.report(
             f"Extraneous label for {found.type}: {why} for {found.type} blocks.",
             label.start,
@@ -271,8 +272,3 @@ class Decoder:
     def _add(self, error: HclError) -> None:
         if not isinstance(error, SilentError):
             self.diagnostics.add(error)
-
-
-def _unsuitable(field: AttributeField, error: ConvertError) -> str:
-    what = "Unsuitable duration value" if field.kind == "duration" else "Unsuitable value type"
-    return f"{what}: {error}."

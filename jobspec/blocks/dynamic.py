@@ -21,7 +21,7 @@ from jobspec.hcl.tree import Attribute, Block, Body, Label, Traversal
 _ATTRIBUTES = ("for_each", "iterator", "labels")
 
 
-class Found:
+class ScopedBlock:
     """A block to decode, written as such or made by `dynamic`."""
 
     __slots__ = ("block", "body", "labels", "scope", "type")
@@ -56,7 +56,7 @@ def dynamic_type(block: Block, diagnostics: Diagnostics) -> str | None:
     return None
 
 
-def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[Found]:
+def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[ScopedBlock]:
     """The blocks made; raises HclError for what is wrong with the `dynamic` itself."""
     attributes = block.body.attributes
     _check_attributes(block, labelled)
@@ -73,7 +73,7 @@ def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[F
                 block.open + 1,
                 hint="Add labels = [...] to the dynamic block.",
             )
-        yield Found(type_, labels, content.body, inner, block)
+        yield ScopedBlock(type_, labels, content.body, inner, block)
 
 
 def _check_attributes(block: Block, labelled: bool) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from jobspec.blocks.table import JOB, BlockTable
-from jobspec.hcl.json_form import Shape
+from jobspec.hcl.json_form import BlockShape
 
 
 class _Anything:
     """Inside `config`, `meta`, `locals`: every name is an attribute."""
 
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         return None
 
     def is_code(self, name: str) -> bool:
@@ -17,7 +17,7 @@ class _Anything:
 
 
 class _Variable(_Anything):
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         return (0, _ANYTHING) if name == "validation" else None
 
     def is_code(self, name: str) -> bool:
@@ -30,7 +30,7 @@ class _Dynamic(_Anything):
     def __init__(self, table: _Table) -> None:
         self._table = table
 
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         return (0, _Content(self._table, name))
 
 
@@ -38,7 +38,7 @@ class _Content(_Anything):
     def __init__(self, table: _Table, type_: str) -> None:
         self._inner = table.block_shape(type_)
 
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         if name != "content":
             return None
         return (0, self._inner[1] if self._inner else _ANYTHING)
@@ -51,7 +51,7 @@ class _Table(_Anything):
     def __init__(self, table: BlockTable) -> None:
         self._blocks = table
 
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         if name == "dynamic":
             return (0, _Dynamic(self))
         field = self._blocks.blocks.get(name)
@@ -63,15 +63,15 @@ class _Table(_Anything):
 
 
 class _File(_Anything):
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         return _TOP.get(name)
 
 
 _ANYTHING = _Anything()
-_TOP: dict[str, tuple[int, Shape]] = {
+_TOP: dict[str, tuple[int, BlockShape]] = {
     "job": (1, _Table(JOB)),
     "variable": (1, _Variable()),
     "variables": (0, _ANYTHING),
     "locals": (0, _ANYTHING),
 }
-FILE_SHAPE: Shape = _File()
+FILE_SHAPE: BlockShape = _File()

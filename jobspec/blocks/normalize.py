@@ -1,4 +1,4 @@
-"""What Nomad's parser puts in or moves after decoding, before the API sees the job."""
+"""The changes that Nomad's parser makes after decoding: fields filled in, and fields moved."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _secrets(
 
 
 def _split_ports(network: dict[str, Any]) -> None:
-    """Ports with a static number are reserved ones; written `reserved_ports` give way to them."""
+    """Ports with a static number are reserved ones, and replace written `reserved_ports`."""
     ports = network["DynamicPorts"]
     if not ports:
         return

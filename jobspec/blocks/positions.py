@@ -1,4 +1,4 @@
-"""The way back from a part of the decoded job to its place in the file."""
+"""Finds the place in the file of each part of the decoded job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Positions:
         return self._source.name
 
     def locate(self, path: Sequence[str | int]) -> tuple[int, int]:
-        """Line and column of the nearest written part on the path; the job's where none is."""
+        """Returns line and column of the nearest written part on the path, or else of the job."""
         offset, current = self._start_of(self._spec, 0), self._spec
         for key in path:
             offset = self._attribute_start(current, key, offset)
@@ -34,7 +34,7 @@ class Positions:
         return self._source.position(offset)
 
     def line_text(self, path: Sequence[str | int], message: str) -> str:
-        """`file:line:column: message` for a complaint about the path."""
+        """Returns `file:line:column: message` for a problem with the path."""
         line, column = self.locate(path)
         return f"{self._source.name}:{line}:{column}: {message}"
 

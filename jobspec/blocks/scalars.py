@@ -1,4 +1,4 @@
-"""Values to the plain types of the API: strings, integers, durations, lists of strings."""
+"""Converts values to the plain types of the API: strings, integers, durations, lists."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _value(attribute: Attribute | None, kind: str, scope: Scope) -> Any:
         ) from None
 
 
-SUGAR: dict[str, Callable[[Body, Scope, dict[str, Any]], None]] = {
+SHORT_FORMS: dict[str, Callable[[Body, Scope, dict[str, Any]], None]] = {
     "constraint": _constraint,
     "affinity": _affinity,
 }

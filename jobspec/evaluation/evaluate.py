@@ -1,7 +1,7 @@
-"""Expressions to values.
+"""Evaluates expressions to values.
 
-A literal was folded when it was read, so what is walked here is what really has to be computed.
-Every mistake is an HclError at the range of the part that is wrong.
+The parser has folded literals, so only what has to be computed is walked here. Every mistake is an
+HclError at the range of the part that is wrong.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = ["MAX_STRING", "POISON", "Scope", "SilentError", "evaluate", "iterate"
 MAX_STRING = 4 * 1024 * 1024
 
 
-def evaluate(node: tree.Node, scope: Scope) -> Value:
-    """The value of an expression. Raises HclError, or BudgetError at the innermost part."""
+def evaluate(node: tree.Expression, scope: Scope) -> Value:
+    """Returns the value of an expression. Raises HclError, or BudgetError at the innermost part."""
     try:
         scope.budget.charge(1)
         return _EVALUATE[type(node)](node, scope)
@@ -50,11 +50,11 @@ def evaluate(node: tree.Node, scope: Scope) -> Value:
         raise
 
 
-def final(node: tree.Node, scope: Scope) -> Value:
-    """The value of an expression that becomes a part of the job: the job's size is charged too,
-    because what costs nothing to refer to twice is written out twice."""
+def final(node: tree.Expression, scope: Scope) -> Value:
+    """Returns the value of an expression that becomes a part of the job. The size of the value is
+    charged too: a value that two parts refer to is written out twice."""
     try:
-        value = node.value if type(node) is tree.Literal else evaluate(node, scope)
+        value = node.value if type(node) is tree.LiteralExpression else evaluate(node, scope)
         scope.budget.charge(1, scope.budget.walk(value))
     except BudgetError as error:
         if error.start is None:
@@ -63,15 +63,7 @@ def final(node: tree.Node, scope: Scope) -> Value:
     return value
 
 
-def _literal(node: tree.Literal, scope: Scope) -> Value:
-    return node.value
-
-
-def _parens(node: tree.Parens, scope: Scope) -> Value:
-    return evaluate(node.inner, scope)
-
-
-def _template(node: tree.Template, scope: Scope) -> Value:
+def _template(node: tree.TemplateExpression, scope: Scope) -> Value:
     parts = [_interpolated(part, scope) for part in node.parts]
     if len(parts) > 1 and sum(map(len, parts)) > MAX_STRING:
         raise HclError(f"String too long: more than {MAX_STRING} characters.", node.start, node.end)
@@ -79,7 +71,7 @@ def _template(node: tree.Template, scope: Scope) -> Value:
     return "".join(parts)
 
 
-def _interpolated(part: tree.Node, scope: Scope) -> str:
+def _interpolated(part: tree.Expression, scope: Scope) -> str:
     value = evaluate(part, scope)
     if type(value) is str:
         return value
@@ -121,10 +113,6 @@ def _traversal(node: tree.Traversal, scope: Scope) -> Value:
     return walk_steps(value, node.steps)
 
 
-def _relative(node: tree.Relative, scope: Scope) -> Value:
-    return walk_steps(evaluate(node.source, scope), node.steps)
-
-
 def _index(node: tree.Index, scope: Scope) -> Value:
     collection = evaluate(node.collection, scope)
     key = evaluate(node.key, scope)
@@ -148,14 +136,6 @@ def _splat(node: tree.Splat, scope: Scope) -> Value:
         if element is not None:
             return List(element, [convert(result, element) for result in results])
     return tuple(results)
-
-
-def _item(node: tree.Item, scope: Scope) -> Value:
-    return scope.find(node)
-
-
-def _call(node: tree.Call, scope: Scope) -> Value:
-    return scope.calls(node, scope)
 
 
 def _conditional(node: tree.Conditional, scope: Scope) -> Value:
@@ -185,7 +165,7 @@ def _conditional(node: tree.Conditional, scope: Scope) -> Value:
     return convert(result, common)
 
 
-def _condition(node: tree.Node, scope: Scope) -> bool:
+def _condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
     if type(value) is Null:
         raise HclError(
@@ -203,7 +183,7 @@ def _condition(node: tree.Node, scope: Scope) -> bool:
         ) from None
 
 
-def _binary(node: tree.Binary, scope: Scope) -> Value:
+def _binary(node: tree.BinaryOperation, scope: Scope) -> Value:
     left = evaluate(node.left, scope)
     right = evaluate(node.right, scope)
     op = node.op
@@ -224,7 +204,7 @@ def _binary(node: tree.Binary, scope: Scope) -> Value:
         raise HclError(f"Operation failed: {error}.", node.start, node.end) from None
 
 
-def _operand(value: Value, to: Callable[[Value], Value], side: str, node: tree.Node) -> Value:
+def _operand(value: Value, to: Callable[[Value], Value], side: str, node: tree.Expression) -> Value:
     if type(value) is Null:
         return NULL
     try:
@@ -250,16 +230,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Value]] = {
 }
 
 
-def _unary(node: tree.Unary, scope: Scope) -> Value:
+def _unary(node: tree.UnaryOperation, scope: Scope) -> Value:
     to = to_bool if node.op == "!" else to_number
     value = _operand(evaluate(node.operand, scope), to, "unary", node.operand)
     if value is NULL:
         raise HclError("Operation failed: argument must not be null.", node.start, node.end)
     return not value if node.op == "!" else numbers.negate(value)
-
-
-def _tuple(node: tree.Tuple, scope: Scope) -> Value:
-    return tuple([evaluate(item, scope) for item in node.items])
 
 
 def _object(node: tree.Object, scope: Scope) -> Value:
@@ -269,7 +245,7 @@ def _object(node: tree.Object, scope: Scope) -> Value:
     return result
 
 
-def _object_key(node: tree.Node, value: tree.Node, scope: Scope) -> str:
+def _object_key(node: tree.Expression, value: tree.Expression, scope: Scope) -> str:
     if isinstance(node, tree.Traversal):
         raise HclError(
             "Ambiguous attribute key: put a key expression in parentheses, or quote it.",
@@ -310,7 +286,7 @@ def _passing(node: tree.For, pairs: list[tuple[Value, Value]], scope: Scope) -> 
             yield inner
 
 
-def _for_condition(node: tree.Node, scope: Scope) -> bool:
+def _for_condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
     if type(value) is Null:
         raise HclError(
@@ -329,7 +305,7 @@ def _for_condition(node: tree.Node, scope: Scope) -> bool:
 
 
 def _for_object(
-    node: tree.For, key_node: tree.Node, pairs: list[tuple[Value, Value]], scope: Scope
+    node: tree.For, key_node: tree.Expression, pairs: list[tuple[Value, Value]], scope: Scope
 ) -> Value:
     result: dict[str, Value] = {}
     for inner in _passing(node, pairs, scope):
@@ -349,7 +325,7 @@ def _for_object(
     return {key: tuple(group) for key, group in result.items()} if node.group else result
 
 
-def _for_key(node: tree.Node, scope: Scope) -> str:
+def _for_key(node: tree.Expression, scope: Scope) -> str:
     key = evaluate(node, scope)
     if type(key) is Null:
         raise HclError("Invalid object key: it must not be null.", node.start, node.end)
@@ -363,8 +339,8 @@ def _for_key(node: tree.Node, scope: Scope) -> str:
         ) from None
 
 
-def iterate(collection: Value, node: tree.Node, use: str) -> Iterator[tuple[Value, Value]]:
-    """Keys and values in order: index, sorted key, or for a set the value itself."""
+def iterate(collection: Value, node: tree.Expression, use: str) -> Iterator[tuple[Value, Value]]:
+    """Returns keys and values in order: index, sorted key, or for a set the value itself."""
     if type(collection) is Null:
         raise HclError(
             f"Iteration over null value: a null value cannot be {use}.", node.start, node.end
@@ -385,26 +361,22 @@ def iterate(collection: Value, node: tree.Node, use: str) -> Iterator[tuple[Valu
     return iter(enumerate(items))
 
 
-def _wrap(node: tree.TemplateWrap, scope: Scope) -> Value:
-    return evaluate(node.inner, scope)
-
-
 _EVALUATE: dict[type, Callable[[Any, Scope], Value]] = {
-    tree.Literal: _literal,
-    tree.Template: _template,
-    tree.TemplateWrap: _wrap,
+    tree.LiteralExpression: lambda node, scope: node.value,
+    tree.TemplateExpression: _template,
+    tree.TemplateWrap: lambda node, scope: evaluate(node.inner, scope),
     tree.TemplateJoin: _template_join,
     tree.Traversal: _traversal,
-    tree.Relative: _relative,
+    tree.Relative: lambda node, scope: walk_steps(evaluate(node.source, scope), node.steps),
     tree.Index: _index,
     tree.Splat: _splat,
-    tree.Item: _item,
-    tree.Call: _call,
+    tree.Item: lambda node, scope: scope.find(node),
+    tree.CallExpression: lambda node, scope: scope.calls(node, scope),
     tree.Conditional: _conditional,
-    tree.Binary: _binary,
-    tree.Unary: _unary,
-    tree.Parens: _parens,
-    tree.Tuple: _tuple,
+    tree.BinaryOperation: _binary,
+    tree.UnaryOperation: _unary,
+    tree.Parens: lambda node, scope: evaluate(node.inner, scope),
+    tree.Tuple: lambda node, scope: tuple([evaluate(item, scope) for item in node.items]),
     tree.Object: _object,
     tree.For: _for,
 }

@@ -31,7 +31,7 @@ class Scope:
         self,
         names: Mapping[Any, Value],
         text: str,
-        calls: Callable[[tree.Call, Scope], Value],
+        calls: Callable[[tree.CallExpression, Scope], Value],
         outer: Scope | None = None,
         runtime: bool = True,
         budget: Budget | None = None,

@@ -9,19 +9,19 @@ from jobspec.hcl import tree
 _COLLECTIONS = ("list", "set", "map")
 
 
-def read_type(node: tree.Node, exact: bool = True) -> Type:
+def read_type(node: tree.Expression, exact: bool = True) -> Type:
     """The type an expression names; raises HclError at what is wrong with it.
 
     Not `exact`: `any` may stand for a type that the value decides.
     """
     if isinstance(node, tree.Traversal) and not node.steps:
         return "dynamic" if node.root == "any" and not exact else _keyword(node)
-    if isinstance(node, tree.Call):
+    if isinstance(node, tree.CallExpression):
         return _constructor(node, exact)
     raise _invalid("a type keyword or a type constructor call is required", node)
 
 
-def _invalid(message: str, node: tree.Node, end: int | None = None) -> HclError:
+def _invalid(message: str, node: tree.Expression, end: int | None = None) -> HclError:
     return HclError(
         f"Invalid type specification: {message}.",
         node.start,
@@ -45,7 +45,7 @@ def _keyword(node: tree.Traversal) -> Type:
     raise _invalid(f'the keyword "{name}" is not a valid type', node)
 
 
-def _constructor(node: tree.Call, exact: bool) -> Type:
+def _constructor(node: tree.CallExpression, exact: bool) -> Type:
     name = node.name
     if name == "optional":
         raise _invalid(
@@ -69,12 +69,12 @@ def _constructor(node: tree.Call, exact: bool) -> Type:
     return (name, read_type(arg, exact))
 
 
-def _object(arg: tree.Node, exact: bool) -> Type:
+def _object(arg: tree.Expression, exact: bool) -> Type:
     if not isinstance(arg, tree.Object):
         raise _invalid("the object type constructor requires a map of attribute types", arg)
     attributes = {}
     for key, value in arg.items:
-        if not isinstance(key, tree.Literal) or not isinstance(key.value, str):
+        if not isinstance(key, tree.LiteralExpression) or not isinstance(key.value, str):
             raise _invalid("object constructor map keys must be attribute names", key)
         attributes[key.value] = read_type(value, exact)
     return ("object", tuple(sorted(attributes.items())))

@@ -1,4 +1,4 @@
-"""Input variables: declarations, where their values come from, types and validation rules.
+"""Input variables: declarations, the sources of their values, types and validation rules.
 
 Precedence, lowest first: default, environment (`NOMAD_VAR_x`, then `ORCHGIT_VAR_x`), var-files in
 order, `-var`.
@@ -17,15 +17,15 @@ from jobspec.evaluation.type_syntax import read_type
 from jobspec.evaluation.values import ConvertError, Type, Value, convert, to_bool, type_of
 from jobspec.functions.call import refuse_calls
 from jobspec.hcl.parser import parse_expression
-from jobspec.hcl.tree import Attribute, Block, Body, For, Node, Traversal, walk
+from jobspec.hcl.tree import Attribute, Block, Body, Expression, For, Traversal, walk
 
 Calls = Callable[[Any, Scope], Value]
 _ENV_PREFIXES = ("NOMAD_VAR_", "ORCHGIT_VAR_")
 _ATTRIBUTES = ("type", "default", "description")
 
 
-class Variable:
-    """One declaration and, once found, its value with where that came from."""
+class InputVariable:
+    """One declaration and, once found, its value and the place that the value came from."""
 
     def __init__(self, name: str, start: int, end: int) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Variable:
         return self.type in ("string", "number", "dynamic")
 
 
-class Variables:
+class InputVariables:
     """The variables of one file."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Variables:
         self.diagnostics = diagnostics
         self.calls = calls
         self.budget = budget
-        self.declared: dict[str, Variable] = {}
+        self.declared: dict[str, InputVariable] = {}
         self._constants = self._constant_scope(source.text)
 
     def _constant_scope(self, text: str) -> Scope:
@@ -68,7 +68,7 @@ class Variables:
         name = self._name(block)
         if name is None:
             return
-        variable = Variable(name, block.start, block.end)
+        variable = InputVariable(name, block.start, block.end)
         if not self._add(variable, name):
             return
         for attribute in block.body.attributes.values():
@@ -100,7 +100,7 @@ class Variables:
                 inner.type_end,
             )
         for attribute in block.body.attributes.values():
-            variable = Variable(attribute.name, attribute.start, attribute.end)
+            variable = InputVariable(attribute.name, attribute.start, attribute.end)
             if self._add(variable, attribute.name):
                 self._guard(
                     variable,
@@ -136,7 +136,7 @@ class Variables:
             return None
         return name
 
-    def _add(self, variable: Variable, name: str) -> bool:
+    def _add(self, variable: InputVariable, name: str) -> bool:
         if name in self.declared:
             line, column = self.source.position(self.declared[name].start)
             self.diagnostics.report(
@@ -149,7 +149,7 @@ class Variables:
         self.declared[name] = variable
         return True
 
-    def _typed_default(self, variable: Variable, attributes: Mapping[str, Attribute]) -> None:
+    def _typed_default(self, variable: InputVariable, attributes: Mapping[str, Attribute]) -> None:
         if "type" in attributes:
             variable.type = read_type(attributes["type"].expr)
             variable.typed = True
@@ -172,7 +172,7 @@ class Variables:
             ) from None
         variable.place = (self.source, expr.start, expr.end)
 
-    def _constant(self, expr: Node, scope: Scope) -> Value:
+    def _constant(self, expr: Expression, scope: Scope) -> Value:
         bound = _bound_inside(expr)
         for node in walk(expr):
             if isinstance(node, Traversal) and scope.find(node.root) is None:
@@ -204,7 +204,7 @@ class Variables:
                     did_you_mean(name, self.declared),
                 )
 
-    def _from_text(self, variable: Variable, text: str, origin: str) -> None:
+    def _from_text(self, variable: InputVariable, text: str, origin: str) -> None:
         flag = "-var variable" if origin == "cmd" else "variable"
         variable.origin = origin
         if variable.takes_text:
@@ -225,7 +225,7 @@ class Variables:
         self._guard(variable, lambda: self._from_expression(variable, source, scope, flag))
 
     def _from_expression(
-        self, variable: Variable, source: SourceText, scope: Scope, flag: str
+        self, variable: InputVariable, source: SourceText, scope: Scope, flag: str
     ) -> None:
         try:
             expr = parse_expression(source.text)
@@ -277,7 +277,9 @@ class Variables:
             did_you_mean(attribute.name, self.declared),
         )
 
-    def _from_attribute(self, variable: Variable, attribute: Attribute, source: SourceText) -> None:
+    def _from_attribute(
+        self, variable: InputVariable, attribute: Attribute, source: SourceText
+    ) -> None:
         expr = attribute.expr
         try:
             value = self._constant(expr, self._constant_scope(source.text))
@@ -297,7 +299,7 @@ class Variables:
     # -- result -----------------------------------------------------------------------------
 
     def resolve(self) -> dict[str, Value]:
-        """All values by name, checked by their rules; what is wrong is reported and poisoned."""
+        """Returns all values by name, checked by their rules; wrong ones are reported."""
         values: dict[str, Value] = {}
         for name, variable in self.declared.items():
             if variable.value is None:
@@ -317,7 +319,7 @@ class Variables:
                     self._guard(None, lambda v=variable, r=rule: self._check(v, r))  # type: ignore[misc]
         return values
 
-    def _check(self, variable: Variable, rule: Block) -> None:
+    def _check(self, variable: InputVariable, rule: Block) -> None:
         attributes = rule.body.attributes
         for name in ("condition", "error_message"):
             if name not in attributes:
@@ -369,7 +371,7 @@ class Variables:
             return ""
         return message
 
-    def _own_references(self, variable: Variable, condition: Node) -> None:
+    def _own_references(self, variable: InputVariable, condition: Expression) -> None:
         own = False
         for node in walk(condition):
             if not isinstance(node, Traversal) or node.root not in ("var", "local"):
@@ -393,7 +395,7 @@ class Variables:
                 condition.end,
             )
 
-    def _failed(self, variable: Variable, rule: Block, message: str) -> None:
+    def _failed(self, variable: InputVariable, rule: Block, message: str) -> None:
         line, column = self.source.position(rule.start)
         text = (
             f"Invalid value for {variable.origin} variable {variable.name}: {message}\n\n"
@@ -408,7 +410,7 @@ class Variables:
 
     # -- problems ---------------------------------------------------------------------------
 
-    def _guard(self, variable: Variable | None, run: Callable[[], None]) -> None:
+    def _guard(self, variable: InputVariable | None, run: Callable[[], None]) -> None:
         try:
             run()
         except HclError as error:
@@ -421,8 +423,8 @@ class Variables:
         self.diagnostics.add(error)
 
 
-def _bound_inside(expr: Node) -> set[str]:
-    """The names to which a for-expression within gives a meaning."""
+def _bound_inside(expr: Expression) -> set[str]:
+    """The names that a for-expression inside `expr` binds."""
     return {
         name
         for node in walk(expr)

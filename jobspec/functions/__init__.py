@@ -31,7 +31,7 @@ _SUBJECTS = {
 }
 _SUBJECT_OF = {name: subject for subject, names in _SUBJECTS.items() for name in names.split()}
 OF_EXPRESSIONS = ("can", "convert", "try")
-"""These see their arguments' expressions, not values; `functions.call` holds them."""
+"""These get their arguments' expressions, not values; `functions.call` holds them."""
 
 NAMES = (*_SUBJECT_OF, *OF_EXPRESSIONS)
 

@@ -26,10 +26,10 @@ _LOOKS = frozenset(("element", "index", "length", "lookup"))
 """They take one part of a collection, however large it is."""
 
 
-def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
+def caller(context: CallContext) -> Callable[[tree.CallExpression, Scope], Value]:
     """How a `Scope` evaluates calls, given what functions may use."""
 
-    def call(node: tree.Call, scope: Scope) -> Value:
+    def call(node: tree.CallExpression, scope: Scope) -> Value:
         special = _SPECIAL.get(node.name)
         if special is not None:
             return special(node, scope)
@@ -46,13 +46,15 @@ def caller(context: CallContext) -> Callable[[tree.Call, Scope], Value]:
     return call
 
 
-def refuse_calls(node: tree.Call, scope: Scope) -> Value:
+def refuse_calls(node: tree.CallExpression, scope: Scope) -> Value:
     raise HclError(
         "Function calls not allowed: functions may not be called here.", node.start, node.end
     )
 
 
-def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext) -> Value:
+def _run(
+    node: tree.CallExpression, function: Function, scope: Scope, context: CallContext
+) -> Value:
     nodes, values = _arguments(node, scope)
     _check_count(node, function, nodes, scope.text)
     is_look = node.name in _LOOKS
@@ -83,14 +85,14 @@ def _run(node: tree.Call, function: Function, scope: Scope, context: CallContext
         raise _failed(node, str(error)) from None
 
 
-def _pay(node: tree.Call, budget: Budget, values: list[Value]) -> None:
+def _pay(node: tree.CallExpression, budget: Budget, values: list[Value]) -> None:
     """Functions walk their arguments, and write out what is in them once, or a few times."""
     characters = sum(map(budget.walk, values))
     if characters > 2 * MAX_CHARACTERS:
         raise _failed(node, f"the arguments hold more than {2 * MAX_CHARACTERS} characters")
 
 
-def _failed(node: tree.Call, why: str) -> HclError:
+def _failed(node: tree.CallExpression, why: str) -> HclError:
     return HclError(
         f'Error in function call: call to function "{node.name}" failed: {why}.',
         node.start,
@@ -98,7 +100,9 @@ def _failed(node: tree.Call, why: str) -> HclError:
     )
 
 
-def _arguments(node: tree.Call, scope: Scope) -> tuple[list[tree.Node], list[Value]]:
+def _arguments(
+    node: tree.CallExpression, scope: Scope
+) -> tuple[list[tree.Expression], list[Value]]:
     nodes = list(node.args)
     values = [evaluate(arg, scope) for arg in nodes]
     if not node.expand:
@@ -118,7 +122,9 @@ def _arguments(node: tree.Call, scope: Scope) -> tuple[list[tree.Node], list[Val
     return nodes[:-1] + [last] * len(items), values[:-1] + list(items)
 
 
-def _check_count(node: tree.Call, function: Function, nodes: list[tree.Node], source: str) -> None:
+def _check_count(
+    node: tree.CallExpression, function: Function, nodes: list[tree.Expression], source: str
+) -> None:
     expected = len(function.params)
     if len(nodes) < expected:
         missing = function.params[len(nodes)].name
@@ -145,7 +151,7 @@ def _param(function: Function, index: int) -> Param:
     return function.rest or function.params[-1]
 
 
-def _fit(value: Value, param: Param, node: tree.Node, scope: Scope) -> Value:
+def _fit(value: Value, param: Param, node: tree.Expression, scope: Scope) -> Value:
     """The type of every argument is judged before any is found to be null."""
     if is_null(value) or param.type == "dynamic":
         return value
@@ -156,7 +162,7 @@ def _fit(value: Value, param: Param, node: tree.Node, scope: Scope) -> Value:
         raise _unfit(param, node, str(error), scope) from None
 
 
-def _unfit(param: Param, node: tree.Node, why: str, scope: Scope) -> HclError:
+def _unfit(param: Param, node: tree.Expression, why: str, scope: Scope) -> HclError:
     return HclError(
         f'Invalid function argument: invalid value for "{param.name}" parameter: {why}.',
         start_of(node, scope.text),
@@ -167,7 +173,7 @@ def _unfit(param: Param, node: tree.Node, why: str, scope: Scope) -> HclError:
 # -- functions of expressions, not of values ---------------------------------------------------
 
 
-def _can(node: tree.Call, scope: Scope) -> Value:
+def _can(node: tree.CallExpression, scope: Scope) -> Value:
     if len(node.args) != 1:
         raise _count_error(node, 1, scope.text)
     try:
@@ -179,7 +185,7 @@ def _can(node: tree.Call, scope: Scope) -> Value:
     return True
 
 
-def _try(node: tree.Call, scope: Scope) -> Value:
+def _try(node: tree.CallExpression, scope: Scope) -> Value:
     if not node.args:
         raise _failed(node, "at least one argument is required")
     reasons = []
@@ -193,7 +199,7 @@ def _try(node: tree.Call, scope: Scope) -> Value:
     raise _failed(node, "no expression succeeded: " + " ".join(reasons))
 
 
-def _convert(node: tree.Call, scope: Scope) -> Value:
+def _convert(node: tree.CallExpression, scope: Scope) -> Value:
     if len(node.args) != 2:
         raise _count_error(node, 2, scope.text)
     value_node, type_node = node.args
@@ -208,14 +214,14 @@ def _convert(node: tree.Call, scope: Scope) -> Value:
         ) from None
 
 
-def _count_error(node: tree.Call, expected: int, source: str) -> HclError:
+def _count_error(node: tree.CallExpression, expected: int, source: str) -> HclError:
     if len(node.args) > expected:
         extra = node.args[expected]
         return HclError("Too many function arguments.", start_of(extra, source), extra.end)
     return HclError("Not enough function arguments.", node.close, node.close + 1)
 
 
-_SPECIAL: dict[str, Callable[[tree.Call, Scope], Value]] = {
+_SPECIAL: dict[str, Callable[[tree.CallExpression, Scope], Value]] = {
     "can": _can,
     "try": _try,
     "convert": _convert,

@@ -27,10 +27,6 @@ def _base64decode(value: str) -> str:
         ) from None
 
 
-def _base64encode(value: str) -> str:
-    return base64.b64encode(value.encode()).decode()
-
-
 def _csvdecode(context: CallContext, value: str) -> Value:
     import csv  # few job files use it; not on the start path
 
@@ -54,10 +50,10 @@ def _csvdecode(context: CallContext, value: str) -> Value:
 
 
 def _urlencode(value: str) -> str:
-    kept = "-_.~"
+    plain = "-_.~"
     return "".join(
         chr(byte)
-        if (chr(byte).isascii() and chr(byte).isalnum()) or chr(byte) in kept
+        if (chr(byte).isascii() and chr(byte).isalnum()) or chr(byte) in plain
         else "+"
         if byte == 0x20
         else f"%{byte:02X}"
@@ -85,7 +81,7 @@ def _yamlencode(context: CallContext, value: Value) -> str:
 
 FUNCTIONS = {
     "base64decode": Function(_base64decode, (text(),)),
-    "base64encode": Function(_base64encode, (text(),)),
+    "base64encode": Function(lambda value: base64.b64encode(value.encode()).decode(), (text(),)),
     "csvdecode": Function(_csvdecode, (text(),), in_context=True),
     "jsondecode": Function(_jsondecode, (text(),), in_context=True),
     "jsonencode": Function(json_text.encode, (any_value("val", nullable=True),)),

@@ -1,4 +1,4 @@
-"""Files, through the access the caller of the parser gave, or refused."""
+"""Functions that read files, through the access that the caller of the parser gave."""
 
 from __future__ import annotations
 
@@ -45,29 +45,9 @@ def _file(files: FileAccess, path: str) -> str:
         ) from None
 
 
-def _filebase64(files: FileAccess, path: str) -> str:
-    return base64.b64encode(_read(files, path)).decode()
-
-
-def _fileexists(files: FileAccess, path: str) -> bool:
-    return files.exists(path)
-
-
-def _fileset(files: FileAccess, base: str, pattern: str) -> Value:
-    return SetOf("string", files.glob(base, pattern))
-
-
-def _abspath(files: FileAccess, path: str) -> str:
-    return files.absolute(path)
-
-
 def _basename(files: FileAccess, path: str) -> str:
     stripped = path.rstrip("/")
     return posixpath.basename(stripped) if stripped else ("/" if path else ".")
-
-
-def _dirname(files: FileAccess, path: str) -> str:
-    return posixpath.normpath(posixpath.dirname(path) or ".")
 
 
 def _pathexpand(files: FileAccess, path: str) -> str:
@@ -79,12 +59,18 @@ def _function(run: Callable[..., Value], *names: str) -> Function:
 
 
 FUNCTIONS = {
-    "abspath": _function(_abspath, "path"),
+    "abspath": _function(lambda files, path: files.absolute(path), "path"),
     "basename": _function(_basename, "path"),
-    "dirname": _function(_dirname, "path"),
+    "dirname": _function(
+        lambda files, path: posixpath.normpath(posixpath.dirname(path) or "."), "path"
+    ),
     "file": _function(_file, "path"),
-    "filebase64": _function(_filebase64, "path"),
-    "fileexists": _function(_fileexists, "path"),
-    "fileset": _function(_fileset, "path", "pattern"),
+    "filebase64": _function(
+        lambda files, path: base64.b64encode(_read(files, path)).decode(), "path"
+    ),
+    "fileexists": _function(lambda files, path: files.exists(path), "path"),
+    "fileset": _function(
+        lambda files, base, pattern: SetOf("string", files.glob(base, pattern)), "path", "pattern"
+    ),
     "pathexpand": _function(_pathexpand, "path"),
 }

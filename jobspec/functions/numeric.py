@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from jobspec.evaluation.numbers import Number, normalize, to_float
@@ -13,16 +14,8 @@ _MOST_DIGITS = 500
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _ceil(value: Number) -> Number:
-    return value if isinstance(value, float) else math.ceil(value)
-
-
-def _floor(value: Number) -> Number:
-    return value if isinstance(value, float) else math.floor(value)
-
-
 def from_float(value: float) -> Number:
-    """A double as the number its shortest decimal form says, which is what is printed of it."""
+    """A double as the number of its shortest decimal form, which is what is printed of it."""
     return value if math.isinf(value) else normalize(Fraction(repr(value)))
 
 
@@ -45,23 +38,18 @@ def _pow(value: Number, power: Number) -> Number:
     except OverflowError:
         return math.inf
     except ValueError:
-        return math.inf if value == 0 else _not_a_number()
+        if value == 0:
+            return math.inf
+        raise FunctionError("the result is not a number") from None
 
 
-def _not_a_number() -> Number:
-    raise FunctionError("the result is not a number")
+def _extreme(choose: Callable[[tuple[Number, ...]], Number]) -> Function:
+    def run(*values: Number) -> Number:
+        if not values:
+            raise FunctionError("must pass at least one number")
+        return choose(values)
 
-
-def _max(*values: Number) -> Number:
-    if not values:
-        raise FunctionError("must pass at least one number")
-    return max(values)
-
-
-def _min(*values: Number) -> Number:
-    if not values:
-        raise FunctionError("must pass at least one number")
-    return min(values)
+    return Function(run, rest=num("numbers"))
 
 
 def _parseint(value: Value, base: Number) -> Number:
@@ -93,11 +81,12 @@ def _signum(value: Number) -> Number:
 
 FUNCTIONS = {
     "abs": Function(abs, (num(),)),
-    "ceil": Function(_ceil, (num(),)),
-    "floor": Function(_floor, (num(),)),
+    # infinities are floats and stay
+    "ceil": Function(lambda n: n if isinstance(n, float) else math.ceil(n), (num(),)),
+    "floor": Function(lambda n: n if isinstance(n, float) else math.floor(n), (num(),)),
     "log": Function(_log, (num(), num("base"))),
-    "max": Function(_max, rest=num("numbers")),
-    "min": Function(_min, rest=num("numbers")),
+    "max": _extreme(max),
+    "min": _extreme(min),
     "parseint": Function(_parseint, (any_value("number"), num("base"))),
     "pow": Function(_pow, (num(), num("power"))),
     "signum": Function(_signum, (num(),)),

@@ -45,10 +45,6 @@ def _chunklist(items: List, size: Number) -> Value:
     return List(inner, chunks)
 
 
-def _compact(items: List) -> Value:
-    return List("string", [item for item in items.items if item and not is_null(item)])
-
-
 def _concat(*sequences: Value) -> Value:
     if not sequences:
         raise FunctionError("at least one argument is required")
@@ -65,10 +61,6 @@ def _concat(*sequences: Value) -> Value:
         if common is not None:
             return List(common, [convert(item, common) for item in joined])
     return tuple(joined)
-
-
-def _distinct(items: List) -> Value:
-    return List(items.element, distinct(items.items))
 
 
 def _flatten(value: Value) -> Value:
@@ -178,9 +170,14 @@ def _sort(items: List) -> Value:
 
 FUNCTIONS = {
     "chunklist": Function(_chunklist, (list_of("list"), num("size"))),
-    "compact": Function(_compact, (list_of("list", "string"),)),
+    "compact": Function(
+        lambda value: List("string", [i for i in value.items if i and not is_null(i)]),
+        (list_of("list", "string"),),
+    ),
     "concat": Function(_concat, rest=any_value("seqs")),
-    "distinct": Function(_distinct, (list_of("list"),)),
+    "distinct": Function(
+        lambda value: List(value.element, distinct(value.items)), (list_of("list"),)
+    ),
     "flatten": Function(_flatten, (any_value("list"),)),
     "range": Function(_range, rest=num("params")),
     "setintersection": Function(

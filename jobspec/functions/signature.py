@@ -1,4 +1,4 @@
-"""What a function takes: its parameters, and the errors that point at one of them."""
+"""The signature of a function: its parameters, and the errors that point at one of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Param:
 
 
 class CallContext:
-    """What a function may use beside its arguments."""
+    """What a function may use besides its arguments."""
 
     __slots__ = ("budget", "files", "random_bytes")
 
@@ -73,7 +73,7 @@ MAX_ITEMS = 100_000
 
 
 def check_length(characters: int) -> None:
-    """Refuse a result before it is built that no job file means."""
+    """Raises FunctionError for a result that would be too long, before it is built."""
     if characters > MAX_CHARACTERS:
         raise FunctionError(f"the result would be longer than {MAX_CHARACTERS} characters")
 

@@ -16,10 +16,6 @@ from jobspec.functions.signature import (
 from jobspec.hcl.graphemes import grapheme_count, graphemes
 
 
-def _chomp(value: str) -> str:
-    return value.rstrip("\r\n")
-
-
 def _whole(value: Number) -> int:
     if type(value) is not int:
         raise FunctionError("value must be a whole number")
@@ -51,7 +47,7 @@ def _replace(value: str, old: str, new: str) -> str:
 
 
 def _one_to_one(value: str, mapped: str) -> str:
-    """Case mapping of one character to one: what maps to several stays."""
+    """The character that `value` maps to; `value` itself where it maps to several."""
     return mapped if len(mapped) == 1 else value
 
 
@@ -68,9 +64,7 @@ def _reverse(value: str) -> str:
 
 
 def _split(separator: str, value: str) -> List:
-    if not separator:
-        return List("string", list(value))
-    return List("string", value.split(separator))
+    return List("string", value.split(separator) if separator else list(value))
 
 
 def _strlen(value: str) -> int:
@@ -88,23 +82,15 @@ def _substr(value: str, offset: Number, length: Number) -> str:
 def _title(value: str) -> str:
     result, previous = [], " "
     for char in value:
-        result.append(_one_to_one(char, char.title()) if _separates(previous) else char)
+        is_word = previous.isalnum() or previous == "_"
+        starts_word = not is_word and (previous.isascii() or previous.isspace())
+        result.append(_one_to_one(char, char.title()) if starts_word else char)
         previous = char
     return "".join(result)
 
 
-def _separates(char: str) -> bool:
-    if char.isalnum() or char == "_":
-        return False
-    return char.isascii() or char.isspace()
-
-
-def _trim(value: str, cutset: str) -> str:
-    return value.strip(cutset) if cutset else value
-
-
 FUNCTIONS = {
-    "chomp": Function(_chomp, (text(),)),
+    "chomp": Function(lambda value: value.rstrip("\r\n"), (text(),)),
     "indent": Function(_indent, (num("spaces"), text())),
     "join": Function(_join, (text("separator"),), rest=list_of("lists", "string")),
     "lower": Function(lower, (text(),)),
@@ -115,7 +101,9 @@ FUNCTIONS = {
     "strrev": Function(_reverse, (text(),)),
     "substr": Function(_substr, (text(), num("offset"), num("length"))),
     "title": Function(_title, (text(),)),
-    "trim": Function(_trim, (text(), text("cutset"))),
+    "trim": Function(
+        lambda value, cutset: value.strip(cutset) if cutset else value, (text(), text("cutset"))
+    ),
     "trimprefix": Function(
         lambda value, prefix: value.removeprefix(prefix), (text(), text("prefix"))
     ),

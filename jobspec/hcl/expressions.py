@@ -13,14 +13,15 @@ from jobspec.hcl import literals
 from jobspec.hcl.lexer import MAX_DEPTH, Token
 from jobspec.hcl.templates import TemplateParser
 from jobspec.hcl.tree import (
-    Binary,
-    Call,
+    BinaryOperation,
+    CallExpression,
     Conditional,
+    Expression,
     For,
+    ForIntro,
     Index,
     Item,
-    Literal,
-    Node,
+    LiteralExpression,
     Object,
     Parens,
     Relative,
@@ -28,7 +29,7 @@ from jobspec.hcl.tree import (
     Step,
     Traversal,
     Tuple,
-    Unary,
+    UnaryOperation,
 )
 
 _PRECEDENCE = {
@@ -83,7 +84,7 @@ class ExpressionParser(TemplateParser):
 
     # -- operators --------------------------------------------------------------------------
 
-    def expression(self) -> Node:
+    def expression(self) -> Expression:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error_here(f"Nesting too deep: more than {MAX_DEPTH} levels.")
@@ -93,7 +94,7 @@ class ExpressionParser(TemplateParser):
         self.depth -= 1
         return node
 
-    def conditional(self, condition: Node) -> Node:
+    def conditional(self, condition: Expression) -> Expression:
         self.at += 1
         yes = self.expression()
         if self.kind() != ":":
@@ -104,7 +105,7 @@ class ExpressionParser(TemplateParser):
         no = self.expression()
         return Conditional(condition, yes, no, condition.start, no.end)
 
-    def binary(self, lowest: int) -> Node:
+    def binary(self, lowest: int) -> Expression:
         left = self.operand()
         while True:
             op = self.kind()
@@ -112,21 +113,21 @@ class ExpressionParser(TemplateParser):
             if precedence < lowest or precedence == 0:
                 return left
             self.at += 1
-            left = Binary(op, left, self.binary(precedence + 1))
+            left = BinaryOperation(op, left, self.binary(precedence + 1))
 
-    def operand(self) -> Node:
+    def operand(self) -> Expression:
         node = self.term()
         kind = self.kind()
         return self.steps(node) if kind == "." or kind == "[" else node
 
     # -- terms ------------------------------------------------------------------------------
 
-    def term(self) -> Node:
+    def term(self) -> Expression:
         kind = self.kind()
         _, start, end = self.tokens[self.at]
         if kind == "str":
             self.at += 1
-            return Literal(self.string_value(start, end), start, end)
+            return LiteralExpression(self.string_value(start, end), start, end)
         if kind == "id":
             return self.name(start, end)
         if kind == "num":
@@ -146,22 +147,22 @@ class ExpressionParser(TemplateParser):
             return self.unary(kind, start)
         raise HclError("Invalid expression: expected the start of an expression.", start, end)
 
-    def number_literal(self, start: int, end: int) -> Node:
+    def number_literal(self, start: int, end: int) -> Expression:
         try:
-            return Literal(literals.number(self.text[start:end]), start, end)
+            return LiteralExpression(literals.number(self.text[start:end]), start, end)
         except OverflowError:
             raise HclError("Invalid number literal: it is too large.", start, end) from None
 
-    def unary(self, op: str, start: int) -> Node:
+    def unary(self, op: str, start: int) -> Expression:
         self.at += 1
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error_here(f"Nesting too deep: more than {MAX_DEPTH} levels.")
         node = self.operand()
         self.depth -= 1
-        return Unary(op, node, start)
+        return UnaryOperation(op, node, start)
 
-    def parenthesized(self, start: int) -> Node:
+    def parenthesized(self, start: int) -> Expression:
         newlines, self.newlines = self.newlines, False
         self.at += 1
         inner = self.expression()
@@ -172,19 +173,19 @@ class ExpressionParser(TemplateParser):
         self.newlines = newlines
         return Parens(inner, start, end)
 
-    def name(self, start: int, end: int) -> Node:
+    def name(self, start: int, end: int) -> Expression:
         text = self.text[start:end]
         self.at += 1
         follower = self.kind()
         if follower in ("(", "::"):
             return self.call(text, start, end)
         if text in _KEYWORDS:
-            return Literal(_KEYWORDS[text], start, end)
+            return LiteralExpression(_KEYWORDS[text], start, end)
         if text == "null":
-            return Literal(self.null, start, end)
+            return LiteralExpression(self.null, start, end)
         return Traversal(literals.normal(text), [], start, end)
 
-    def call(self, name: str, start: int, end: int) -> Node:
+    def call(self, name: str, start: int, end: int) -> Expression:
         while self.kind() == "::":
             self.at += 1
             if self.kind() != "id":
@@ -197,7 +198,7 @@ class ExpressionParser(TemplateParser):
         opened = self.tokens[self.at][1]
         newlines, self.newlines = self.newlines, False
         self.at += 1
-        args: list[Node] = []
+        args: list[Expression] = []
         expand = False
         while self.kind() != ")":
             args.append(self.expression())
@@ -220,11 +221,11 @@ class ExpressionParser(TemplateParser):
         close_end = self.tokens[self.at][2]
         self.at += 1
         self.newlines = newlines
-        return Call(name, args, expand, end, start, close_end)
+        return CallExpression(name, args, expand, end, start, close_end)
 
     # -- what follows a term ----------------------------------------------------------------
 
-    def steps(self, node: Node) -> Node:
+    def steps(self, node: Expression) -> Expression:
         while True:
             kind = self.kind()
             if kind == ".":
@@ -234,7 +235,7 @@ class ExpressionParser(TemplateParser):
             else:
                 return node
 
-    def dot(self, node: Node) -> Node:
+    def dot(self, node: Expression) -> Expression:
         dot = self.tokens[self.at][1]
         self.at += 1
         kind = self.kind()
@@ -261,9 +262,9 @@ class ExpressionParser(TemplateParser):
             )
         return Step(False, int(text), dot, end)
 
-    def attribute_splat(self, source: Node, dot: int, end: int) -> Node:
+    def attribute_splat(self, source: Expression, dot: int, end: int) -> Expression:
         item = Item(source.start, end)
-        each: Node = item
+        each: Expression = item
         while self.kind() == ".":
             start = self.tokens[self.at][1]
             self.at += 1
@@ -281,7 +282,7 @@ class ExpressionParser(TemplateParser):
             each = _step(each, step)
         return Splat(source, each, item, source.start, end)
 
-    def bracket(self, node: Node) -> Node:
+    def bracket(self, node: Expression) -> Expression:
         opened = self.tokens[self.at][1]
         newlines, self.newlines = self.newlines, False
         self.at += 1
@@ -293,11 +294,15 @@ class ExpressionParser(TemplateParser):
         end = self.tokens[self.at][2]
         self.at += 1
         self.newlines = newlines
-        if isinstance(key, Literal) and type(key.value) is not bool and key.value is not self.null:
+        if (
+            isinstance(key, LiteralExpression)
+            and type(key.value) is not bool
+            and key.value is not self.null
+        ):
             return _step(node, Step(False, key.value, opened, end))
         return Index(node, key, opened, node.start, end)
 
-    def full_splat(self, source: Node, newlines: bool) -> Node:
+    def full_splat(self, source: Expression, newlines: bool) -> Expression:
         self.at += 1
         if self.kind() != "]":
             raise self.error_here('Missing close bracket on splat index: expected "]".')
@@ -310,7 +315,7 @@ class ExpressionParser(TemplateParser):
 
     # -- constructors -----------------------------------------------------------------------
 
-    def tuple_or_for(self, start: int) -> Node:
+    def tuple_or_for(self, start: int) -> Expression:
         newlines, self.newlines = self.newlines, False
         self.at += 1
         if self.kind() == "id" and self.word() == "for":
@@ -320,8 +325,8 @@ class ExpressionParser(TemplateParser):
         self.newlines = newlines
         return node
 
-    def tuple_items(self, start: int) -> Node:
-        items: list[Node] = []
+    def tuple_items(self, start: int) -> Expression:
+        items: list[Expression] = []
         while self.kind() != "]":
             if self.kind() == "eof":
                 raise _unterminated("tuple constructor expression", start)
@@ -337,7 +342,7 @@ class ExpressionParser(TemplateParser):
         self.at += 1
         return Tuple(items, start, end)
 
-    def object_or_for(self, start: int) -> Node:
+    def object_or_for(self, start: int) -> Expression:
         newlines, self.newlines = self.newlines, False
         self.at += 1
         if self.kind() == "id" and self.word() == "for":
@@ -348,8 +353,8 @@ class ExpressionParser(TemplateParser):
         self.newlines = newlines
         return node
 
-    def object_items(self, start: int) -> Node:
-        items: list[tuple[Node, Node]] = []
+    def object_items(self, start: int) -> Expression:
+        items: list[tuple[Expression, Expression]] = []
         while True:
             self.skip_newlines()
             kind = self.kind()
@@ -378,21 +383,21 @@ class ExpressionParser(TemplateParser):
         self.at += 1
         return Object(items, start, end)
 
-    def object_key(self) -> Node:
+    def object_key(self) -> Expression:
         _, start, end = self.tokens[self.at]
         word = self.word()
         key = self.expression()
         if word and key.end == end and key.start == start:
-            return Literal(literals.normal(word), start, end)
+            return LiteralExpression(literals.normal(word), start, end)
         return key
 
-    def for_expression(self, start: int, closing: str) -> Node:
+    def for_expression(self, start: int, closing: str) -> Expression:
         self.at += 1
-        key_name, value_name, collection = self.for_intro()
+        intro = self.for_intro()
         if self.kind() != ":":
             raise self.error_here('Invalid "for" expression: expected a colon and the value.')
         self.at += 1
-        key: Node | None = None
+        key: Expression | None = None
         value = self.expression()
         if self.kind() == "=>":
             if closing == "]":
@@ -413,12 +418,10 @@ class ExpressionParser(TemplateParser):
             raise self.error_here(f'Invalid "for" expression: expected "{closing}" at its end.')
         end = self.tokens[self.at][2]
         self.at += 1
-        return For(
-            key_name, value_name, collection, key, value, condition, group, start, end
-        )  # fmt: skip
+        return For(intro, key, value, condition, group, start, end)
 
-    def for_intro(self) -> tuple[str, str, Node]:
-        """`k, v in collection`, in a for-expression or a template."""
+    def for_intro(self) -> ForIntro:
+        """Reads `k, v in collection`, in a for-expression or a template."""
         key_name, value_name = "", self.for_name()
         if self.kind() == ",":
             self.at += 1
@@ -426,7 +429,7 @@ class ExpressionParser(TemplateParser):
         if self.kind() != "id" or self.word() != "in":
             raise self.error_here('Invalid "for" expression: expected "in" after the names.')
         self.at += 1
-        return key_name, value_name, self.expression()
+        return ForIntro(key_name, value_name, self.expression())
 
     def for_name(self) -> str:
         if self.kind() != "id":
@@ -440,7 +443,7 @@ def _unterminated(what: str, start: int) -> HclError:
     return HclError(f"Unterminated {what}: there is no closing bracket.", start, start + 1)
 
 
-def _step(node: Node, step: Step) -> Node:
+def _step(node: Expression, step: Step) -> Expression:
     if isinstance(node, (Traversal, Relative)):
         node.steps.append(step)
         node.end = step.end

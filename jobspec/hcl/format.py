@@ -1,8 +1,7 @@
-"""The one layout of a job file, as HCL's own formatter has it: `orchgit fmt`.
+"""Formats a job file as HCL's own formatter does: `orchgit fmt`.
 
-Only white space between tokens changes. What stands inside quotes, heredocs and comments stays as
-it is, and so do line breaks: a file means the same before and after. Formatting twice changes
-nothing more.
+Only white space between tokens changes. Quotes, heredocs, comments and line breaks stay as they
+are: a file means the same before and after. Formatting twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class _Line:
 
 
 def format_text(source: SourceText, diagnostics: Diagnostics) -> str | None:
-    """The formatted text; None, with the problems reported, for what is no HCL."""
+    """Returns the formatted text; None, with the problems reported, for anything but HCL."""
     text = source.text
     bom = text[:1] if text[:1] == "\ufeff" else ""
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
@@ -83,15 +82,13 @@ def format_text(source: SourceText, diagnostics: Diagnostics) -> str | None:
         _set_spaces(line.pieces)
     _align(lines, comments=False)
     _align(lines, comments=True)
-    laid_out = "".join(_shown(line) for line in lines)
-    if laid_out and not laid_out.endswith("\n"):
-        laid_out += "\n"
-    return bom + laid_out
-
-
-def _shown(line: _Line) -> str:
-    shown = "".join(" " * piece.space + piece.text for piece in line.pieces)
-    return (_INDENT * line.indent + shown if shown else "") + line.ending
+    formatted = ""
+    for line in lines:
+        shown = "".join(" " * piece.space + piece.text for piece in line.pieces)
+        formatted += (_INDENT * line.indent + shown if shown else "") + line.ending
+    if formatted and not formatted.endswith("\n"):
+        formatted += "\n"
+    return bom + formatted
 
 
 # -- lines -------------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ def _belongs_to(left: _Piece, bracket: _Piece) -> bool:
 
 
 def _align(lines: Sequence[_Line], comments: bool) -> None:
-    """The `=` of lines that follow one another stand below each other; so do their comments."""
+    """Align the `=` of consecutive lines, or their comments."""
     run: list[_Line] = []
     for line in lines:
         if not (line.comment if comments else line.value):

@@ -1,8 +1,8 @@
 """HCL's JSON form: the same tree from a JSON document.
 
-JSON does not say what is a block, so the caller's `Shape` does: which names are blocks, with how
-many labels, and what is inside. Strings are templates; one with escapes is laid out again behind
-the end of the text, so that its expressions have offsets too (`SourceText.lay_out`).
+JSON does not say what is a block, so the caller's `BlockShape` does: which names are blocks, with
+how many labels, and what is inside. Strings are templates; one with escapes is laid out again
+behind the end of the text, so that its expressions have offsets too (`SourceText.lay_out`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from jobspec.errors import Diagnostics, HclError, SourceText
 from jobspec.evaluation.numbers import NULL
 from jobspec.hcl import literals
 from jobspec.hcl.parser import parse_expression, parse_template
-from jobspec.hcl.tree import Attribute, Block, Body, Label, Literal, Node, Object, Parens, Tuple
+from jobspec.hcl.tree import (
+    Attribute,
+    Block,
+    Body,
+    Expression,
+    Label,
+    LiteralExpression,
+    Object,
+    Parens,
+    Tuple,
+)
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -25,8 +35,8 @@ _MAX_DEPTH = 100
 _STRINGS = JSONDecoder()
 
 
-class Shape(Protocol):
-    def block_shape(self, name: str) -> tuple[int, Shape] | None:
+class BlockShape(Protocol):
+    def block_shape(self, name: str) -> tuple[int, BlockShape] | None:
         """A block's number of labels and its inside, or None for an attribute."""
         ...
 
@@ -47,7 +57,7 @@ class _Value:
         self.end = end
 
 
-def parse_body(source: SourceText, shape: Shape, diagnostics: Diagnostics) -> Body:
+def parse_body(source: SourceText, shape: BlockShape, diagnostics: Diagnostics) -> Body:
     try:
         reader = _Reader(source)
         value = reader.document()
@@ -153,7 +163,7 @@ class _TreeBuilder:
         self.source = source
         self.laid_out = source.lay_out(dict(_escaped_strings(root)))
 
-    def body(self, value: _Value, shape: Shape) -> Body:
+    def body(self, value: _Value, shape: BlockShape) -> Body:
         body = Body(value.start)
         body.end = value.end - 1
         for each in value.content if value.kind == "array" else [value]:
@@ -165,7 +175,7 @@ class _TreeBuilder:
                 self._member(body, name, member, shape)
         return body
 
-    def _member(self, body: Body, name: _Value, member: _Value, shape: Shape) -> None:
+    def _member(self, body: Body, name: _Value, member: _Value, shape: BlockShape) -> None:
         known = shape.block_shape(name.content)
         if known is not None and (member.content is NULL or name.content == "//"):
             return
@@ -173,7 +183,7 @@ class _TreeBuilder:
             if name.content == "//":
                 return
             if member.kind == "string" and shape.is_code(name.content):
-                expr: Node = self._code(member)
+                expr: Expression = self._code(member)
             else:
                 expr = self.expression(member)
             if isinstance(expr, Object):
@@ -190,7 +200,7 @@ class _TreeBuilder:
         value: _Value,
         labels: list[Label],
         missing: int,
-        shape: Shape,
+        shape: BlockShape,
     ) -> None:
         if value.kind == "array":
             for item in value.content:
@@ -211,7 +221,7 @@ class _TreeBuilder:
             )
             body.blocks.append(block)
 
-    def expression(self, value: _Value) -> Node:
+    def expression(self, value: _Value) -> Expression:
         if value.kind == "string":
             return self._template(value)
         if value.kind == "array":
@@ -221,16 +231,16 @@ class _TreeBuilder:
                 (self._template(name), self.expression(member)) for name, member in value.content
             ]
             return Object(items, value.start, value.end)
-        return Literal(value.content, value.start, value.end)
+        return LiteralExpression(value.content, value.start, value.end)
 
-    def _template(self, value: _Value) -> Node:
+    def _template(self, value: _Value) -> Expression:
         text: str = value.content
         if "${" not in text and "%{" not in text:
-            return Literal(literals.normal(text), value.start, value.end)
+            return LiteralExpression(literals.normal(text), value.start, value.end)
         start = self._laid_out(value)
         return parse_template(self.source.text, start, start + len(text))
 
-    def _code(self, value: _Value) -> Node:
+    def _code(self, value: _Value) -> Expression:
         start = self._laid_out(value)
         return parse_expression(self.source.text, start, start + len(value.content))
 

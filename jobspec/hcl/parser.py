@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobspec.errors import Diagnostics, HclError, SourceText
 from jobspec.hcl.expressions import ExpressionParser
 from jobspec.hcl.lexer import MAX_DEPTH, tokenize, tokenize_range, tokenize_template
-from jobspec.hcl.tree import Attribute, Block, Body, Label, Node
+from jobspec.hcl.tree import Attribute, Block, Body, Expression, Label
 
 MAX_SYNTAX_PROBLEMS = 10
 _PLAIN = ("str", "num")
@@ -30,7 +30,7 @@ def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
     return body
 
 
-def parse_expression(text: str, start: int = 0, end: int | None = None) -> Node:
+def parse_expression(text: str, start: int = 0, end: int | None = None) -> Expression:
     """The expression of a range and nothing after it; raises HclError."""
     tokens, bad = tokenize_range(text, start, len(text) if end is None else end)
     if bad:
@@ -44,7 +44,7 @@ def parse_expression(text: str, start: int = 0, end: int | None = None) -> Node:
     return node
 
 
-def parse_template(text: str, start: int, end: int) -> Node:
+def parse_template(text: str, start: int, end: int) -> Expression:
     """The text of a range as a template; raises HclError."""
     tokens, bad = tokenize_template(text, start, end)
     if bad:
@@ -152,7 +152,7 @@ class _BodyParser(ExpressionParser):
             return
         body.attributes[name] = Attribute(name, expr, start, end)
 
-    def plain_literal(self) -> Node | None:
+    def plain_literal(self) -> Expression | None:
         """A string, number or bool alone on its line, as most are: read without all the steps."""
         tokens, at = self.tokens, self.at
         if tokens[at][0] not in _PLAIN or tokens[at + 1][0] != "nl":

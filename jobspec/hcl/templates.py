@@ -11,10 +11,11 @@ from jobspec.hcl.graphemes import graphemes
 from jobspec.hcl.lexer import Token
 from jobspec.hcl.tree import (
     Conditional,
+    Expression,
     For,
-    Literal,
-    Node,
-    Template,
+    ForIntro,
+    LiteralExpression,
+    TemplateExpression,
     TemplateJoin,
     TemplateWrap,
 )
@@ -23,21 +24,26 @@ _BREAKS = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class _Directive:
-    """A `%{ ... }` on its own: if, else, endif, for, endfor."""
+    """A `%{ ... }` on its own: if (with `condition`), else, endif, for (with `intro`), endfor."""
 
-    __slots__ = ("end", "expr", "keyword", "names", "start")
+    __slots__ = ("condition", "end", "intro", "keyword", "start")
 
     def __init__(
-        self, keyword: str, names: tuple[str, str], expr: Node | None, start: int, end: int
+        self,
+        keyword: str,
+        condition: Expression | None,
+        intro: ForIntro | None,
+        start: int,
+        end: int,
     ) -> None:
         self.keyword = keyword
-        self.names = names
-        self.expr = expr
+        self.condition = condition
+        self.intro = intro
         self.start = start
         self.end = end
 
 
-_Part = Node | _Directive
+_Part = Expression | _Directive
 
 
 class TemplateParser:
@@ -55,10 +61,10 @@ class TemplateParser:
     def word(self) -> str:
         raise NotImplementedError
 
-    def expression(self) -> Node:
+    def expression(self) -> Expression:
         raise NotImplementedError
 
-    def for_intro(self) -> tuple[str, str, Node]:
+    def for_intro(self) -> ForIntro:
         raise NotImplementedError
 
     def string_value(self, start: int, end: int) -> str:
@@ -70,7 +76,7 @@ class TemplateParser:
 
     # -- quoted -----------------------------------------------------------------------------
 
-    def quoted_template(self) -> Node:
+    def quoted_template(self) -> Expression:
         start = self.tokens[self.at][1]
         self.at += 1
         parts = self.parts(heredoc=False)
@@ -78,7 +84,7 @@ class TemplateParser:
         self.at += 1
         return self.assemble(parts, start, end)
 
-    def heredoc(self) -> Node:
+    def heredoc(self) -> Expression:
         _, start, _ = self.tokens[self.at]
         self.at += 1
         parts = self.parts(heredoc=True)
@@ -88,16 +94,21 @@ class TemplateParser:
             _dedent(parts)
         return self.assemble(parts, start, end)
 
-    def assemble(self, parts: list[_Part], start: int, end: int) -> Node:
-        if len(parts) == 1 and isinstance(parts[0], Node):
+    def assemble(self, parts: list[_Part], start: int, end: int) -> Expression:
+        if len(parts) == 1 and isinstance(parts[0], Expression):
             only = parts[0]
-            if not isinstance(only, (Literal, Conditional, TemplateJoin)) or only.start < 0:
+            if (
+                not isinstance(only, (LiteralExpression, Conditional, TemplateJoin))
+                or only.start < 0
+            ):
                 return TemplateWrap(_unmark(only), start, end)
         nodes = _Nesting(parts, end).all()
-        if all(isinstance(node, Literal) and isinstance(node.value, str) for node in nodes):
-            joined = "".join(node.value for node in nodes if isinstance(node, Literal))
-            return Literal(joined, start, end)
-        return Template(nodes, start, end)
+        if all(
+            isinstance(node, LiteralExpression) and isinstance(node.value, str) for node in nodes
+        ):
+            joined = "".join(node.value for node in nodes if isinstance(node, LiteralExpression))
+            return LiteralExpression(joined, start, end)
+        return TemplateExpression(nodes, start, end)
 
     def bad_string_end(self, kind: str, start: int, end: int) -> HclError:
         return HclError("Unterminated template string: no closing marker was found.", start, end)
@@ -117,7 +128,9 @@ class TemplateParser:
                 self.at += 1
                 if raw:
                     value = literals.undouble(self.text[start:end])
-                    parts.append(Literal(value.lstrip() if strip_next else value, start, end))
+                    parts.append(
+                        LiteralExpression(value.lstrip() if strip_next else value, start, end)
+                    )
                 else:
                     self.literal_parts(parts, start, end, heredoc, strip_next)
                 strip_next = False
@@ -136,14 +149,14 @@ class TemplateParser:
     ) -> None:
         if not heredoc:
             value = literals.unescape(self.text, start, end)
-            parts.append(Literal(value.lstrip() if strip else value, start, end))
+            parts.append(LiteralExpression(value.lstrip() if strip else value, start, end))
             return
         for m in _BREAKS.finditer(self.text, start, end):
             value = literals.undouble(m[0])
             if strip:
                 value = value.lstrip()
                 strip = False
-            parts.append(Literal(value, m.start(), m.end()))
+            parts.append(LiteralExpression(value, m.start(), m.end()))
 
     def sequence(self, kind: str, start: int, end: int) -> tuple[_Part, bool]:
         newlines, self.newlines = self.newlines, False
@@ -171,12 +184,11 @@ class TemplateParser:
         _, here, end = self.tokens[self.at]
         keyword = self.word()
         self.at += 1
-        names, expr = ("", ""), None
+        condition = intro = None
         if keyword == "if":
-            expr = self.expression()
+            condition = self.expression()
         elif keyword == "for":
-            key_name, value_name, expr = self.for_intro()
-            names = (key_name, value_name)
+            intro = self.for_intro()
         elif keyword not in ("else", "endif", "endfor"):
             raise HclError(
                 f'Invalid template control keyword: "{keyword}" is not one.',
@@ -184,21 +196,21 @@ class TemplateParser:
                 end,
                 hint="Use if, else, endif, for or endfor.",
             )
-        return _Directive(keyword, names, expr, start, end)
+        return _Directive(keyword, condition, intro, start, end)
 
 
-def _mark(node: Node) -> Node:
+def _mark(node: Expression) -> Expression:
     """An interpolated expression, told apart from literal text by its wrapper."""
     return TemplateWrap(node, node.start, node.end)
 
 
-def _unmark(node: Node) -> Node:
+def _unmark(node: Expression) -> Expression:
     return node.inner if isinstance(node, TemplateWrap) else node
 
 
 def _strip_last(parts: list[_Part]) -> None:
     last = parts[-1]
-    if isinstance(last, Literal) and isinstance(last.value, str):
+    if isinstance(last, LiteralExpression) and isinstance(last.value, str):
         last.value = last.value.rstrip()
 
 
@@ -206,12 +218,12 @@ def _dedent(parts: list[_Part]) -> None:
     """Take from each line the indentation that the least indented one has."""
     least: int | None = None
     at_line_start = True
-    adjust: list[Literal] = []
+    adjust: list[LiteralExpression] = []
     for part in parts:
-        is_literal = isinstance(part, Literal)
+        is_literal = isinstance(part, LiteralExpression)
         if at_line_start:
             indent: int | None = 0
-            if isinstance(part, Literal):
+            if isinstance(part, LiteralExpression):
                 body = part.value.lstrip()
                 if not body and part.value.endswith("\n"):
                     indent = None
@@ -236,7 +248,7 @@ class _Nesting:
         self.at = 0
         self.end = end
 
-    def all(self) -> list[Node]:
+    def all(self) -> list[Expression]:
         nodes = self.until(())
         if self.at < len(self.parts):
             extra = self.parts[self.at]
@@ -248,8 +260,8 @@ class _Nesting:
             )
         return nodes
 
-    def until(self, enders: tuple[str, ...]) -> list[Node]:
-        nodes: list[Node] = []
+    def until(self, enders: tuple[str, ...]) -> list[Expression]:
+        nodes: list[Expression] = []
         while self.at < len(self.parts):
             part = self.parts[self.at]
             if isinstance(part, _Directive):
@@ -268,10 +280,10 @@ class _Nesting:
             self.at += 1
         return nodes
 
-    def branch(self, opening: _Directive) -> Node:
-        assert opening.expr is not None
+    def branch(self, opening: _Directive) -> Expression:
+        assert opening.condition is not None
         yes = self.until(("else", "endif"))
-        no: list[Node] = []
+        no: list[Expression] = []
         if self.closing(opening).keyword == "else":
             self.at += 1
             no = self.until(("endif",))
@@ -279,22 +291,20 @@ class _Nesting:
         end = self.parts[self.at].end
         self.at += 1
         return Conditional(
-            opening.expr,
-            Template(yes, opening.start, end),
-            Template(no, opening.start, end),
+            opening.condition,
+            TemplateExpression(yes, opening.start, end),
+            TemplateExpression(no, opening.start, end),
             opening.start,
             end,
         )
 
-    def loop(self, opening: _Directive) -> Node:
-        assert opening.expr is not None
+    def loop(self, opening: _Directive) -> Expression:
+        assert opening.intro is not None
         content = self.until(("endfor",))
         end = self.closing(opening).end
         self.at += 1
-        value = Template(content, opening.start, end)
-        loop = For(
-            *opening.names, opening.expr, None, value, None, False, opening.start, end
-        )  # fmt: skip
+        value = TemplateExpression(content, opening.start, end)
+        loop = For(opening.intro, None, value, None, False, opening.start, end)
         return TemplateJoin(loop, opening.start, end)
 
     def closing(self, opening: _Directive) -> _Directive:

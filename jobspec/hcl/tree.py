@@ -6,16 +6,16 @@ Nodes are built by the thousand per file, so they are plain slotted classes with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 
-class Node:
+class Expression:
     __slots__ = ("end", "start")
     start: int
     end: int
 
 
-class Literal(Node):
+class LiteralExpression(Expression):
     """A number, bool, null or string known when it was read."""
 
     __slots__ = ("value",)
@@ -26,29 +26,29 @@ class Literal(Node):
         self.end = end
 
 
-class Template(Node):
+class TemplateExpression(Expression):
     """Parts that are joined into one string."""
 
     __slots__ = ("parts",)
 
-    def __init__(self, parts: list[Node], start: int, end: int) -> None:
+    def __init__(self, parts: list[Expression], start: int, end: int) -> None:
         self.parts = parts
         self.start = start
         self.end = end
 
 
-class TemplateWrap(Node):
+class TemplateWrap(Expression):
     """A template of one interpolation and nothing else: the value keeps its type."""
 
     __slots__ = ("inner",)
 
-    def __init__(self, inner: Node, start: int, end: int) -> None:
+    def __init__(self, inner: Expression, start: int, end: int) -> None:
         self.inner = inner
         self.start = start
         self.end = end
 
 
-class TemplateJoin(Node):
+class TemplateJoin(Expression):
     """`%{ for }`: the strings of a for-expression, joined."""
 
     __slots__ = ("loop",)
@@ -71,7 +71,7 @@ class Step:
         self.end = end
 
 
-class Traversal(Node):
+class Traversal(Expression):
     """A name from the scope and the steps after it."""
 
     __slots__ = ("root", "root_end", "steps")
@@ -84,24 +84,26 @@ class Traversal(Node):
         self.root_end = end
 
 
-class Relative(Node):
+class Relative(Expression):
     """Steps after any other expression."""
 
     __slots__ = ("source", "steps")
 
-    def __init__(self, source: Node, steps: list[Step], start: int, end: int) -> None:
+    def __init__(self, source: Expression, steps: list[Step], start: int, end: int) -> None:
         self.source = source
         self.steps = steps
         self.start = start
         self.end = end
 
 
-class Index(Node):
+class Index(Expression):
     """`collection[key]` where the key is not a literal."""
 
     __slots__ = ("collection", "key", "open")
 
-    def __init__(self, collection: Node, key: Node, open_: int, start: int, end: int) -> None:
+    def __init__(
+        self, collection: Expression, key: Expression, open_: int, start: int, end: int
+    ) -> None:
         self.collection = collection
         self.key = key
         self.open = open_
@@ -109,12 +111,14 @@ class Index(Node):
         self.end = end
 
 
-class Splat(Node):
+class Splat(Expression):
     """`source[*]...`: `each` is the expression of one item, an `Item` at its root."""
 
     __slots__ = ("each", "item", "source")
 
-    def __init__(self, source: Node, each: Node, item: Item, start: int, end: int) -> None:
+    def __init__(
+        self, source: Expression, each: Expression, item: Item, start: int, end: int
+    ) -> None:
         self.source = source
         self.each = each
         self.item = item
@@ -122,7 +126,7 @@ class Splat(Node):
         self.end = end
 
 
-class Item(Node):
+class Item(Expression):
     """The item a splat is at."""
 
     __slots__ = ()
@@ -132,11 +136,11 @@ class Item(Node):
         self.end = end
 
 
-class Call(Node):
+class CallExpression(Expression):
     __slots__ = ("args", "close", "expand", "name", "name_end")
 
     def __init__(
-        self, name: str, args: list[Node], expand: bool, name_end: int, start: int, end: int
+        self, name: str, args: list[Expression], expand: bool, name_end: int, start: int, end: int
     ) -> None:
         self.name = name
         self.args = args
@@ -147,10 +151,12 @@ class Call(Node):
         self.end = end
 
 
-class Conditional(Node):
+class Conditional(Expression):
     __slots__ = ("condition", "no", "yes")
 
-    def __init__(self, condition: Node, yes: Node, no: Node, start: int, end: int) -> None:
+    def __init__(
+        self, condition: Expression, yes: Expression, no: Expression, start: int, end: int
+    ) -> None:
         self.condition = condition
         self.yes = yes
         self.no = no
@@ -158,10 +164,10 @@ class Conditional(Node):
         self.end = end
 
 
-class Binary(Node):
+class BinaryOperation(Expression):
     __slots__ = ("left", "op", "right")
 
-    def __init__(self, op: str, left: Node, right: Node) -> None:
+    def __init__(self, op: str, left: Expression, right: Expression) -> None:
         self.op = op
         self.left = left
         self.right = right
@@ -169,46 +175,54 @@ class Binary(Node):
         self.end = right.end
 
 
-class Unary(Node):
+class UnaryOperation(Expression):
     __slots__ = ("op", "operand")
 
-    def __init__(self, op: str, operand: Node, start: int) -> None:
+    def __init__(self, op: str, operand: Expression, start: int) -> None:
         self.op = op
         self.operand = operand
         self.start = start
         self.end = operand.end
 
 
-class Parens(Node):
+class Parens(Expression):
     __slots__ = ("inner",)
 
-    def __init__(self, inner: Node, start: int, end: int) -> None:
+    def __init__(self, inner: Expression, start: int, end: int) -> None:
         self.inner = inner
         self.start = start
         self.end = end
 
 
-class Tuple(Node):
+class Tuple(Expression):
     __slots__ = ("items",)
 
-    def __init__(self, items: list[Node], start: int, end: int) -> None:
+    def __init__(self, items: list[Expression], start: int, end: int) -> None:
         self.items = items
         self.start = start
         self.end = end
 
 
-class Object(Node):
-    """Keys that are bare names are `Literal`s already."""
+class Object(Expression):
+    """Keys that are bare names are `LiteralExpression`s already."""
 
     __slots__ = ("items",)
 
-    def __init__(self, items: list[tuple[Node, Node]], start: int, end: int) -> None:
+    def __init__(self, items: list[tuple[Expression, Expression]], start: int, end: int) -> None:
         self.items = items
         self.start = start
         self.end = end
 
 
-class For(Node):
+class ForIntro(NamedTuple):
+    """`k, v in collection`; `key_name` is "" where there is only one name."""
+
+    key_name: str
+    value_name: str
+    collection: Expression
+
+
+class For(Expression):
     """`[for k, v in coll : value if cond]` or, with `key`, the object form."""
 
     __slots__ = (
@@ -217,19 +231,15 @@ class For(Node):
 
     def __init__(
         self,
-        key_name: str,
-        value_name: str,
-        collection: Node,
-        key: Node | None,
-        value: Node,
-        condition: Node | None,
+        intro: ForIntro,
+        key: Expression | None,
+        value: Expression,
+        condition: Expression | None,
         group: bool,
         start: int,
         end: int,
     ) -> None:
-        self.key_name = key_name
-        self.value_name = value_name
-        self.collection = collection
+        self.key_name, self.value_name, self.collection = intro
         self.key = key
         self.value = value
         self.condition = condition
@@ -238,25 +248,25 @@ class For(Node):
         self.end = end
 
 
-def start_of(node: Node, text: str) -> int:
+def start_of(node: Expression, text: str) -> int:
     """Where an operand is pointed at: inside the quotes of a string, behind those of an empty one,
     at an index's bracket."""
-    if isinstance(node, Literal):
+    if isinstance(node, LiteralExpression):
         if text.startswith('""', node.start):
             return node.start + 2
         return node.start + 1 if text[node.start : node.start + 1] == '"' else node.start
-    if isinstance(node, Template) and node.parts:
+    if isinstance(node, TemplateExpression) and node.parts:
         return start_of(node.parts[0], text)
-    if isinstance(node, Binary):
+    if isinstance(node, BinaryOperation):
         return start_of(node.left, text)
     if isinstance(node, Conditional):
         return start_of(node.condition, text)
     return node.open if isinstance(node, Index) else node.start
 
 
-def walk(node: object) -> Iterator[Node]:
+def walk(node: object) -> Iterator[Expression]:
     """The node and all nodes below it."""
-    if isinstance(node, Node):
+    if isinstance(node, Expression):
         yield node
         for kind in type(node).__mro__:
             for slot in getattr(kind, "__slots__", ()):
@@ -271,7 +281,7 @@ class Attribute:
 
     __slots__ = ("end", "expr", "name", "start")
 
-    def __init__(self, name: str, expr: Node, start: int, end: int) -> None:
+    def __init__(self, name: str, expr: Expression, start: int, end: int) -> None:
         self.name = name
         self.expr = expr
         self.start = start

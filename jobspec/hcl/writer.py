@@ -1,12 +1,13 @@
-"""Values to HCL: text that reads well and that our own reader turns into the same value again.
+"""Writes values as HCL that reads well and that the reader turns into the same value again.
 
 A string may look like a template, or be an interpolation that is left for the client to resolve.
-Each way to write one is tried out by evaluating it, and the first that gives the string back is
-taken; so what is written is right whatever the string holds.
+Each way to write a string is evaluated, and the first that gives the string back is taken; so the
+result is right whatever the string holds.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ _OPENER = re.compile(r"([$%])\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NOT_FOR_HEREDOCS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u0085\u2028\u2029\ufeff]")
 _CALLS = caller(CallContext(None))
-_TAKEN: dict[str, Any] = {"var": {}, "local": {}}
+_OWN_NAMES: dict[str, Any] = {"var": {}, "local": {}}
 """Names that a file resolves itself: an interpolation of them would not stay as it is."""
 
 
@@ -61,7 +62,9 @@ def expression(value: Any, depth: int = 0) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _number(value)
+        if not math.isfinite(value):
+            raise UnwritableError("an infinite number has no text")
+        return str(int(value)) if value.is_integer() and abs(value) < 1e18 else repr(value)
     if isinstance(value, Mapping):
         return _object(value, depth)
     return _tuple(value, depth)
@@ -71,12 +74,6 @@ def attributes(values: Mapping[str, Any], depth: int) -> Iterator[str]:
     """`name = value` lines for names that need no quotes."""
     for name, value in values.items():
         yield f"{INDENT * depth}{name} = {expression(value, depth)}"
-
-
-def _number(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
-        raise UnwritableError("an infinite number has no text")
-    return str(int(value)) if value.is_integer() and abs(value) < 1e18 else repr(value)
 
 
 def _tuple(values: Sequence[Any], depth: int) -> str:
@@ -116,7 +113,7 @@ def string(text: str, depth: int = 0) -> str:
     if text.isascii() and not ("\n" in text or "{" in text):
         return f'"{_escaped(text)}"'
     for candidate in _candidates(text, depth):
-        if _means(candidate, text):
+        if _evaluates_to(candidate, text):
             return candidate
     raise UnwritableError("a string that HCL cannot hold")
 
@@ -149,11 +146,11 @@ def _heredocs(text: str, depth: int) -> Iterator[str]:
         yield whole if ends else f"chomp({whole}\n{INDENT * depth})"
 
 
-def _means(candidate: str, text: str) -> bool:
+def _evaluates_to(candidate: str, text: str) -> bool:
     source = f"{candidate}\n"
     try:
         node = parse_expression(source)
-        return bool(evaluate(node, Scope(_TAKEN, source, _CALLS)) == text)
+        return bool(evaluate(node, Scope(_OWN_NAMES, source, _CALLS)) == text)
     except (HclError, BudgetError):
         return False
 

@@ -1,4 +1,4 @@
-"""Whether two API trees ask for the same job, whatever servers have noted in them."""
+"""Compares what two API trees ask for, without the fields that servers fill in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from jobspec.blocks.api_shape import complete, shape_of
 from jobspec.canonicalize import to_job
 
-_NOTED_BY_SERVERS = (
+_SERVER_FIELDS = (
     "Status", "StatusDescription", "Stop", "Stable", "Version", "SubmitTime", "CreateIndex",
     "ModifyIndex", "JobModifyIndex", "Origin", "VersionTag", "ParentID", "Dispatched", "Payload",
     "DispatchIdempotencyToken", "NomadTokenID", "ConsulNamespace", "VaultNamespace",
@@ -26,10 +26,11 @@ def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
     These are each task's default identity, the ids of scaling policies, and a job's `Update` that
     has only the old fields, the groups' own being complete.
     """
+    no_id = {"ID": "", "CreateIndex": 0, "ModifyIndex": 0}
     groups = [
         {
             **group,
-            "Scaling": _without_id(group["Scaling"]),
+            "Scaling": None if group["Scaling"] is None else {**group["Scaling"], **no_id},
             "Tasks": [_without_added_identity(task) for task in group["Tasks"] or []] or None,
         }
         for group in spec["TaskGroups"] or []
@@ -39,10 +40,6 @@ def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "TaskGroups": groups or None, "Update": None if is_remnant else update}
 
 
-def _without_id(scaling: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if scaling is None else {**scaling, "ID": "", "CreateIndex": 0, "ModifyIndex": 0}
-
-
 def _without_added_identity(task: dict[str, Any]) -> dict[str, Any]:
     identity = task["Identity"] or {}
     said = {key: value for key, value in identity.items() if value}
@@ -50,7 +47,7 @@ def _without_added_identity(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The first part, such as `TaskGroups[0].Count`, in which the jobs differ; '' if in none.
+    """Returns the first part, such as `TaskGroups[0].Count`, in which the jobs differ; '' if none.
 
     Raises InvalidInputError for a tree that is no job.
     """
@@ -60,7 +57,7 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 def _asked(spec: Mapping[str, Any]) -> dict[str, Any]:
     whole = complete(dict(spec), shape_of("job"))
     tree: dict[str, Any] = msgspec.to_builtins(to_job(without_additions(whole)))
-    return {key: value for key, value in tree.items() if key not in _NOTED_BY_SERVERS}
+    return {key: value for key, value in tree.items() if key not in _SERVER_FIELDS}
 
 
 def _first(one: Any, other: Any, path: str) -> str:
@@ -81,7 +78,7 @@ def _first(one: Any, other: Any, path: str) -> str:
 
 
 def _is_float(one: Any, other: Any) -> bool:
-    """Beyond 64 bits a JSON number is a double, with however many digits it is written."""
+    """Beyond 64 bits a JSON number is a double, however many digits are written."""
     return (
         isinstance(one, (int, float))
         and isinstance(other, (int, float))

@@ -17,10 +17,10 @@ from jobspec.hcl.tree import (
     Attribute,
     Block,
     Body,
-    Literal,
-    Node,
+    Expression,
+    LiteralExpression,
     Parens,
-    Template,
+    TemplateExpression,
     Traversal,
     walk,
 )
@@ -105,7 +105,7 @@ def set_images(content: bytes, filename: str, settings: Sequence[Setting]) -> Ed
     body = read_body(source, diagnostics)
     diagnostics.raise_if_any()
     result = Edited(content)
-    found: dict[tuple[int, int], tuple[Literal, str]] = {}
+    found: dict[tuple[int, int], tuple[LiteralExpression, str]] = {}
     for place, attribute in _places(body):
         for setting in settings:
             _consider(setting, place, attribute, source, result, found)
@@ -125,7 +125,7 @@ def _consider(
     attribute: Attribute,
     source: SourceText,
     result: Edited,
-    found: dict[tuple[int, int], tuple[Literal, str]],
+    found: dict[tuple[int, int], tuple[LiteralExpression, str]],
 ) -> None:
     named = place[0] in _NAMED
     if setting.is_named != named:
@@ -136,11 +136,11 @@ def _consider(
     if not named and setting.target and not setting.fits(place):
         return
     node = attribute.expr.inner if isinstance(attribute.expr, Parens) else attribute.expr
-    is_text = isinstance(node, Literal) and isinstance(node.value, str)
+    is_text = isinstance(node, LiteralExpression) and isinstance(node.value, str)
     if not named and not setting.target and not _of_repository(node, setting.value):
         return
     result.used.add(setting)
-    if not isinstance(node, Literal) or not is_text:
+    if not isinstance(node, LiteralExpression) or not is_text:
         result.problems.append(problem_at(_computed(setting, shown, node), source))
         return
     found[node.start, node.end] = (node, setting.value)
@@ -149,18 +149,18 @@ def _consider(
     result.edits.append(Edit(shown, line, node.value.strip(), setting.value))
 
 
-def _of_repository(node: Node, image: str) -> bool:
+def _of_repository(node: Expression, image: str) -> bool:
     """Whether the image, or what is known of it before the first `${`, is of the repository."""
     wanted = repository_of(image)
-    if isinstance(node, Literal):
+    if isinstance(node, LiteralExpression):
         return isinstance(node.value, str) and repository_of(node.value.strip()) == wanted
-    first = node.parts[0] if isinstance(node, Template) else None
-    if not isinstance(first, Literal):
+    first = node.parts[0] if isinstance(node, TemplateExpression) else None
+    if not isinstance(first, LiteralExpression):
         return False
     return str(first.value).startswith((f"{wanted}:", f"{wanted}@"))
 
 
-def _computed(setting: Setting, place: str, node: Node) -> HclError:
+def _computed(setting: Setting, place: str, node: Expression) -> HclError:
     names = sorted({name for each in walk(node) if (name := _name_of(each))})
     if not names:
         hint = "Edit this line by hand."
@@ -170,18 +170,22 @@ def _computed(setting: Setting, place: str, node: Node) -> HclError:
     return HclError(f"Cannot set {place}: it is not plain text.", node.start, node.end, hint)
 
 
-def _value_for(name: str, node: Node, image: str) -> str:
+def _value_for(name: str, node: Expression, image: str) -> str:
     """What the variable has to be, where it is all of the image, its tag or its digest."""
     if isinstance(node, Traversal) and _name_of(node) == name:
         return image
-    if isinstance(node, Template) and len(node.parts) == 2 and isinstance(node.parts[0], Literal):
+    if (
+        isinstance(node, TemplateExpression)
+        and len(node.parts) == 2
+        and isinstance(node.parts[0], LiteralExpression)
+    ):
         known = str(node.parts[0].value)
         if image.startswith(known):
             return image.removeprefix(known)
     return "VALUE"
 
 
-def _name_of(node: Node) -> str:
+def _name_of(node: Expression) -> str:
     if not isinstance(node, Traversal) or node.root not in _NAMED or not node.steps:
         return ""
     return f"{node.root}.{node.steps[0].key}"
@@ -245,7 +249,7 @@ def _label(block: Block) -> str:
 # -- the literal's bytes --------------------------------------------------------------------------
 
 
-def _written(text: str, node: Literal, value: str, is_json: bool) -> str:
+def _written(text: str, node: LiteralExpression, value: str, is_json: bool) -> str:
     if is_json:
         doubled = value.replace("${", "$${").replace("%{", "%%{")
         return json.dumps(doubled, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""Leaves out of a job what reading it again puts back: its defaults, and what blocks inherit.
+"""Leaves out of a job what reading it again restores: its defaults, and what blocks inherit.
 
-No list of defaults is kept here. A part may go if the job completed without it is the same as the
-job completed with it, and what completes jobs, and so knows the defaults, is asked. To keep that
-cheap, each task is tried in a job that has no other.
+There is no list of defaults here. A part may go if the job completed without the part equals the
+job completed with it; the function that completes jobs decides. To keep that cheap, each task is
+tried in a job that has no other.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KEPT = {
     "affinity": ("Weight",),
     "spread": ("Weight",),
 }
-"""Said even where it is the default: a reader looks for it."""
+"""Written even where it is the default: a reader looks for it."""
 
 
 def shorten(spec: Spec, completed: Completed) -> Spec:
-    """A copy of a complete API tree without what its defaults say anyway."""
+    """Returns a copy of a complete API tree without the parts that the defaults restore."""
     job: Spec = _copy(spec)
     groups = job["TaskGroups"] or []
     shortened = []

@@ -79,19 +79,23 @@ _TABLES: tuple[Sequence[Endpoint], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """An ASGI app. Await `close` when it is stopped: it ends the connections to far agents."""
+    """The ASGI app. Await `close` when it is stopped: it ends the connections to other machines'
+    agents.
+    """
 
     serve: ASGIApp
     close: Callable[[], Awaitable[None]]
     knows_node: Callable[[Scope], bool]
-    """Whether this server can tell which agent answers a `/v1/client` request."""
+    """Returns whether this server can tell which agent answers a `/v1/client` request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.serve(scope, receive, send)
 
 
 def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
-    """`extra_routes`: the git remote, webhooks and the UI, which bring their own checks."""
+    """Builds the app. `extra_routes` are the git remote, webhooks and the UI, which bring their own
+    checks.
+    """
     requests = RequestMetrics()
     endpoints = [each for table in (*_TABLES, metrics.endpoints(requests)) for each in table]
     client = ClientRoutes(api)

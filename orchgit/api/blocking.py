@@ -1,4 +1,4 @@
-"""Blocking reads: `index=N&wait=60s` answers when what is read has moved past N."""
+"""Blocking queries: `index=N&wait=60s` answers when what is read has moved past N."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Read = Callable[[Snapshot], tuple[T, int]]
 
 
 async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> tuple[T, int]:
-    """`read` gives a value and its index; it is called again after each change of `tables`.
+    """Reads again after each change of `tables`, until the index exceeds the request's `index`.
 
-    Returns the first value whose index exceeds the request's `index`, or the last one when the
-    wait ends.
+    `read` returns a value and its index. Returns the first value that is new enough, or the last
+    one when the wait ends.
     """
     min_index, wait_s = wait_parameters(call)
     store, clock = call.context.state.store, call.context.clock
@@ -47,7 +47,7 @@ async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> 
 
 
 def wait_parameters(call: ApiCall) -> tuple[int, float]:
-    """(index to exceed, seconds to wait); index 0 means: answer at once."""
+    """Returns (index to exceed, seconds to wait); with index 0 the answer does not wait."""
     if "index" not in call.query and "wait" not in call.query:
         return 0, 0.0
     min_index = whole_number(call.query.get("index") or "0")
@@ -71,9 +71,10 @@ async def answer_list(
     *,
     in_thread: bool = False,
 ) -> Response:
-    """A list whose index is that of its tables. `read` may return (value, extra headers).
+    """Answers with a list whose index is that of its tables.
 
-    `in_thread` is for lists that may be long: the event loop goes on meanwhile.
+    `read` may return (value, extra headers). `in_thread` is for lists that may be long, so that
+    they do not block the event loop.
     """
     snapshot = await _moved_snapshot(call, tables)
 
@@ -87,9 +88,10 @@ async def answer_list(
 
 
 async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
-    """A snapshot in which `tables` are beyond the request's index, or the one at the wait's end.
+    """Waits until `tables` are beyond the request's index; returns the snapshot then, or at the
+    wait's end.
 
-    The list itself is not read before that.
+    The list itself is read only after that.
     """
     min_index, wait_s = wait_parameters(call)
     store, clock = call.context.state.store, call.context.clock
@@ -113,9 +115,9 @@ async def answer_object(
     *,
     key: str = "",
 ) -> Response:
-    """One object; its index is its own `modify_index`, or its table's where there is none.
+    """Answers with one object; its index is its `modify_index`, or its table's where there is none.
 
-    `read` returns None for what is not there: 404 with the text `missing`. With the object's `key`
+    `read` returns None for an unknown object: 404 with the text `missing`. With the object's `key`
     in the first table, changes of other objects do not wake the reader.
     """
 

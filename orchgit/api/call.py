@@ -1,4 +1,4 @@
-"""One request as the routes see it: its parameters read and checked, its answer in Nomad's form."""
+"""One request as a route sees it: its parameters read and checked, its answer in Nomad's form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
 class ApiCall:
-    """Routes get one of these; `path["name"]` are the parts of the path."""
+    """One request. `path["name"]` are the parameters of the path."""
 
     def __init__(self, request: Request, api: ApiContext) -> None:
         self.request = request
@@ -39,11 +39,11 @@ class ApiCall:
         self.path: dict[str, str] = request.path_params
 
         self.writes: RequestWrites | None = request.scope.get(WRITES)
-        """What this request has written to the log so far; None where nobody asks for it."""
+        """Notes what this request writes to the log; None where no server asks for it."""
 
     @cached_property
     def services(self) -> Services:
-        """The use cases; what they write is noted in `writes`."""
+        """The use cases; their commands are noted in `writes`."""
         services = self.api.services
         return services if is_safe(self.request.method) else services.noting(self.writes)
 
@@ -57,18 +57,18 @@ class ApiCall:
 
     @property
     def namespaces(self) -> str | None:
-        """The namespace to list; None is all of them."""
+        """The namespace to list; None for all of them."""
         return None if self.namespace == "*" else self.namespace
 
     def header(self, name: bytes) -> str | None:
-        """The first of that name, which is written in lower case."""
+        """Returns the first header of that name (written in lower case)."""
         for each, value in self.request.scope["headers"]:
             if each == name:
                 return str(value, "latin-1")
         return None
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A parameter that is there without a value counts as true."""
+        """Reads a boolean parameter; without a value it is true."""
         value = self.query.get(name)
         if value is None:
             return default
@@ -92,7 +92,7 @@ class ApiCall:
         return uuid_prefix(self.query.get("prefix", ""))
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
-        """The request's body; raises TooLargeError before reading more than the limit."""
+        """Reads the request's body; raises TooLargeError before it reads more than the limit."""
         announced = self.header(b"content-length") or "0"
         size_bytes = whole_number(announced)
         if size_bytes is None or size_bytes > limit_bytes:
@@ -121,7 +121,9 @@ class ApiCall:
         headers: dict[str, str] | None = None,
         read: bool = False,
     ) -> Response:
-        """`value` as JSON. `read`: with the headers that every read of the state carries."""
+        """Answers with `value` as JSON; with `read`, with the headers of every read of the
+        state.
+        """
         data = nomad_json.encode(value)
         if "pretty" in self.query and self.flag("pretty"):
             data = msgspec.json.format(data, indent=4)

@@ -1,8 +1,8 @@
-"""Every request is answered by the server that may answer it: this one, or the leader.
+"""Has every request answered by the server that may answer it: this one, or the leader.
 
-In front of the app. A request that the leader is to answer is handed to it whole (`forward`); one
-that came that way is never handed on. It is tried again, at the next leader, only as long as
-nothing of it can have been done.
+An ASGI app in front of the API. A request for the leader is forwarded whole; a forwarded request is
+never forwarded again. A request is tried again, at the next leader, only while it cannot have
+written anything.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from orchgit.wait_first import wait_first
 ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
 WRITES = "orchgit.request_writes"
-"""Where a request's scope has its `RequestWrites`, if another server may be asked instead."""
+"""The key of a request's scope for its `RequestWrites`, where another server may be asked
+instead.
+"""
 _RETRY_S = 0.025
 _MAX_KEPT_BYTES = 1 << 20
-"""A body up to this size can be sent to the next leader again."""
+"""A body up to this size is kept, to be sent to the next leader again."""
 
 Forward = Callable[[Scope, Receive, Send, float], Awaitable[None]]
 """(scope, receive, send, seconds to wait for a leader). Raises NotLeaderError if nothing of the
@@ -48,12 +50,12 @@ class LeadershipPort(Protocol):
         ...
 
     async def leadership_lost(self) -> None:
-        """Returns while this server does not lead."""
+        """Returns as soon as this server does not lead."""
         ...
 
 
 class Consistency:
-    """An ASGI app in front of another.
+    """Answers a request here, or forwards it to the leader.
 
     `knows_node` says whether this server knows the node of a `/v1/client` request.
     """
@@ -89,8 +91,10 @@ class Consistency:
             await text_response(str(error), status_of(error))(scope, receive, send)
 
     async def forwarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Another server handed the request to this one. Raises NotLeaderError if this server does
-        not lead and nothing of the request was done."""
+        """Answers a request that another server forwarded.
+
+        Raises NotLeaderError if this server does not lead and the request has written nothing.
+        """
         place = place_of(scope["method"], scope["path"], scope["query_string"])
         await self._as_leader(scope, receive, send, place)
 
@@ -130,7 +134,9 @@ class Consistency:
             await self._app(scope, receive, send)
 
     async def _while_leading(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A blocking read of a server that no longer leads may wait for what it never hears of."""
+        """Ends a blocking query when leadership is lost: it might wait for changes that never
+        come.
+        """
         answering = False
 
         async def noting(message: Message) -> None:
@@ -146,7 +152,7 @@ class Consistency:
 
 
 class _Body:
-    """A request's messages, kept as long as they are few bytes, to be read again."""
+    """A request's body, kept while it is small, to be read again."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -172,7 +178,7 @@ class _Body:
         self._next = len(self._kept)
 
     def rewind(self) -> bool:
-        """Start again at the first message; False if it is no longer there."""
+        """Starts again at the beginning; returns False if that is not kept any more."""
         self._next = 0
         return self._bytes <= _MAX_KEPT_BYTES
 

@@ -1,4 +1,4 @@
-"""What the routes are given by the composition root."""
+"""What the composition root hands to the routes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ServerFacts(Protocol):
     def server_id(self) -> str: ...
 
     def leader_address(self) -> str:
-        """RPC address of the leader; empty when none is known."""
+        """The leader's RPC address; "" while none is known."""
         ...
 
     def last_contact_ms(self) -> int:
-        """Since this server heard of the leader; 0 where it leads."""
+        """Milliseconds since this server heard of the leader; 0 where it leads."""
         ...
 
     def servers(self) -> Sequence[ServerRecord]:
@@ -47,11 +47,11 @@ class ServerFacts(Protocol):
     def peer_addresses(self) -> Sequence[str]: ...
 
     def members(self) -> Sequence[Mapping[str, Any]]:
-        """Servers in the form of Nomad's agent members."""
+        """The servers in the form of Nomad's agent members."""
         ...
 
     def config(self) -> Mapping[str, Any]:
-        """The agent's settings that clients may see; no secret among them."""
+        """The agent's settings that clients may see; no secret is among them."""
         ...
 
     def stats(self) -> Mapping[str, Mapping[str, str]]: ...
@@ -61,17 +61,19 @@ class ServerFacts(Protocol):
         ...
 
     def scheduler_workers(self) -> tuple[int, Sequence[str]]:
-        """(how many there should be, the job types they take)."""
+        """Returns (how many there should be, the job types they take)."""
         ...
 
     async def set_scheduler_workers(self, count: int, types: Sequence[str]) -> None:
-        """Until the server is started again. Raises InvalidInputError."""
+        """Changes the workers until the server is started again. Raises InvalidInputError."""
         ...
 
     def schedulers_paused(self) -> bool: ...
 
     async def pause_schedulers(self, paused: bool) -> None:
-        """Workers that are paused finish what they hold and take nothing new."""
+        """Pauses or resumes the workers; paused workers finish what they hold and take
+        nothing new.
+        """
         ...
 
 
@@ -79,11 +81,11 @@ class MembershipPort(Protocol):
     """What an operator asks of the servers as a cluster, on any of them."""
 
     async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
-        """(how many servers answered, what went wrong with the others; empty: nothing)."""
+        """Returns (how many servers answered, what went wrong with the others; "" is nothing)."""
         ...
 
     async def force_leave(self, name: str) -> None:
-        """Have the leader take the server of that name out."""
+        """Has the leader remove the server of that name."""
         ...
 
     def autopilot_health(self) -> ClusterHealth:
@@ -93,7 +95,7 @@ class MembershipPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """The node this process runs an agent for, and the app that answers its `/v1/client` paths."""
+    """The node of this process's agent, and the app that answers its `/v1/client` paths."""
 
     node_id: Callable[[], str]
     app: ASGIApp
@@ -109,23 +111,26 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Grows from 0 at the start of the server."""
+    """A figure that grows from 0 at the start of the server."""
 
     name: str
     value: float
 
 
 class JobTextsPort(Protocol):
-    """Parses job files, outside of this process."""
+    """Parses job files outside of this process."""
 
     async def spec(self, text: bytes, variables: bytes, with_defaults: bool) -> bytes:
-        """The job as JSON. Raises InvalidInputError (JobFileError with the problems)."""
+        """Returns the job as JSON. Raises InvalidInputError (JobFileError with the problems)."""
         ...
 
 
 @dataclass(slots=True)
 class ApiContext:
-    """`local_node` may come later: an agent in this process starts after the server."""
+    """The parts that the routes call.
+
+    `local_node` may come later: an agent in this process starts after the server.
+    """
 
     services: Services
     server: ServerFacts
@@ -136,9 +141,9 @@ class ApiContext:
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
-    """Metrics of the parts that the API does not know: broker, raft, workers."""
+    """Returns the metrics of parts that the API does not know: broker, raft, workers."""
     agents_tls: TlsFiles | None = None
-    """With what agents that serve HTTPS are reached."""
+    """The certificates with which agents that serve HTTPS are reached."""
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

@@ -1,4 +1,4 @@
-"""From a path to its endpoint, without trying every route in turn."""
+"""Finds the endpoint of a path without trying every route in turn."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Found = tuple[Endpoint, dict[str, str]]
 
 
 class Dispatch:
-    """An ASGI app: the endpoints answer what they match, `rest` everything else.
+    """An ASGI app: endpoints answer what they match, `rest` everything else.
 
-    Of several that match a path the first in the list counts.
+    Of several endpoints that match a path, the first in the list answers.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Dispatch:
             self._by_prefix[_prefix(each.path)].append((compile_path(each.path)[0], each))
         whole = [each.path for each in endpoints if "{" not in each.path]
         self._by_path = {path: found for path in whole if (found := self._matching(path))}
-        """Of the paths without parameters, which need no look at one pattern after another."""
+        """The endpoints of paths without parameters, which need no pattern."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self.find(scope["path"]) if scope["type"] == "http" else None
@@ -61,5 +61,5 @@ class Dispatch:
 
 
 def _prefix(path: str) -> str:
-    """The first two parts, which no endpoint has a parameter in: `/v1/job`."""
+    """Returns the first two parts of a path, in which no endpoint has a parameter: `/v1/job`."""
     return "/".join(path.split("/", 3)[:3])

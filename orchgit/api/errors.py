@@ -42,7 +42,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class MethodNotAllowedError(OrchgitError):
-    """The path exists, the method does not apply to it."""
+    """The path exists; the method does not apply to it."""
 
     def __init__(self, allowed: str) -> None:
         super().__init__("Invalid method")
@@ -50,14 +50,14 @@ class MethodNotAllowedError(OrchgitError):
 
 
 def status_of(error: Exception) -> int:
-    """The status for an error; 500 for one that no table row expects."""
+    """Returns the status for an error; 500 for an error without a row in the table."""
     if isinstance(error, MethodNotAllowedError):
         return 405
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
 
 
 def text_response(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
-    """Plain text as errors are sent; `vary` is on every answer."""
+    """Returns plain text, as errors are sent; `vary` is on every answer."""
     return Response(
         text,
         status_code=status,

@@ -1,4 +1,4 @@
-"""The newest events, kept so that a subscriber may begin a little in the past."""
+"""Keeps the newest events, so that a subscriber may begin a little in the past."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MAX_BATCHES = 256
 
 
 class EventBatch(Protocol):
-    """What was applied together (`orchgit.replication.events.AppliedBatch`); its events are built
-    when they are first asked for."""
+    """The entries that were applied together (`orchgit.replication.events.AppliedBatch`).
+
+    Their events are built when they are first asked for.
+    """
 
     @property
     def index(self) -> int: ...
@@ -24,7 +26,8 @@ class EventBatch(Protocol):
 
 
 class EventBuffer:
-    """Filled from the applied feed, on the event loop; readers keep their own place in it.
+    """Filled from the feed of applied batches, on the event loop; readers keep their own place in
+    it.
 
     A reader that falls further behind than the buffer reaches goes on with the oldest kept batch.
     """
@@ -34,7 +37,7 @@ class EventBuffer:
         self._changed = asyncio.Event()
         self.closed = False
         self.gaps = 0
-        """How often events were missed. Who reads across a gap must be told: its stream ends."""
+        """How often events were missed. A stream that would read across a gap ends."""
 
     def add(self, batch: EventBatch) -> None:
         self._batches.append(batch)
@@ -43,7 +46,7 @@ class EventBuffer:
         self._wake()
 
     def miss(self) -> None:
-        """What happened is not known: the state was replaced whole."""
+        """Notes a gap: the state was replaced whole, so its changes are unknown."""
         self._batches.clear()
         self.gaps += 1
         self._wake()
@@ -62,7 +65,7 @@ class EventBuffer:
         return self._batches[-1].index if self._batches else 0
 
     async def wait(self, timeout_s: float) -> bool:
-        """True: something was added (or the buffer closed) meanwhile."""
+        """Waits for events; returns True if some were added, or the buffer was closed."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()

@@ -29,18 +29,19 @@ _TOKEN = re.compile(
 _MAX_CHARACTERS = 4096
 _MAX_DEPTH = 100
 _MAX_SEARCH_STEPS = 500_000
-"""Of `matches` on one value, 2 ms: a list has many."""
+"""Of `matches` on one value: 2 ms, as a list has many values."""
 _MISSING = object()
 
 
 class FieldError(InvalidInputError):
-    """A selector names no field of what is listed."""
+    """A selector names no field of the listed objects."""
 
 
 def parse_filter(text: str) -> Predicate:
-    """Raises InvalidInputError with the position of the first thing that does not fit.
+    """Parses an expression into a predicate.
 
-    The predicate raises FieldError for a selector that names no field.
+    Raises InvalidInputError with the position of the first mistake. The predicate raises FieldError
+    for a selector that names no field.
     """
     if len(text) > _MAX_CHARACTERS:
         raise InvalidInputError(
@@ -244,7 +245,7 @@ _names: dict[type[msgspec.Struct], dict[str, str]] = {}
 
 
 def field_names(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Go's name of each field -> its attribute."""
+    """Returns the attributes by Go's names of the fields."""
     if kind not in _names:
         _names[kind] = {f.encode_name: f.name for f in msgspec.structs.fields(kind)}
     return _names[kind]

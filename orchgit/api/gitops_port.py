@@ -1,4 +1,4 @@
-"""What the routes need of gitops; the composition root passes its own object in."""
+"""What the routes need of gitops; the composition root passes the implementation in."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from orchgit.services.cluster.snapshots import Repositories
 
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
-        """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used, and
-        NotAllowedError for one that the configuration does not allow. Reads the disk."""
+        """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used.
+
+        Raises NotAllowedError for one that the configuration does not allow. Reads the disk.
+        """
         ...
 
     def is_declared(self, source: str) -> bool:
-        """Whether the configuration of this server has a source of that name."""
+        """Returns whether this server's configuration has a source of that name."""
         ...
 
     async def rerun(
         self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
     ) -> Any:
-        """Create these jobs (namespace, id) of the applied commit again; the rollout that does."""
+        """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
         ...
 
     def wake(self, source: str) -> None:
-        """Look for new commits of a source now."""
+        """Looks for new commits of a source now."""
         ...
 
     def last_checked_ns(self, source: str) -> int:
-        """When this server last looked for new commits of a source; 0: not since it leads."""
+        """When this server last looked for new commits of a source; 0 if not since it leads."""
         ...
 
     @property
     def backup(self) -> Repositories:
-        """The repositories that this cluster is the home of, to be saved and restored."""
+        """The repositories that this cluster hosts, to be saved and restored."""
         ...
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Any:
-        """Start a rollout that takes another back; returns it."""
+        """Starts a rollout that reverts another one; returns it."""
         ...
 
     async def plan_files(
@@ -49,5 +51,5 @@ class GitopsPort(Protocol):
         files: Sequence[tuple[str, bytes]],
         base_files: Sequence[tuple[str, bytes]] | None = None,
     ) -> Mapping[str, Any]:
-        """What applying these files as a commit of the source would do."""
+        """Returns what applying these files as a commit of the source would do."""
         ...

@@ -1,4 +1,4 @@
-"""Jobs as request bodies carry them."""
+"""Reads jobs from request bodies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_ON_LOOP_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class JobBody:
-    """A request's body and its job. A large one takes seconds to judge: not on the event loop."""
+    """A request's body and its job. Judging a large job takes seconds: not on the event loop."""
 
     tree: dict[str, Any]
     job: Job
@@ -28,7 +28,7 @@ class JobBody:
 
 
 async def read_job_body(call: ApiCall) -> JobBody:
-    """Raises InvalidInputError."""
+    """Reads the body of a register, plan or validate request. Raises InvalidInputError."""
     data = await call.body()
     is_large = len(data) > _MAX_ON_LOOP_BYTES
     return (
@@ -42,10 +42,10 @@ def _read(call: ApiCall, data: bytes, is_large: bool) -> JobBody:
 
 
 def _job_of(body: dict[str, Any], call: ApiCall) -> Job:
-    """The job of a register, plan or validate request, completed with its defaults.
+    """Returns the request's job, completed with its defaults.
 
-    The namespace and region of the query beat those of the job. Where a job came from is not a
-    caller's to say, and no part of what is read here: only gitops records an origin.
+    The namespace and region of the query beat those of the job. The job's origin is never read from
+    a request: only gitops records one.
     """
     tree = nomad_json.get(body, "Job")
     if not isinstance(tree, dict):

@@ -1,4 +1,4 @@
-"""JSON as Nomad's clients write and read it: any case of keys in, Go's names out."""
+"""JSON as Nomad's clients write and read it: keys in any case in, Go's names out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
 
 
 class Raw:
-    """JSON that is encoded already, to be put into an answer as it is."""
+    """Encoded JSON, to be put into an answer as it is."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -40,12 +40,12 @@ def encode(value: Any) -> bytes:
 
 
 def tree(value: Any) -> Any:
-    """A struct as the dicts and lists of its JSON, by the same rules as in an answer."""
+    """Returns a struct as the dicts and lists of its JSON, by the same rules as in an answer."""
     return msgspec.to_builtins(shown(value))
 
 
 def decode_tree(data: bytes) -> dict[str, Any]:
-    """A JSON object as it was sent. Raises InvalidInputError for anything else."""
+    """Returns a JSON object as it was sent. Raises InvalidInputError for anything else."""
     value = _parsed(data)
     if not isinstance(value, dict):
         raise InvalidInputError("cannot read the request body: a JSON object is expected")
@@ -53,7 +53,9 @@ def decode_tree(data: bytes) -> dict[str, Any]:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """A struct from a request body; keys in any case, unknown keys ignored, null means absent."""
+    """Reads a struct from a request body: keys in any case, unknown keys ignored, null means
+    absent.
+    """
     return convert(decode_tree(data) if data.strip() else {}, kind)
 
 
@@ -65,10 +67,10 @@ def convert(value: Any, kind: type[T]) -> T:
 
 
 def get(value: Any, name: str, default: Any = None, kind: type | None = None) -> Any:
-    """A key of a request body in any case; null counts as absent.
+    """Returns the value of a key in any case; null counts as absent.
 
-    Raises InvalidInputError if `value` is no object, and for what is not of the default's type (or
-    of `kind`, where there is no default).
+    Raises InvalidInputError if `value` is no object, and for a value that is not of the default's
+    type (or of `kind`, where there is no default).
     """
     found = _found(value, name)
     if found is None:
@@ -80,7 +82,7 @@ def get(value: Any, name: str, default: Any = None, kind: type | None = None) ->
 
 
 def get_texts(value: Any, name: str) -> list[str]:
-    """A key whose value is a list of texts; empty where it is absent."""
+    """Returns a key's list of texts; empty where the key is absent."""
     found: list[Any] = get(value, name, [])
     if not all(isinstance(each, str) for each in found):
         raise InvalidInputError(f"cannot read the request body: {name} must be a list of texts")
@@ -117,7 +119,7 @@ def _found(value: Any, name: str) -> Any:
 
 
 def fold_keys(value: Any, kind: Any) -> Any:
-    """`value` with the keys of every struct in `kind` in their own spelling.
+    """Returns `value` with the keys of every struct in `kind` in their own spelling.
 
     Keys of maps (meta, env, a driver's config) belong to the user and are left alone. A null is
     dropped where the field cannot hold one, so that its default applies.
@@ -153,7 +155,7 @@ def _folded(value: dict[str, Any], known: dict[str, _Field]) -> dict[str, Any]:
 
 
 def _duration_ns(name: str, text: str) -> int:
-    """Clients in Go write some durations as text ("24h0m0s"), and an unset one as ""."""
+    """Reads a duration as clients in Go write it ("24h0m0s"); an unset one is ""."""
     try:
         return parse_ns(text) if text else 0
     except DurationError as error:
@@ -165,16 +167,16 @@ class _Field:
     name: str
     """Its own spelling."""
     inner: Any
-    """Its type where that holds structs."""
+    """Its type, where that holds structs."""
     nullable: bool
     is_namespace: bool
-    """An empty one means that the request names none, so the default applies."""
+    """An empty namespace means that the request names none, so that the default applies."""
     is_duration: bool
 
 
 @cache
 def _fields_of(kind: type[msgspec.Struct]) -> dict[str, _Field]:
-    """By the key in lower case."""
+    """Returns the fields by their keys in lower case."""
     hints = get_type_hints(kind)
     return {
         field.encode_name.lower(): _Field(
@@ -191,7 +193,7 @@ def _fields_of(kind: type[msgspec.Struct]) -> dict[str, _Field]:
 
 @cache
 def _holds_structs(kind: Any) -> bool:
-    """Whether there are keys to fold in values of this type."""
+    """Returns whether values of this type have keys to fold."""
     if get_origin(kind) in (list, dict):
         return _holds_structs(_bare(get_args(kind)[-1]))
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
@@ -199,7 +201,7 @@ def _holds_structs(kind: Any) -> bool:
 
 @cache
 def _bare(kind: Any) -> Any:
-    """The type without `| None`."""
+    """Returns the type without `| None`."""
     if get_origin(kind) in (Union, types.UnionType):
         rest = [each for each in get_args(kind) if each is not type(None)]
         return rest[0] if len(rest) == 1 else kind
@@ -207,7 +209,7 @@ def _bare(kind: Any) -> Any:
 
 
 def content_hash(*parts: Any) -> str:
-    """Changes when the content does; base64, as Go writes bytes."""
+    """Returns a hash of the content: base64, as Go writes bytes."""
     digest = hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=32)
     return base64.b64encode(digest.digest()).decode()
 

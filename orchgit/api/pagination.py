@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Parsed before anything is read, so that a bad parameter costs nothing."""
+    """The page that a request asks for, parsed before anything is read."""
 
     matches: Predicate | None
     per_page: int
@@ -39,9 +39,9 @@ class PageRequest:
         token_of: Callable[[T], str],
         view: Callable[[T], Any] = lambda item: item,
     ) -> tuple[list[T], dict[str, str]]:
-        """One page of `items` (which are in ascending order of tokens), and its headers.
+        """Returns one page of `items` (in ascending order of tokens), and its headers.
 
-        The token names the first item of the next page. `view` is what filters look at.
+        The token names the first item of the next page. Filters look at `view` of each item.
         """
         chosen: Sequence[T] = items if isinstance(items, list) else list(items)
         if self.reverse:
@@ -58,7 +58,7 @@ class PageRequest:
         return page, {}
 
     def _start(self, items: Sequence[T], token_of: Callable[[T], str]) -> int:
-        """Where the next page begins, also when the item the token named is gone."""
+        """Returns where the next page begins, also when the item that the token named is gone."""
         wanted = _sortable(self.next_token)
         for place, item in enumerate(items):
             token = _sortable(token_of(item))
@@ -68,7 +68,7 @@ class PageRequest:
 
 
 def by_index(item: Any) -> str:
-    """The token of lists in order of creation: `<create index>.<id>`."""
+    """Returns the token of lists in order of creation: `<create index>.<id>`."""
     return f"{item.create_index}.{item.id}"
 
 

@@ -1,4 +1,4 @@
-"""Which server may answer a request: pure decisions by method, path and query.
+"""Decides which server may answer a request, by method, path and query. Pure.
 
 Writes and reads go to the leader, unless a read says `stale`. What concerns one server (its agent
 API, its metrics) is answered by the server that is asked.
@@ -16,7 +16,7 @@ _HERE = (
     "/v1/regions",
     "/v1/jobs/parse",
 )
-"""Of this server, or of nothing but the request itself."""
+"""Paths about this server, or about nothing but the request itself."""
 _READING_POSTS = ("/v1/search",)
 _SAFE = ("GET", "HEAD")
 _NO = ("false", "0", "f", "False", "FALSE", "F")
@@ -40,7 +40,8 @@ def place_of(method: str, path: str, query: bytes) -> Place:
     if path.startswith("/v1/client/"):
         return Place.NODE
     if path.startswith("/git/"):
-        return _place_in_git(path, query)
+        pushes = path.endswith(_PUSH) or _PUSH.encode() in query
+        return Place.LEADER if pushes else Place.REPOSITORY
     if method in _SAFE and not path.startswith(("/v1/", "/.well-known/")):
         return Place.HERE
     if method in _SAFE or path.startswith(_READING_POSTS):
@@ -49,13 +50,8 @@ def place_of(method: str, path: str, query: bytes) -> Place:
 
 
 def is_safe(method: str) -> bool:
-    """Whether asking twice does no more than asking once."""
+    """Returns whether asking twice does no more than asking once."""
     return method in _SAFE
-
-
-def _place_in_git(path: str, query: bytes) -> Place:
-    pushes = path.endswith(_PUSH) or _PUSH.encode() in query
-    return Place.LEADER if pushes else Place.REPOSITORY
 
 
 def _place_of_read(query: bytes) -> Place:

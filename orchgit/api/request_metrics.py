@@ -1,4 +1,4 @@
-"""Counts and times of HTTP requests, by method and path pattern."""
+"""Counts and times HTTP requests, by method and path pattern."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RequestTiming:
 
 
 class RequestMetrics:
-    """Owned by one app, on its event loop; no locks."""
+    """Owned by one app, on its event loop; needs no locks."""
 
     def __init__(self) -> None:
         self.timings: dict[tuple[str, str], RequestTiming] = {}

@@ -1,4 +1,4 @@
-"""From a request to a route and back: method tables, errors, CORS, the region check."""
+"""Routes a request and answers it: method tables, errors, CORS, the region check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger(component="api")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path and what its methods do. PUT and POST are the same."""
+    """One path and the handlers of its methods. PUT and POST are the same."""
 
     path: str
     methods: dict[str, Handler]
@@ -42,7 +42,7 @@ def endpoint(
     put: Handler | None = None,
     delete: Handler | None = None,
 ) -> Endpoint:
-    """`{id}` in a path matches one part, `{id:path}` any number of them."""
+    """Makes an endpoint. `{id}` in a path matches one part, `{id:path}` any number of them."""
     pairs = {"GET": get, "HEAD": get, "PUT": put, "POST": put, "DELETE": delete}
     return Endpoint(path, {name: handler for name, handler in pairs.items() if handler})
 
@@ -50,7 +50,7 @@ def endpoint(
 async def answer(
     each: Endpoint, request: Request, api: ApiContext, metrics: RequestMetrics
 ) -> Response:
-    """What the endpoint says, errors included; counted and timed."""
+    """Returns the endpoint's answer, errors included; counts and times it."""
     started_s = time.perf_counter()
     response = await _answer(each, ApiCall(request, api))
     metrics.observe(request.method, each.path, time.perf_counter() - started_s)
@@ -65,7 +65,9 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
         handler = each.methods.get(method)
         if handler is None:
             raise MethodNotAllowedError(", ".join(each.methods))
-        _check_region(call)
+        region = call.query.get("region")
+        if region and region != call.api.server.region:
+            raise RefusedError("No path to region")
         return await handler(call)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
@@ -92,12 +94,6 @@ def _error_response(error: Exception, call: ApiCall) -> Response:
     if isinstance(error, NotLeaderError) and (leader := call.api.server.leader_address()):
         headers["X-Orchgit-Leader"] = leader
     return text_response(str(error), status, headers)
-
-
-def _check_region(call: ApiCall) -> None:
-    region = call.query.get("region")
-    if region and region != call.api.server.region:
-        raise RefusedError("No path to region")
 
 
 def _preflight(each: Endpoint) -> Response:

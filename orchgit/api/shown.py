@@ -1,8 +1,8 @@
 """How stored objects look in answers: Nomad's rules for keys that are not set.
 
 A model's struct holds every field. Nomad leaves some keys out when they are not set, writes null
-for empty lists of a job, and hides what another key says already. The tables of this module say
-which; `shown` applies them wherever such a struct stands in an answer.
+for empty lists of a job, and hides what another key says already. The tables of this module hold
+these rules; `shown` applies them wherever such a struct stands in an answer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ LEFT_OUT_WHEN_UNSET: dict[Struct, frozenset[str]] = {
     Deployment: frozenset(("commit_id", "rollout_id")),
     TaskGroupVolumeClaim: frozenset(("commit_id", "rollout_id")),
 }
-"""Fields whose key is missing while they hold nothing. What Nomad has no key for is among them."""
+"""Fields whose key is missing while they hold nothing, among them those without a key in Nomad."""
 
 NULL_WHEN_EMPTY: frozenset[Struct] = frozenset(
     (Job, TaskGroup, Task, Service, Resources, RequestedDevice, NodeNetwork)
@@ -89,12 +89,15 @@ NEVER_SHOWN: dict[Struct, frozenset[str]] = {
     Allocation: frozenset(("job_version", "job_type")),
     ScalingPolicy: frozenset(("namespace",)),
 }
-"""Fields that another key says already: an allocation's job, a policy's target, an
-evaluation's annotations."""
+"""Fields that another key says already: an allocation's job, a policy's target, an evaluation's
+annotations.
+"""
 
 
 def _job(job: Job) -> Job:
-    """The job's own update block holds only what concerns all groups: zeros when it has none."""
+    """Sets the update block of the job itself to what concerns all groups: zeros when it has
+    none.
+    """
     given = job.update
     update = NO_UPDATE
     if given is not None and given.max_parallel:
@@ -130,7 +133,7 @@ def _score(score: ScoreMetaData) -> ScoreMetaData:
 
 
 def _metric(metric: AllocMetric) -> AllocMetric:
-    """What was exhausted is written as the whole resources block of the task."""
+    """Writes what was exhausted as the whole resources block of the task."""
     exhausted = metric.resources_exhausted
     if exhausted:
         whole = msgspec.to_builtins(NO_RESOURCES)
@@ -146,7 +149,7 @@ def _evaluation(evaluation: Evaluation) -> Evaluation:
 
 
 def _allocated(given: AllocatedResources) -> AllocatedResources:
-    """The networks of the group with the ports and addresses that were given."""
+    """Returns the group's networks with the ports and addresses that were given."""
     ports = given.shared.ports
     return given.with_ports(ports) if ports and given.shared.networks else given
 
@@ -163,7 +166,7 @@ _CHANGED: dict[Struct, Callable[[Any], msgspec.Struct]] = {
 
 
 def shown(value: Any) -> Any:
-    """`value` as it stands in an answer: structs with rules become dicts, the rest stays itself."""
+    """Returns `value` as it stands in an answer: structs with rules become dicts."""
     kind = type(value)
     if kind is dict:
         return {key: shown(each) for key, each in value.items()}
@@ -179,7 +182,7 @@ _Write = Callable[[Any], Any]
 
 
 class _Plan:
-    """What happens to the fields of one struct; made once for each type."""
+    """How the fields of one struct are written; made once for each type."""
 
     def __init__(self, kind: Struct) -> None:
         left_out, hidden = _rule(kind, LEFT_OUT_WHEN_UNSET), _rule(kind, NEVER_SHOWN)
@@ -226,7 +229,7 @@ def _transition(wanted: DesiredTransition) -> Any:
 
 
 def _classes(eligible: dict[str, bool] | None) -> Any:
-    """Set while it is empty: no class was looked at, which is no null."""
+    """Returns an empty map where no class was looked at; absent where it was never set."""
     return msgspec.UNSET if eligible is None else eligible
 
 
@@ -254,7 +257,7 @@ def _rule(kind: Struct, table: dict[Struct, frozenset[str]]) -> frozenset[str]:
 
 @cache
 def _has_rules(hint: Any) -> bool:
-    """Whether a value of this type may hold a struct that a table names."""
+    """Returns whether a value of this type may hold a struct that a table names."""
     return any(
         each in table
         for kind in _structs_in(hint, set())
@@ -264,7 +267,7 @@ def _has_rules(hint: Any) -> bool:
 
 
 def _structs_in(hint: Any, seen: set[Struct]) -> set[Struct]:
-    """Every struct that a value of this type may hold; a struct may hold others of its own type."""
+    """Returns every struct that a value of this type may hold, also of its own type."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         if hint not in seen:
             seen.add(hint)

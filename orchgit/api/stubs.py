@@ -71,7 +71,9 @@ def job_stub(job: Job, summary: JobSummary | None, with_meta: bool = False) -> J
 
 
 def with_children(summary: JobSummary | None) -> JobSummary | None:
-    """Nomad shows the counts of children for every job, zeros where it can have none."""
+    """Adds the counts of children, which Nomad shows for every job: zeros where it can have
+    none.
+    """
     if summary is None or summary.children is not None:
         return summary
     return replace(summary, children=ChildrenSummary())
@@ -127,9 +129,9 @@ def alloc_stub(
 
 
 class AllocationWithJob(Allocation):
-    """An allocation with the version of the job it runs, as reads of one allocation show it.
+    """An allocation with the version of its job, as reads of one allocation show it.
 
-    The three kinds of resources beside `allocated_resources` are how older clients look at it.
+    Older clients read the three kinds of resources beside `allocated_resources`.
     """
 
     job: Job | None = None
@@ -140,8 +142,10 @@ class AllocationWithJob(Allocation):
 
 
 def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
-    """Clients take it for granted that there is a job: where an older server lost the job of an
-    allocation, the answer holds what the allocation knows of it."""
+    """Returns the allocation with its job, which clients take for granted.
+
+    Where an older server lost the job, the answer holds what the allocation knows of it.
+    """
     values = {name: getattr(allocation, name) for name in Allocation.__struct_fields__}
     if allocation.network_status is None and allocation.task_states:
         values["network_status"] = NetworkStatus()
@@ -168,7 +172,7 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
 
 
 def allocation_alone(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as events tell it: in full, but for its job."""
+    """Returns an allocation as events show it: in full, but without its job."""
     found: dict[str, Any] = shown(allocation_with_job(allocation, None))
     del found["Job"]
     return found
@@ -221,7 +225,9 @@ class NodeStub(Model):
 
 
 def shown_node(node: Node) -> Node:
-    """Without the secret, which is between an agent and the servers; maps are never null."""
+    """Returns the node without its secret, which only its agent and the servers know; maps are
+    never null.
+    """
     drivers = {
         name: driver if driver.attributes is not None else replace(driver, attributes={})
         for name, driver in node.drivers.items()

@@ -77,7 +77,10 @@ def make_authority(request: AuthorityRequest, now: datetime) -> Pair:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
     )
     if request.constrained:
-        builder = builder.add_extension(_constraints(request.domains), critical=True)
+        names = [x509.DNSName(name) for name in (*request.domains, "localhost")]
+        own = x509.IPAddress(ipaddress.ip_network("127.0.0.1/32"))
+        allowed = x509.NameConstraints([*names, own], excluded_subtrees=None)
+        builder = builder.add_extension(allowed, critical=True)
     return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
 
@@ -147,12 +150,6 @@ def _authority_name(request: AuthorityRequest) -> x509.Name:
         return x509.Name([x509.NameAttribute(kind, text) for kind, text in parts if text])
     except ValueError as error:
         raise InvalidInputError(f"cannot name the authority so: {error}") from error
-
-
-def _constraints(domains: Sequence[str]) -> x509.NameConstraints:
-    names = [x509.DNSName(name) for name in (*domains, "localhost")]
-    own = x509.IPAddress(ipaddress.ip_network("127.0.0.1/32"))
-    return x509.NameConstraints(permitted_subtrees=[*names, own], excluded_subtrees=None)
 
 
 def _usage(signs_certificates: bool) -> x509.KeyUsage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import field, fields
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,6 +24,38 @@ def option(
     """`-name` and `--name` (and the same for aliases), stored as `dest`, or else as `name`."""
     spellings = [f"{dash}{each}" for each in (name, *aliases) for dash in ("-", "--")]
     return click.option(dest or name.replace("-", "_"), *spellings, **settings)
+
+
+def option_field(name: str, *aliases: str, **settings: Any) -> Any:
+    """A field of a dataclass of options, declared like `option`; see `options_of`."""
+    unset = () if settings.get("multiple") else False if settings.get("is_flag") else None
+    return field(
+        default=settings.get("default", unset),
+        metadata={"names": (name, *aliases), "settings": settings},
+    )
+
+
+def options_of(struct: type, argument: str = "options") -> Callable[[Function], Any]:
+    """Adds the options that the fields of the dataclass `struct` declare.
+
+    The command gets one instance of `struct`, as `argument`.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        declared = fields(struct)
+
+        @wraps(command)
+        def with_struct(**arguments: Any) -> Any:
+            values = {each.name: arguments.pop(each.name) for each in declared}
+            return command(**{argument: struct(**values)}, **arguments)
+
+        added = with_struct
+        for each in reversed(declared):
+            names, settings = each.metadata["names"], each.metadata["settings"]
+            added = option(*names, dest=each.name, **settings)(added)
+        return added
+
+    return decorate
 
 
 def _environment(*names: str) -> str | None:
@@ -107,13 +141,15 @@ def _is_true(name: str) -> bool:
 
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `-json` and `-t TEMPLATE` (a Go template whose dot is the answer)."""
+    """Adds `-json` and `-t TEMPLATE`, and passes an `OutputFormat` as the argument `output`."""
 
-    as_json = option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
-    template = option(
-        "t", dest="template", help="Format the answer with a Go template, such as '{{.ID}}'."
-    )
-    return as_json(template(command))
+    @option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
+    @option("t", dest="template", help="Format the answer with a Go template, such as '{{.ID}}'.")
+    @wraps(command)
+    def with_output(as_json: bool, template: str | None, **arguments: Any) -> Any:
+        return command(output=OutputFormat(as_json, template), **arguments)
+
+    return with_output
 
 
 verbose_option = option("verbose", is_flag=True, help="Show whole ids and more columns.")

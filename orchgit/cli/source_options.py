@@ -4,77 +4,95 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 from orchgit.cli.client.http_client import ApiError
-from orchgit.cli.options import option
+from orchgit.cli.job_files.job_files import variables_of
+from orchgit.cli.options import option_field, options_of
 from orchgit.durations import parse_length_ns
 
-_SWITCHES = (
-    ("prune", "no-prune", "Stop jobs whose files are gone (as it is at first), or never do."),
-    ("allow-rewind", "no-allow-rewind", "Apply commits that do not descend from the last."),
-    ("adopt", "no-adopt", "Take over jobs of removed sources, where there is a file of them."),
-)
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    ref: str | None = option_field(
+        "ref", help="Branch, tag or full ref name to follow; refs/heads/main at first."
+    )
+    path: tuple[str, ...] = option_field(
+        "path", multiple=True, help="Glob of job files inside the tree; may be repeated."
+    )
+    var: tuple[str, ...] = option_field(
+        "var", multiple=True, help="Variable for the job files, NAME=VALUE; may be repeated."
+    )
+    var_file: tuple[str, ...] = option_field(
+        "var-file", multiple=True, help="Path inside the tree of a variable file."
+    )
+    poll_interval: str | None = option_field(
+        "poll-interval", help="How often to look for new commits; 15s at first."
+    )
+    rollout_deadline: str | None = option_field(
+        "rollout-deadline",
+        help="How long a job of a rollout may make no progress; 0: its own progress deadline.",
+    )
+    credential: str | None = option_field(
+        "credential", help="Name of a credential of the server's config."
+    )
+    webhook_secret: str | None = option_field(
+        "webhook-secret", help="Name of a webhook secret of the server's config."
+    )
+    prune: bool = option_field(
+        "prune",
+        is_flag=True,
+        help="Stop jobs whose files are gone (as it is at first), or never do.",
+    )
+    no_prune: bool = option_field("no-prune", is_flag=True, help="Not -prune.")
+    allow_rewind: bool = option_field(
+        "allow-rewind",
+        is_flag=True,
+        help="Apply commits that do not descend from the last.",
+    )
+    no_allow_rewind: bool = option_field("no-allow-rewind", is_flag=True, help="Not -allow-rewind.")
+    adopt: bool = option_field(
+        "adopt",
+        is_flag=True,
+        help="Take over jobs of removed sources, where there is a file of them.",
+    )
+    no_adopt: bool = option_field("no-adopt", is_flag=True, help="Not -adopt.")
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were given, by their names in the API."""
+        prune = _switched("prune", self.prune, self.no_prune)
+        settings = {
+            "Ref": full_ref(self.ref) if self.ref is not None else None,
+            "Paths": list(self.path) or None,
+            "VarFiles": list(self.var_file) or None,
+            "PollInterval": _length_ns(self.poll_interval),
+            "RolloutDeadline": _length_ns(self.rollout_deadline),
+            "Credential": self.credential,
+            "WebhookSecret": self.webhook_secret,
+            "AllowRewind": _switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
+            "Adopt": _switched("adopt", self.adopt, self.no_adopt),
+            "Prune": None if prune is None else {"Enabled": prune},
+        }
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds an option for each setting; the command gets those given, as `settings`: JSON names to
-    values. `variables` are apart, since each has a name of its own."""
+    """Adds an option for each setting of a source.
 
+    The command gets those given as `settings`, by their names in the API, and `variables` apart,
+    since each has a name of its own.
+    """
+
+    @options_of(SourceOptions)
     @wraps(command)
-    def with_settings(
-        ref: str | None,
-        path: tuple[str, ...],
-        var: tuple[str, ...],
-        var_file: tuple[str, ...],
-        poll_interval: str | None,
-        rollout_deadline: str | None,
-        credential: str | None,
-        webhook_secret: str | None,
-        **arguments: Any,
-    ) -> Any:
-        settings: dict[str, Any] = {
-            "Ref": full_ref(ref) if ref is not None else None,
-            "Paths": list(path) or None,
-            "VarFiles": list(var_file) or None,
-            "PollInterval": _duration_ns(poll_interval),
-            "RolloutDeadline": _duration_ns(rollout_deadline),
-            "Credential": credential,
-            "WebhookSecret": webhook_secret,
-            "AllowRewind": _switched("allow-rewind", arguments),
-            "Adopt": _switched("adopt", arguments),
-        }
-        prune = _switched("prune", arguments)
-        settings["Prune"] = None if prune is None else {"Enabled": prune}
+    def with_settings(options: SourceOptions, **arguments: Any) -> Any:
         return command(
-            settings={name: value for name, value in settings.items() if value is not None},
-            variables=dict(_variable(each) for each in var),
-            **arguments,
+            settings=options.settings(), variables=variables_of(options.var), **arguments
         )
 
-    added = with_settings
-    for on, off, text in reversed(_SWITCHES):
-        added = option(off, is_flag=True, help=f"Not -{on}.")(added)
-        added = option(on, is_flag=True, help=text)(added)
-    for decorate in reversed(_VALUES):
-        added = decorate(added)
-    return added
-
-
-_VALUES = (
-    option("ref", help="Branch, tag or full ref name to follow; refs/heads/main at first."),
-    option("path", multiple=True, help="Glob of job files inside the tree; may be repeated."),
-    option("var", multiple=True, help="Variable for the job files, NAME=VALUE; may be repeated."),
-    option("var-file", multiple=True, help="Path inside the tree of a variable file."),
-    option("poll-interval", help="How often to look for new commits; 15s at first."),
-    option(
-        "rollout-deadline",
-        help="How long a job of a rollout may make no progress; 0: its own progress deadline.",
-    ),
-    option("credential", help="Name of a credential of the server's config."),
-    option("webhook-secret", help="Name of a webhook secret of the server's config."),
-)
+    return with_settings  # type: ignore[no-any-return]
 
 
 def full_ref(ref: str) -> str:
@@ -90,23 +108,12 @@ def location(url: str | None) -> dict[str, str]:
     return {"Kind": "remote", "URL": url}
 
 
-def _switched(name: str, arguments: dict[str, Any]) -> bool | None:
-    """None where neither was given."""
-    on = arguments.pop(name.replace("-", "_"))
-    off = arguments.pop(f"no_{name.replace('-', '_')}")
+def _switched(name: str, on: bool, off: bool) -> bool | None:
+    """Whether the setting is switched on; None where neither option was given."""
     if on and off:
         raise ApiError(f"cannot use -{name} and -no-{name} together: give one of them")
-    return bool(on) if on or off else None
+    return on if on or off else None
 
 
-def _duration_ns(text: str | None) -> int | None:
-    if text is None:
-        return None
-    return parse_length_ns(text)
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise ApiError(f"cannot read -var {text!r}: write NAME=VALUE")
-    return name, value
+def _length_ns(text: str | None) -> int | None:
+    return None if text is None else parse_length_ns(text)

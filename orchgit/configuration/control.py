@@ -1,4 +1,4 @@
-"""The server section's keys about scheduling, heartbeats and garbage, named as in Nomad's files."""
+"""The server section's keys for scheduling, heartbeats and garbage, named as in Nomad's files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SchedulerSection(Section):
 
 
 class ControlSection(Section):
-    """Part of the server section."""
+    """The part of the server section that concerns the leader's work."""
 
     heartbeat_grace: str = "10s"
     min_heartbeat_ttl: str = "10s"
@@ -59,7 +59,7 @@ class ControlSection(Section):
 
 
 def control_config(section: ControlSection) -> ControlConfig:
-    """Raises InvalidInputError that names the key."""
+    """Returns the leader's settings. Raises InvalidInputError that names the key."""
     rejections = section.plan_rejection_tracker
     return ControlConfig(
         heartbeats=HeartbeatLimits(
@@ -89,7 +89,7 @@ def control_config(section: ControlSection) -> ControlConfig:
 
 
 def scheduler_config(section: ControlSection) -> SchedulerConfig | None:
-    """What a new cluster begins with; None: the defaults."""
+    """Returns the scheduler settings that a new cluster begins with; None for the defaults."""
     wanted = section.default_scheduler_config
     if wanted is None:
         return None

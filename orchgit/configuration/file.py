@@ -1,4 +1,4 @@
-"""Agent configuration files: one that is read, and where it says to listen."""
+"""Reads an agent's configuration file, and says where it listens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class ReadConfig:
 
 
 class Listen:
-    """Where to listen, as host:port: an option wins over `addresses`, that over `bind_addr`."""
+    """The addresses to listen on, host:port: an option wins over `addresses`, that over
+    `bind_addr`.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Listen:
 
 
 def read_config(path: Path) -> ReadConfig:
-    """Raises InvalidInputError, with places where there are some, for what cannot be used."""
+    """Reads the file. Raises InvalidInputError, with line and column where they are known."""
     tree = read_tree(path)
     try:
         file = msgspec.convert(tree, FileConfig)

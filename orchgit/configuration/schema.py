@@ -1,4 +1,4 @@
-"""What an agent configuration file may say: Nomad's shape, unknown keys are errors."""
+"""The shape of an agent's configuration file: Nomad's; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ports(Section):
 
 
 class Addresses(Section):
-    """Each is `bind_addr` where it is empty."""
+    """Addresses to listen on; each is `bind_addr` where it is empty."""
 
     http: str = ""
     rpc: str = ""
@@ -27,7 +27,7 @@ class Addresses(Section):
 
 
 class Advertise(Addresses):
-    """What others are told: host, or host:port."""
+    """The addresses that others are told: host, or host:port."""
 
 
 class HostVolumeSection(Section):
@@ -54,7 +54,7 @@ class JoinSection(Section):
 
 
 class ServerSection(ControlSection):
-    """`retry_join` and those after it are an older place for what `server_join` has."""
+    """The server section. `retry_join` and the keys after it are an older form of `server_join`."""
 
     enabled: bool = False
     bootstrap_expect: int | None = None
@@ -70,7 +70,7 @@ class ServerSection(ControlSection):
 
 
 class ArtifactSection(Section):
-    """How much an artifact may cost; sizes are "100GB" or "512MiB"."""
+    """What an artifact may cost; sizes are "100GB" or "512MiB"."""
 
     http_read_timeout: str = "30m"
     http_max_size: str = "100GB"
@@ -99,7 +99,7 @@ class ClientSection(Section):
 
 
 class TlsSection(Section):
-    """`rpc` is on wherever the files are named, unless it is switched off."""
+    """The certificates; `rpc` is on wherever files are named, unless it is switched off."""
 
     http: bool = False
     rpc: bool | None = None
@@ -151,7 +151,7 @@ class GitopsSection(Section):
 
 
 class FileConfig(Section):
-    """The whole file; the same keys in `docs/operations.md`."""
+    """The whole file; `docs/operations.md` lists the same keys."""
 
     name: str = ""
     region: str = "global"

@@ -1,4 +1,4 @@
-"""From the sections of a configuration file to the settings of a server and of an agent."""
+"""Turns the sections of a configuration file into the settings of a server and of an agent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
 
 
 def http_settings(file: FileConfig) -> dict[str, Any]:
-    """What servers and agents have in common: certificates, names, limits."""
+    """Returns the settings that servers and agents have in common: certificates, names, limits."""
     check_names(file.http_allowed_hosts)
     section = file.limits
     limits = Limits(
@@ -127,7 +127,7 @@ def with_join_options(
     retry_join: tuple[str, ...],
     start_join: tuple[str, ...],
 ) -> ServerConfig:
-    """Options of the command line take the place of what the file says."""
+    """Returns the config with the command line's options in the place of the file's."""
     given: dict[str, Any] = {
         "bootstrap_expect": bootstrap_expect,
         "retry_join": retry_join or None,
@@ -138,7 +138,7 @@ def with_join_options(
 
 
 def known_servers(client: ClientSection) -> tuple[str, ...]:
-    """RPC addresses that an agent tries in turn, for ever."""
+    """Returns the RPC addresses that an agent tries in turn, for ever."""
     join = client.server_join or JoinSection()
     named = (*client.servers, *join.retry_join, *join.start_join)
     return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
@@ -146,7 +146,7 @@ def known_servers(client: ClientSection) -> tuple[str, ...]:
 
 def agent_settings(file: FileConfig) -> dict[str, Any]:
     client = file.client
-    return {
+    settings: dict[str, Any] = {
         "region": file.region,
         "datacenter": file.datacenter,
         "node_pool": client.node_pool,
@@ -172,15 +172,12 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        **_given_allow_list(client),
         "artifact": _artifact(client.artifact),
         **http_settings(file),
     }
-
-
-def _given_allow_list(client: ClientSection) -> dict[str, Any]:
-    allowed = client.task_env_allow
-    return {} if allowed is None else {"task_env_allow": tuple(allowed)}
+    if client.task_env_allow is not None:
+        settings["task_env_allow"] = tuple(client.task_env_allow)
+    return settings
 
 
 def _artifact(section: ArtifactSection) -> FetchLimits:

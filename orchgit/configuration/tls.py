@@ -1,4 +1,4 @@
-"""The `tls` section of a configuration file: which connections are TLS, with which files."""
+"""Reads the `tls` section of a configuration file: which connections are TLS, with which files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from orchgit.wire.tls import TlsFiles
 
 
 def tls_settings(section: TlsSection | None) -> dict[str, Any]:
-    """`tls` (of RPC) and `http_tls`, as servers and agents take them. Raises InvalidInputError for
-    what is given by half, and for files that cannot be used."""
-    if section is None or not _asks_for_any(section):
+    """Returns `tls` (of RPC) and `http_tls`, as servers and agents take them.
+
+    Raises InvalidInputError for incomplete settings, and for files that cannot be used.
+    """
+    if section is None:
+        return {"tls": None, "http_tls": None}
+    names_files = bool(section.ca_file or section.cert_file or section.key_file)
+    rpc = names_files if section.rpc is None else section.rpc
+    if not (section.http or rpc or section.verify_https_client):
         return {"tls": None, "http_tls": None}
     _check_verification(section)
     files = _files(section)
     http = HttpTls(files, section.verify_https_client) if section.http else None
     return {"tls": None if section.rpc is False else files, "http_tls": http}
-
-
-def _asks_for_any(section: TlsSection) -> bool:
-    names_files = bool(section.ca_file or section.cert_file or section.key_file)
-    rpc = names_files if section.rpc is None else section.rpc
-    return section.http or rpc or section.verify_https_client
 
 
 def _check_verification(section: TlsSection) -> None:

@@ -1,4 +1,4 @@
-"""The tree in a configuration file's text, HCL or JSON; what it means is in `config_schema`."""
+"""Reads the text of a configuration file, HCL or JSON, into a tree; `schema` says what it means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from orchgit.errors import InvalidInputError
 
 
 def read_tree(path: Path) -> Any:
-    """Raises InvalidInputError, with places where there are some, for what is no such file."""
+    """Returns the file's tree. Raises InvalidInputError, with line and column where they are
+    known.
+    """
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,14 @@
 """Following git: a commit of a source becomes one replicated log entry, and its health a rollout.
 
-Entry point: `gitops.Gitops`. `repo.py` is the only module that touches libgit2, `git_process.py`
-the only one that starts git. Decisions (`actions`, `rollout_rules`, `refs`, `webhooks/`) are pure.
-Nothing here places work: it proposes `ApplyRollout` and watches what becomes of it.
+`gitops.py` wires everything. The packages, from the bottom up:
+
+- `git`: repositories (libgit2, in `repository.py` only) and git child processes (`process.py` only)
+- `parsing`: job files to jobs, in processes with limits; `rollouts`: how a commit's jobs are doing
+- `mirrors`: each server's copies of the repositories, and the exchange of objects between servers
+- `commits`: what a commit changes, and the log entry that carries it out
+- `sources`, `remote`, `webhooks`: the ways in
+
+Decisions are pure: `commits/actions.py`, `commits/plan.py`, `rollouts/health.py`,
+`mirrors/rules.py`, `git/refs.py`. Nothing here places work: gitops proposes `ApplyRollout` entries
+and watches what becomes of them.
 """

@@ -1,4 +1,4 @@
-"""Settings of the gitops part of a server."""
+"""Settings of the gitops part of a server, from its configuration."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from orchgit.model.source import Source
 
 @dataclass(frozen=True, slots=True)
 class GitopsConfig:
-    """`credentials` and `webhook_secrets` go by the names that sources refer to them with; they
-    come from the server's own config or environment and are never replicated or shown."""
+    """Settings of gitops. `credentials` and `webhook_secrets` are by the names that sources refer
+    to; they are never replicated or shown. `local_paths` are the directories below which sources
+    may have local repositories. `sources` are those that the configuration itself declares."""
 
     limits: GitLimits = field(default_factory=GitLimits)
     parsing: ParseLimits = field(default_factory=lambda: ParseLimits(warm=1))
@@ -24,9 +25,7 @@ class GitopsConfig:
     credentials: Mapping[str, GitCredential] = field(default_factory=dict)
     webhook_secrets: Mapping[str, str] = field(default_factory=dict)
     local_paths: tuple[str, ...] = ()
-    """Directories of the server's disk below which sources may have their repositories."""
     sources: tuple[Source, ...] = ()
-    """The sources that the configuration itself names."""
 
     def __post_init__(self) -> None:
         empty = sorted(name for name, secret in self.webhook_secrets.items() if not secret)

@@ -1,22 +1,24 @@
-"""The gitops part of a server, put together: what the API and the composition root use."""
+"""Composition root of gitops: how its parts are wired, and what the server and the API call."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import structlog
 from starlette.routing import Route
 
-from orchgit.errors import InvalidInputError, NotFoundError
-from orchgit.gitops.commits.applier import CommitApplier, SourceCache
+from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.forecast import Forecaster
-from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner
 from orchgit.gitops.commits.revert import Reverter
+from orchgit.gitops.commits.seed import Seeder
+from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
@@ -25,180 +27,149 @@ from orchgit.gitops.mirrors.mirror import MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
 from orchgit.gitops.mirrors.peers import NoPeers, PeerClient, Peers
 from orchgit.gitops.mirrors.quorum import ObjectQuorum
-from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
-from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
-from orchgit.gitops.remote.push import NoLogs, PushReceiver, TaskLogs
+from orchgit.gitops.remote.push import PushReceiver
+from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
 from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.loops import SourceLoops
-from orchgit.gitops.sources.reconciler import ReconcilerPorts
 from orchgit.gitops.webhooks.routes import WebhookRoutes
-from orchgit.model.rollout import Commit, Rollout
-from orchgit.model.source import Source, SourceKind
-from orchgit.replication.commands import RefMove
+from orchgit.model.rollout import Rollout
+from orchgit.model.source import Source
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
 
 
-class Gitops:
-    """`open` and `close` with the server; `start` on gaining leadership, `stop` on losing it;
-    `routes` and `synchronizer` always.
+@dataclass(frozen=True, slots=True)
+class GitopsPorts:
+    """What gitops uses of the rest of the server. The defaults are those of a lone server without
+    agents; `random` spreads polls and retries."""
 
-    The mirrors lie in `<data_dir>/git`: one that is lost is fetched from the other servers.
-    `<data_dir>/parsed.sqlite` only saves work, and may be deleted at any time.
+    parser: JobParser
+    forecaster: Forecaster
+    peers: Peers = field(default_factory=NoPeers)
+    peer_client: PeerClient = field(default_factory=PeerClient)
+    logs: TaskLogs = field(default_factory=NoLogs)
+    random: Random = field(default_factory=Random)
+
+
+class Gitops:
+    """The gitops part of one server.
+
+    The server calls `open` and `close` with its own life, `start` when it gains leadership and
+    `stop` when it loses it. `routes`, `synchronizer` and `backup` serve on every server.
+
+    Mirrors lie in `<data_dir>/git`; a lost one is fetched from the other servers. The cache
+    `<data_dir>/parsed.sqlite` may be deleted at any time.
     """
 
     def __init__(
-        self,
-        context: UseCaseContext,
-        data_dir: Path,
-        parser: JobParser,
-        forecaster: Forecaster,
-        config: GitopsConfig | None = None,
-        chance: random.Random | None = None,
-        peers: Peers | None = None,
-        calls: PeerClient | None = None,
-        logs: TaskLogs | None = None,
+        self, context: UseCaseContext, data_dir: Path, config: GitopsConfig, ports: GitopsPorts
     ) -> None:
-        self.config = config or GitopsConfig()
-        self._context = context
-        self._parser = parser
-        self._memories: dict[str, SourceCache] = {}
-        self._parsed = DiskParseCache(
-            data_dir / "parsed.sqlite", self.config.limits.max_parsed_bytes
-        )
-        self._tasks: list[asyncio.Task[None]] = []
-        self._keeping: asyncio.Task[None] | None = None
-        limits = self.config.limits
-        self._git = GitProcess(data_dir / "git", limits)
-        self._git.prepare()
+        limits, peers, client = config.limits, ports.peers, ports.peer_client
+        self._ports = ports
+
+        # git and the mirrors, on every server
+        git = GitProcess(data_dir / "git", limits)
+        git.prepare()
         self.mirrors = MirrorStore(data_dir / "git", limits)
-        applier = CommitApplier(context)
-        self.tracker = RolloutTracker(context, self.config.tracker)
-        self._applier = applier
-        self._maintenance = Maintenance(self._git)
-        chance = chance or random.Random()  # noqa: S311 - jitter, no secret
-        peers, self._calls = peers or NoPeers(), calls or PeerClient()
-        self.exchange = PackExchange(self._git, self.mirrors, self._maintenance, peers, self._calls)
+        self._maintenance = Maintenance(git)
+        self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            context,
-            self.mirrors,
-            self._git,
-            self.exchange,
-            chance,
-            lambda source: self.wake(source, "poll"),
+            context, self.mirrors, git, self.exchange, ports.random, self.wake
         )
-        self._quorum = ObjectQuorum(peers, self._calls, context.clock, limits.hold_timeout_s)
-        self.backup = RepositoryBackup(self.mirrors, self._git, self.synchronizer, self._quorum)
-        self._receiver = PushReceiver(
-            context,
-            self._git,
-            applier,
-            self.tracker,
-            forecaster,
-            self._memory,
-            self._maintenance,
-            self.synchronizer,
-            self._quorum,
-            logs or NoLogs(),
+        self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
+        self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
+
+        # commits: read, planned, applied, followed
+        self._disk_cache = DiskParseCache(data_dir / "parsed.sqlite", limits.max_parsed_bytes)
+        self._services = CommitServices(
+            context=context,
+            git=git,
+            mirrors=self.mirrors,
+            quorum=self._quorum,
+            applier=CommitApplier(context),
+            caches=SourceCaches(ports.parser, self._disk_cache),
+            synchronizer=self.synchronizer,
+            maintenance=self._maintenance,
         )
-        self._previewer = Previewer(applier, forecaster, limits)
-        ports = ReconcilerPorts(
-            context,
-            self._git,
-            applier,
-            self.config,
-            chance,
-            self._memory,
-            self._maintenance,
-            self.synchronizer,
-            self._quorum,
-        )
-        self._loops = SourceLoops(self.mirrors, ports, self._forget)
-        self._remote = GitRemote(
-            context,
-            self.mirrors,
-            self._git,
-            self._receiver,
-            self.synchronizer,
-            self._parser.warm_up,
-        )
-        self._webhooks = WebhookRoutes(
-            self._sources,
-            self.config.webhook_secrets,
+        self.tracker = RolloutTracker(context, config.tracker)
+        self._previewer = Previewer(self._services, ports.forecaster)
+        self._seeder = Seeder(self._services)
+
+        # the ways in: loops on the leader, pushes, webhooks
+        self._loops = SourceLoops(self._services, config, ports.random)
+        receiver = PushReceiver(self._services, ports.forecaster)
+        progress = PushProgress(context, self.tracker, ports.logs)
+        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
+
+        def sources() -> Sequence[Source]:
+            with context.snapshot() as snapshot:
+                return snapshot.sources.all()
+
+        webhooks = WebhookRoutes(
+            sources,
+            config.webhook_secrets,
             self.wake,
             limits.webhook_max_bytes,
-            lambda: self.synchronizer.own_name,
+            lambda: peers.own_name,
         )
+        self.routes: list[Route] = [*remote.routes(), *webhooks.routes()]
 
-    def _memory(self, source: str) -> SourceCache:
-        known = self._memories.get(source)
-        if known is None:
-            discoverer = Discoverer(self._parser, ParseCache(self._parsed))
-            known = self._memories[source] = SourceCache(discoverer)
-        return known
-
-    def _forget(self, source: str) -> None:
-        self._memories.pop(source, None)
-
-    def _sources(self) -> Sequence[Source]:
-        with self._context.snapshot() as snapshot:
-            return snapshot.sources.all()
-
-    @property
-    def routes(self) -> list[Route]:
-        """The git remote and the webhooks."""
-        return [*self._remote.routes(), *self._webhooks.routes()]
+        self._leader_tasks: list[asyncio.Task[None]] = []
+        self._synchronizing: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to keep the mirrors as the state says, whether or not this server leads."""
-        self._keeping = asyncio.create_task(self.synchronizer.run(), name="mirrors")
-        self._keeping.add_done_callback(_log_end)
+        """Starts to keep the mirrors as the state says, on leader and followers."""
+        self._synchronizing = asyncio.create_task(self.synchronizer.run(), name="mirrors")
+        self._synchronizing.add_done_callback(_log_failure)
 
     async def close(self) -> None:
-        """End everything."""
+        """Ends everything; returns when no task or connection is left."""
         await self.stop()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._synchronizing is not None:
+            self._synchronizing.cancel()
+            await asyncio.gather(self._synchronizing, return_exceptions=True)
         await self._quorum.close()
         await self._maintenance.close()
-        await self._calls.close()
+        await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Begin to follow all sources and all rollouts that are under way."""
-        if self._tasks:
+        """Starts the leader's loops: one for each source, and one for the active rollouts."""
+        if self._leader_tasks:
             return
         loops = (self._loops.run(), self.tracker.run())
-        self._tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
-        for task in self._tasks:
-            task.add_done_callback(_log_end)
+        self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
+        for task in self._leader_tasks:
+            task.add_done_callback(_log_failure)
 
     async def stop(self) -> None:
-        """End every loop. An apply under way is complete in the log or has not happened."""
-        tasks, self._tasks = self._tasks, []
+        """Ends the leader's loops. A commit under way is then in the log whole, or not at all."""
+        tasks, self._leader_tasks = self._leader_tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._parsed.close()
-        await asyncio.to_thread(self._parser.close)
+        self._disk_cache.close()
+        await asyncio.to_thread(self._ports.parser.close)
 
     def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
-        """Look at the source now; `force` tries a refused commit again."""
+        """Makes the source's loop check for new commits now. With `force` it tries a refused
+        commit again."""
         self._loops.wake(source, trigger, force)
 
     def last_checked_ns(self, source: str) -> int:
-        """When this server last looked at the source; 0: not since it leads."""
+        """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not
+        since it leads."""
         return self._loops.last_checked_ns(source)
 
     async def sync(self, source: str) -> None:
-        """Look at the source now, and return when that is done. Raises NotFoundError."""
-        self._applier.source(source)
+        """Checks the source for new commits, and returns when that is done. Raises NotFoundError
+        if there is no such source."""
+        self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
         await reconciler.round_after_now()
 
@@ -208,12 +179,8 @@ class Gitops:
         jobs: Sequence[tuple[str, str]],
         writes: RequestWrites | None = None,
     ) -> Rollout:
-        """Create jobs of the applied commit again; see `Rerunner.rerun`."""
-        self._applier.source(source)
-        await self.synchronizer.wait_until_current(source)
-        context = self._context.noting(writes)
-        rerunner = Rerunner(context, CommitApplier(context))
-        return await rerunner.rerun(jobs, self.mirrors.get(source), self._memory(source))
+        """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
+        return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
 
     async def preview_files(
         self,
@@ -221,59 +188,27 @@ class Gitops:
         files: Mapping[str, bytes],
         base_files: Mapping[str, bytes] | None = None,
     ) -> Preview:
-        """What a whole work tree's files would do (`orchgit diff`); with `base_files`, what would
-        change between the two trees, whatever is registered."""
-        memory = self._memory(source)
+        """Returns what a whole work tree's files would change (`orchgit diff`): compared with what
+        is registered, or with the tree `base_files`."""
         if base_files is not None:
-            return await self._previewer.between(source, base_files, files, memory)
-        return await self._previewer.of_files(source, files, memory)
+            return await self._previewer.between(source, base_files, files)
+        return await self._previewer.of_files(source, files)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
     ) -> Rollout:
-        """Take a rollout back; see `Reverter.revert`."""
-        with self._context.snapshot() as snapshot:
-            rollout = snapshot.rollouts.get(rollout_id)
-        name = rollout.source if rollout is not None else ""
-        if not name:
-            raise NotFoundError(f"cannot revert rollout {rollout_id}: there is none")
-        context = self._context.noting(writes)
-        reverter = Reverter(context, CommitApplier(context), self.synchronizer, self._quorum)
-        return await reverter.revert(rollout_id, self.mirrors.get(name), self._memory(name), pusher)
+        """Reverts a rollout; see `Reverter.revert`."""
+        return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
-        """The rollout's states as they are judged, up to and including the last."""
+        """Yields the rollout as it changes, up to and including its last status."""
         return self.tracker.follow(rollout)
 
     async def seed(self, source: str, files: Mapping[str, bytes], message: str) -> Rollout | None:
-        """Commit files to an empty built-in repository and apply them, as a first push would.
-
-        None if the branch has a commit already.
-        """
-        settings = self._applier.source(source)
-        if settings.kind != SourceKind.BUILTIN:
-            raise InvalidInputError(f"cannot seed source {source!r}: it is not built in")
-        mirror, memory = self.mirrors.get(source), self._memory(source)
-        async with mirror.lock:
-            repository = mirror.open()
-            ref = full_ref(settings.ref)
-            if self.synchronizer.refs(source):
-                return None
-            author = Commit(
-                author="orchgit", email="orchgit@localhost", time_ns=self._context.now_ns()
-            )
-            commit_id = repository.write_commit(None, files, author, message)
-            read = await self._applier.read(repository, commit_id, settings, memory)
-            plan = await self._applier.plan(read, source, memory)
-            if plan.problems:
-                raise InvalidInputError(f"cannot seed {source!r}:\n" + "\n".join(plan.problems))
-            await self._quorum.hold(source, [commit_id])
-            move = RefMove(ref, "", commit_id)
-            rollout = await self._applier.apply(read, plan, Trigger("push"), memory, [move])
-            await self.synchronizer.sync_refs_locked(mirror)
-            return rollout
+        """Makes the first commit of a built-in repository; see `Seeder.seed`."""
+        return await self._seeder.seed(source, files, message)
 
 
-def _log_end(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        _log.error("gitops loop ended", task=task.get_name(), error=repr(task.exception()))
+        _log.error("a gitops loop failed", task=task.get_name(), error=repr(task.exception()))

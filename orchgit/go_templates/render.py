@@ -153,10 +153,10 @@ class _Run:
             result = function(*arguments)
             self._budget.spend_on(result)
             return result
-        except InvalidInputError as problem:
-            raise _error(line, str(problem)) from None
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as problem:
-            raise _error(line, f"{call.name}: {problem}") from None
+        except InvalidInputError as error:
+            raise _error(line, str(error)) from None
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            raise _error(line, f"{call.name}: {error}") from None
 
     def _walk(self, value: Any, path: tuple[str, ...], line: int) -> Any:
         for name in path:

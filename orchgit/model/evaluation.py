@@ -36,10 +36,6 @@ class EvalTrigger(StrEnum):
     ALLOC_RESCHEDULE = "alloc-reschedule"
 
 
-CORE_JOB_TYPE = "_core"
-"""The type of evaluations that ask for garbage collection; their job id names what to collect."""
-
-
 class ScoreMetaData(Model):
     node_id: str = ""
     scores: dict[str, float] = {}

@@ -12,7 +12,6 @@ from orchgit.model.evaluation import DesiredUpdates
 
 class RolloutStatus(StrEnum):
     PENDING = "pending"
-    PLANNING = "planning"
     AWAITING_APPROVAL = "awaiting_approval"
     APPLIED = "applied"
     PROGRESSING = "progressing"

@@ -1,8 +1,9 @@
-"""Who belongs to a cluster, and how that changes: one member at a time, as entries of the log.
+"""The members of a cluster, as entries of the log say it, and how one entry changes them.
 
-A configuration is in force as soon as it is in a member's log, committed or not, and no more when
-its entry is cut off. Two majorities of configurations that differ by one member share a member, so
-there is never a second leader, as long as the next change waits until the last is committed.
+A configuration is in force as soon as it is in a member's log, committed or not, and no longer when
+its entry is cut off. Majorities of two configurations that differ by one member share a member, so
+there is never a second leader, as long as the next change waits until the last one is committed
+(Raft dissertation, section 4.1).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import msgspec
 from orchgit.errors import RefusedError
 
 CONFIGURATION = b"\x02"
-"""The first byte of an entry that says who the members are from here on."""
+"""The first byte of an entry that says who the members are from there on."""
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """`address`: its raft address, which is its name. One without a vote is a learner: it receives
-    everything and counts for nothing."""
+    """`address` is the member's raft address, which is its name. A member without a vote is a
+    learner: it receives all entries and counts for no majority."""
 
     address: str
     voter: bool
@@ -28,7 +29,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 @dataclass(frozen=True)
 class Configuration:
-    """All members, in the order of their addresses; empty: this server belongs to no cluster."""
+    """All members, in the order of their addresses; empty if the server belongs to no cluster."""
 
     members: tuple[Member, ...] = ()
     addresses: frozenset[str] = field(init=False)
@@ -48,7 +49,7 @@ class Configuration:
         return 2 * len(self.voters.intersection(names)) > len(self.voters)
 
     def with_member(self, address: str, voter: bool) -> Configuration:
-        """`address` added, or given (or denied) a vote."""
+        """Returns the configuration with `address` added, or given (or denied) a vote."""
         others = self.without(address).members
         return Configuration((*others, Member(address, voter)))
 
@@ -56,7 +57,7 @@ class Configuration:
         return Configuration(tuple(one for one in self.members if one.address != address))
 
     def encode(self) -> bytes:
-        """The payload of its entry."""
+        """Returns the payload of the configuration's entry."""
         return CONFIGURATION + _ENCODER.encode(self.members)
 
 
@@ -65,59 +66,60 @@ _DECODER = msgspec.msgpack.Decoder(tuple[Member, ...])
 
 
 def decode_configuration(payload: bytes) -> Configuration:
-    """Of an entry that begins with CONFIGURATION."""
+    """Decodes the payload of an entry that begins with CONFIGURATION."""
     return Configuration(_DECODER.decode(payload[1:]))
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A configuration and the index of its entry. Not `logged`: given from outside (by the config
-    file, or to recover), in force behind `index`, and in no log until a leader writes it there."""
+class ConfigurationEntry:
+    """A configuration and the index of its entry. A configuration that is not `logged` was given
+    from outside (by the configuration file, or to recover): it is in force behind `index`, and in
+    no log until a leader appends it."""
 
     index: int
     configuration: Configuration
     logged: bool = True
 
 
-class Configurations:
-    """Those that a log holds, the oldest of them possibly from a snapshot: the newest is in force,
-    the ones before come back when it is cut off."""
+class ConfigurationHistory:
+    """The configurations that a log holds; the oldest may come from a snapshot. The newest one is
+    in force, and the one before it when the newest is cut off."""
 
-    def __init__(self, first: Placed, later: Iterable[Placed] = ()) -> None:
-        self._placed = [first, *(one for one in later if one.index > first.index)]
-
-    @property
-    def newest(self) -> Placed:
-        return self._placed[-1]
+    def __init__(self, first: ConfigurationEntry, later: Iterable[ConfigurationEntry] = ()) -> None:
+        self._entries = [first, *(one for one in later if one.index > first.index)]
 
     @property
-    def oldest(self) -> Placed:
-        return self._placed[0]
+    def newest(self) -> ConfigurationEntry:
+        return self._entries[-1]
 
     @property
-    def before(self) -> Placed:
-        """What was in force before the newest; the newest itself if nothing is known of that."""
-        return self._placed[-2] if len(self._placed) > 1 else self._placed[-1]
+    def oldest(self) -> ConfigurationEntry:
+        return self._entries[0]
+
+    @property
+    def previous(self) -> ConfigurationEntry:
+        """The configuration before the newest; the newest itself if none before it is known."""
+        return self._entries[-2] if len(self._entries) > 1 else self._entries[-1]
 
     def append(self, index: int, configuration: Configuration) -> None:
-        self._placed.append(Placed(index, configuration))
+        self._entries.append(ConfigurationEntry(index, configuration))
 
     def cut_after(self, index: int) -> bool:
-        """Whether another one is in force now."""
-        known = len(self._placed)
-        while len(self._placed) > 1 and self._placed[-1].index > index:
-            self._placed.pop()
-        return len(self._placed) < known
+        """Forgets configurations after `index`; returns whether another one is in force now."""
+        known = len(self._entries)
+        while len(self._entries) > 1 and self._entries[-1].index > index:
+            self._entries.pop()
+        return len(self._entries) < known
 
-    def settle(self, index: int) -> None:
-        """What is committed cannot be cut off: forget what was in force before it."""
-        while len(self._placed) > 1 and self._placed[1].index <= index:
-            del self._placed[0]
+    def forget_before(self, committed_index: int) -> None:
+        """Forgets what no cut can bring back: configurations before the newest committed one."""
+        while len(self._entries) > 1 and self._entries[1].index <= committed_index:
+            del self._entries[0]
 
 
 @dataclass(frozen=True, slots=True)
 class PeerProgress:
-    """What the leader knows of another member. `last_contact_s`: since it answered."""
+    """What the leader knows of another member. `last_contact_s` is the time since it answered."""
 
     address: str
     voter: bool
@@ -126,16 +128,24 @@ class PeerProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """`voter` True: give a vote to a learner; False: take in as a learner; None: remove."""
+class MemberChange:
+    """A change of one member. `voter` True gives a learner a vote, False adds a learner, None
+    removes the member."""
 
     address: str
     voter: bool | None
 
     def after(self, configuration: Configuration) -> Configuration:
-        """Raises RefusedError for what cannot be done, whoever leads."""
+        """Returns the changed configuration. Raises RefusedError for a change that no leader could
+        make."""
         if self.voter is None:
-            return self._removed(configuration)
+            left = configuration.without(self.address)
+            if not left.voters:
+                raise RefusedError(
+                    f"cannot remove {self.address}: it is the only member with a vote, and a "
+                    "cluster needs one; promote another member first"
+                )
+            return left
         if not self.voter:
             known = self.address in configuration.addresses
             return configuration if known else configuration.with_member(self.address, False)
@@ -145,12 +155,3 @@ class Change:
                 f"{', '.join(sorted(configuration.addresses))})"
             )
         return configuration.with_member(self.address, True)
-
-    def _removed(self, configuration: Configuration) -> Configuration:
-        left = configuration.without(self.address)
-        if not left.voters:
-            raise RefusedError(
-                f"cannot remove {self.address}: it is the only member with a vote, and a cluster "
-                "needs one; promote another member first"
-            )
-        return left

@@ -1,237 +1,332 @@
-"""Raft's rules and nothing else: inputs come with the time, outputs are messages and indexes.
-
-No thread, socket, clock or file: the log, the snapshots, the random source and the time are given,
-so whole clusters run in a simulation (`tests/support/raft_simulation.py`) on the code that runs in
-production. The owner keeps one promise: what is in `outbox` is sent only after `log.sync()`.
-
-`raft_belonging.py` knows the members, `raft_election.py` has terms and votes,
-`raft_replicating.py`, `raft_handing_over.py` and `raft_changing.py` the leader's side, this file
-the follower's side and what the owner calls.
-"""
+"""One member of a cluster: its parts, which messages go to which part, and what comes out."""
 
 from __future__ import annotations
 
-from orchgit.errors import InvariantError
-from orchgit.raft.conf_change import Changing
-from orchgit.raft.election import NO_OP, Role
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchgit.errors import NotLeaderError, OrchgitError
+from orchgit.raft.configuration import ConfigurationEntry, MemberChange, PeerProgress
+from orchgit.raft.election import Election
+from orchgit.raft.follower import Follower
+from orchgit.raft.leader import LeaderParts, LeaderTerm
+from orchgit.raft.log import RaftLog
+from orchgit.raft.membership import Membership
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
     Message,
     NotMember,
     OtherLog,
     PreVote,
     PreVoteReply,
     RequestVote,
-    Ruling,
+    RulingMessage,
     SnapshotChunk,
     SnapshotReply,
     TimeoutNow,
     VoteReply,
 )
-from orchgit.raft.ports import SnapshotRef
+from orchgit.raft.ports import LogStorage, SnapshotRef, Snapshots
+from orchgit.raft.snapshot_transfer import SnapshotReceiver
+from orchgit.raft.state import RaftState, Role, Timing
 
-__all__ = ["RaftCore"]
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """What one member is told at its start.
+
+    `first` is the configuration as long as no later entry of the log names another one, and
+    `applied_index` what the state machine has applied. `log_id` and `waits_for_admission`: see
+    `RaftState` and `Membership`.
+    """
+
+    name: str
+    first: ConfigurationEntry
+    applied_index: int = 0
+    timing: Timing = field(default_factory=Timing)
+    log_id: str = ""
+    waits_for_admission: bool = False
 
 
-class RaftCore(Changing):
-    """One member. `outbox`: (receiver, message) to send; `commit_index`: what may be applied;
-    `reads_done`: reads confirmed; `installed`: the snapshot that took the log's place."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The classes of the parts; the tests' deliberate bugs replace some."""
+
+    log: type[RaftLog] = RaftLog
+    membership: type[Membership] = Membership
+    election: type[Election] = Election
+    follower: type[Follower] = Follower
+    snapshots: type[SnapshotReceiver] = SnapshotReceiver
+    leader: LeaderParts = field(default_factory=LeaderParts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the driver has to do after `synced`: see the package's head."""
+
+    messages: list[tuple[str, Message]]
+    """(receiver, message), to be sent."""
+    reads: list[tuple[object, int | None]]
+    """(ticket, index that must be applied before reading; None: not the leader any more)."""
+    commit_index: int
+    """Entries up to here may be applied."""
+    installed: SnapshotRef | None
+    """A snapshot took the place of the log: the state must be replaced by it first."""
+
+
+Handler = Callable[[str, Any], None]
+Gate = Callable[[str, Any], bool]
+
+
+class RaftCore:
+    """Takes messages, proposals and the time; gives back `Ready`. Not thread-safe."""
+
+    parts = Parts()
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        storage: LogStorage,
+        snapshots: Snapshots,
+        rng: random.Random,
+        now_s: float,
+    ) -> None:
+        parts = self.parts
+        log = parts.log(storage, config.first, config.applied_index)
+        self.state = state = RaftState(
+            config.name,
+            log,
+            config.timing,
+            rng,
+            now_s,
+            term=max(storage.vote.term, log.last[1]),
+            log_id=config.log_id,
+        )
+        self._snapshots = snapshots
+        self.membership = parts.membership(state, config.waits_for_admission)
+        self.election = parts.election(
+            state, self.membership, on_elected=self._begin_to_lead, on_deposed=self._cease_to_lead
+        )
+        self.leading: LeaderTerm | None = None
+        log.on_configuration = self._members_changed
+        follower = parts.follower(state, self.election)
+        receiver = parts.snapshots(state, self.election, snapshots)
+        election = self.election
+        self._routes: Mapping[type[Message], tuple[Gate, Handler]] = {
+            PreVote: (self._from_candidate, election.on_pre_vote),
+            PreVoteReply: (self._from_member, election.on_pre_vote_reply),
+            RequestVote: (self._from_candidate, election.on_request_vote),
+            VoteReply: (self._from_member_in_term, election.on_vote_reply),
+            TimeoutNow: (self._from_leader, election.on_timeout_now),
+            Append: (self._from_leader, follower.on_append),
+            AppendReply: (self._from_member_in_term, self._on_append_reply),
+            SnapshotChunk: (self._from_leader, receiver.on_chunk),
+            SnapshotReply: (self._from_member_in_term, self._on_snapshot_reply),
+            NotMember: (self._from_anyone, self.membership.on_not_member),
+            OtherLog: (self._from_anyone, self.membership.on_other_log),
+        }
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    def tick(self, now_s: float) -> None:
+        """Does what the time asks for: elections, heartbeats, stepping down."""
+        self.state.advance(now_s)
+        if self.leading is not None:
+            self.leading.tick()
+        else:
+            self.election.tick()
+
+    def step(self, sender: str, message: Message, now_s: float) -> None:
+        """Handles a message of any server that the transport has authenticated: a leader or a
+        candidate may be a member of a configuration that this member does not have yet."""
+        self.state.advance(now_s)
+        if self.membership.waits_for_admission:
+            return
+        passes, handle = self._routes[type(message)]
+        if passes(sender, message):
+            handle(sender, message)
+
+    def propose(self, payload: bytes) -> int | None:
+        """Returns the index of the new entry; None if this member does not lead, or is transferring
+        the leadership."""
+        return self.leading.propose(payload) if self.leading is not None else None
+
+    def read(self, ticket: object) -> None:
+        """Asks for the index that a current read must have seen; `Ready.reads` answers."""
+        if self.leading is not None:
+            self.leading.read(ticket)
+        else:
+            self.state.reads.append((ticket, None))
+
+    def change_members(self, change: MemberChange) -> int | None:
+        """Returns the index of the entry whose commit makes the change; None as for `propose`.
+        Raises UnavailableError while another change is under way, RefusedError for a change that
+        cannot be made."""
+        return self.leading.change_members(change) if self.leading is not None else None
+
+    def transfer(self, target: str) -> OrchgitError | None:
+        """Begins to transfer the leadership to `target`, which takes over once it has everything.
+        Returns what is in the way, else None."""
+        if self.leading is None:
+            return NotLeaderError(
+                f"cannot hand the leadership to {target}: this server does not lead",
+                self.state.leader,
+            )
+        return self.leading.transfer.begin(target)
+
+    def bootstrap(self) -> bool:
+        """Forms a cluster of this member alone; returns False if it belongs to one."""
+        formed = self.membership.bootstrap()
+        if formed:
+            self.election.stand_at_once_if_alone()
+        return formed
+
+    # -- after the inputs ------------------------------------------------------------------------
+
+    def count(self) -> None:
+        """Commits what replies have confirmed, without waiting for the own disk."""
+        if self.leading is not None:
+            self.leading.count()
+
+    def synced(self) -> None:
+        """All entries that were appended are on disk."""
+        if self.leading is not None:
+            self.leading.synced()
+
+    def tail_lost(self) -> None:
+        """The disk was full: the log ends with what was synced. No other member has heard of the
+        rest, and what was to be sent because of it must not be sent."""
+        state, last_index = self.state, self.state.log.last_index
+        state.log.lost_tail()
+        state.outbox = [
+            (receiver, self._without_tail(message))
+            for receiver, message in state.outbox
+            if not isinstance(message, PreVote | RequestVote)
+        ]
+        if self.leading is not None and self.leading.first_index <= last_index:
+            return
+        if state.role is not Role.FOLLOWER:
+            self.election.become_follower(None)
+
+    def _without_tail(self, message: Message) -> Message:
+        """Where entries were to be confirmed, the leader is told what this member really has. A
+        snapshot that seemed to be in the log already is asked for again."""
+        term, last_index = self.state.term, self.state.log.last_index
+        if isinstance(message, SnapshotReply) and message.installed and message.index > last_index:
+            return SnapshotReply(term, message.index, 0, False)
+        if isinstance(message, AppendReply) and message.accepted and message.index > last_index:
+            hint_term = self.state.log.term(last_index)
+            place = (last_index, message.round, message.index, hint_term)
+            return AppendReply(term, False, *place, has_room=False)
+        return message
+
+    def ready(self) -> Ready:
+        """Takes what is to be done; each thing is told once."""
+        state = self.state
+        ready = Ready(state.outbox, state.reads, state.log.commit_index, state.installed)
+        state.outbox, state.reads, state.installed = [], [], None
+        return ready
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leading is not None
 
     @property
     def is_removed(self) -> bool:
-        """It was a member and is none any more, and no leader sends it anything."""
-        return self.is_left_out and not self._has_leader()
+        """This member was removed, and no leader sends it anything."""
+        return self.membership.is_removed and not self.election.has_leader
 
-    def tick(self, now_s: float) -> None:
-        """Elections, heartbeats, and stepping down, as the time asks for."""
-        self._now_s = max(now_s, self._now_s)
-        if self.role is Role.LEADER:
-            if self._now_s >= self._look_s:
-                self._look_s = self._now_s + self._timing.heartbeat_s / 10
-                self._lead()
-        elif self._now_s >= self._election_s and self._may_stand:
-            self._stand()
+    @property
+    def confirmed_s(self) -> float:
+        """As of when a majority has confirmed that this member leads; -inf: it may not lead."""
+        return self.leading.reads.confirmed_s if self.leading is not None else -math.inf
 
-    def receive(self, sender: str, message: Message, now_s: float) -> None:
-        """From any server of the cluster: a leader, and who stands for election, may be members
-        of a configuration that this member does not have yet."""
-        self._now_s = max(now_s, self._now_s)
-        if self._is_deaf:
-            return
-        if isinstance(message, OtherLog):
-            self._meet(sender, message.log_id)
-        elif isinstance(message, Ruling) and self._is_foreign(message.log_id):
-            self._refuse_foreign(sender, message.log_id)
-        elif isinstance(message, PreVote | RequestVote) and self._is_stranger(sender):
-            self._send(sender, NotMember(self.term, self._configurations.newest.index))
-        elif isinstance(message, PreVote):
-            self._on_pre_vote(sender, message)
-        elif isinstance(message, RequestVote):
-            self._on_request_vote(sender, message)
-        elif isinstance(message, NotMember):
-            self._on_not_member(message)
-        elif isinstance(message, Append | SnapshotChunk | TimeoutNow):
-            self._receive_from_leader(sender, message)
-        elif sender in self.configuration.addresses:
-            self._receive_from_member(sender, message)
+    @property
+    def awaits_commit(self) -> bool:
+        """It leads, and a majority has not confirmed yet all that it has on disk."""
+        return self.is_leader and self.state.log.commit_index < self.state.log.synced_index
 
-    def _refuse_foreign(self, sender: str, log_id: str) -> None:
-        if self.log_id:
-            self._meet(sender, log_id)
-            self._send(sender, OtherLog(self.term, self.log_id))
+    @property
+    def awaits_only_redundant_replies(self) -> bool:
+        """It leads, and the replies that it awaits change nothing for any caller that waits."""
+        return self.leading is not None and self.leading.awaits_only_redundant_replies
 
-    def _meet(self, sender: str, log_id: str) -> None:
-        """Only people can tell which of the two clusters that server should be in."""
-        if log_id not in ("", self.log_id):
-            self.strangers[sender] = log_id
+    @property
+    def notify_s(self) -> float | None:
+        """When followers are to be notified of commits, if no entries go to them until then."""
+        return self.leading.replication.notification.due_s if self.leading is not None else None
 
-    def _is_stranger(self, sender: str) -> bool:
-        """A leader knows for certain that it was removed."""
-        return self.is_leader and self._is_settled and sender not in self.configuration.addresses
+    def is_first_of_leadership(self, index: int, term: int) -> bool:
+        """Returns whether that entry is the first of the term in which this member leads."""
+        leading = self.leading
+        return leading is not None and (index, term) == (leading.first_index, self.state.term)
 
-    def _receive_from_leader(
-        self, sender: str, message: Append | SnapshotChunk | TimeoutNow
-    ) -> None:
-        if message.term > self.term:
-            self._enter_term(message.term)
-        if isinstance(message, Append):
-            self._on_append(sender, message)
-        elif isinstance(message, SnapshotChunk):
-            self._on_chunk(sender, message)
-        elif message.term == self.term and sender == self.leader and self._may_stand:
-            self._campaign(transfer=True)
+    def peer_progress(self) -> tuple[PeerProgress, ...]:
+        """Returns how far the other members are, while this one leads; safe from any thread."""
+        leading = self.leading
+        return leading.tracker.report() if leading is not None else ()
 
-    def _receive_from_member(self, sender: str, message: Message) -> None:
-        if isinstance(message, PreVoteReply):
-            self._on_pre_vote_reply(sender, message)
-        elif message.term > self.term:
-            self._enter_term(message.term)
-        elif message.term == self.term:
-            self._dispatch(sender, message)
+    # -- transitions -----------------------------------------------------------------------------
 
-    def _dispatch(self, sender: str, message: Message) -> None:
-        if isinstance(message, VoteReply):
-            self._on_vote_reply(sender, message)
-        elif isinstance(message, AppendReply):
-            self._on_append_reply(sender, message)
-        elif isinstance(message, SnapshotReply):
-            self._on_snapshot_reply(sender, message)
-
-    def tail_lost(self) -> None:
-        """The disk was full: the log ends with what was synced. Nobody has heard of the rest, and
-        what was to be sent because of it must not be."""
-        last = self.log.last_index
-        self.commit_index = min(self.commit_index, last)
-        if self._configurations.cut_after(last):
-            self._members_changed()
-        self.outbox = [
-            (receiver, self._without_tail(message, last))
-            for receiver, message in self.outbox
-            if not isinstance(message, PreVote | RequestVote)
-        ]
-        if self.role is Role.LEADER and self.no_op_index <= last:
-            return
-        if self.role is not Role.FOLLOWER:
-            self._become_follower(None)
-
-    def _without_tail(self, message: Message, last: int) -> Message:
-        """Where entries were to be confirmed, the leader is told what this member really has. A
-        snapshot for which the log seemed to be long enough is asked for again."""
-        if isinstance(message, SnapshotReply) and message.installed and message.index > last:
-            return SnapshotReply(self.term, message.index, 0, False)
-        if not isinstance(message, AppendReply) or not message.accepted or message.index <= last:
-            return message
-        hint_term = self._term_at(last)
-        return AppendReply(self.term, False, last, message.round, message.index, hint_term, False)
-
-    # -- a follower ------------------------------------------------------------------------------
-
-    def _on_append(self, sender: str, message: Append) -> None:
-        if message.term < self.term:
-            self._refuse(sender, message, self.log.last_index)
-            return
-        self._follow(sender)
-        prev_index, entries = message.prev_index, message.entries
-        if prev_index < self.commit_index:
-            # What is committed is the same in every leader's log: no need to compare (or to have).
-            entries = entries[self.commit_index - prev_index :]
-            prev_index = max(self.commit_index, prev_index)
-        elif not self._agrees(prev_index, message.prev_term):
-            self._refuse(sender, message, self._agreeing(prev_index))
-            return
-        self._take(prev_index, entries)
-        last = max(prev_index, message.prev_index + len(message.entries))
-        self._commit(min(message.commit_index, last))
-        reply = AppendReply(self.term, True, last, message.round, has_room=self.has_room)
-        self._send(sender, reply)
-
-    def _agrees(self, index: int, term: int) -> bool:
-        return index <= self.log.last_index and self._term_at(index) == term
-
-    def _take(self, prev_index: int, entries: list[Entry]) -> None:
-        """Append what is missing. Entries are cut only from the first that conflicts: a message
-        that was overtaken by a later one must not take back what that one brought."""
-        last_index = self.log.last_index
-        for index, entry in enumerate(entries, prev_index + 1):
-            if index <= last_index:
-                if self.log.term(index) == entry.term:
-                    continue
-                self._cut_after(index - 1)
-                last_index = index - 1
-            self._append(entry.term, entry.payload)
-
-    def _cut_after(self, index: int) -> None:
-        if index < self.commit_index:
-            raise InvariantError(
-                f"cannot follow {self.leader}: it conflicts with entry {index + 1}, but "
-                f"{self.commit_index} is committed; stop this server and compare the members' logs"
-            )
-        super()._cut_after(index)
-
-    def _refuse(self, sender: str, message: Append, hint: int) -> None:
-        reply = AppendReply(
-            *(self.term, False, hint, message.round),
-            *(message.prev_index, self._term_at(hint), self.has_room),
+    def _begin_to_lead(self) -> None:
+        self.leading = LeaderTerm(
+            self.state,
+            self.membership,
+            self._snapshots,
+            step_down=lambda: self.election.become_follower(None),
+            parts=self.parts.leader,
         )
-        self._send(sender, reply)
+        self.leading.begin()
 
-    def _agreeing(self, index: int) -> int:
-        """The last place before `index` that can be the same as the leader's: none of the entries
-        of the conflicting term are worth asking about one by one."""
-        if index > self.log.last_index:
-            return self.log.last_index
-        term = self.log.term(index)
-        while index > self.commit_index and self.log.term(index) == term:
-            index -= 1
-        return index
+    def _cease_to_lead(self) -> None:
+        assert self.leading is not None
+        self.leading.end()
+        self.leading = None
 
-    def _on_chunk(self, sender: str, message: SnapshotChunk) -> None:
-        if message.term < self.term:
-            self._send(sender, SnapshotReply(self.term, message.index, 0, False))
-            return
-        self._follow(sender)
-        ref = SnapshotRef(message.index, message.index_term, message.size)
-        wanted = 0
-        if self._agrees(ref.index, ref.term):
-            # The log is the leader's up to there: dropping it for the snapshot would take back
-            # what was acknowledged behind it.
-            self._commit(ref.index)
-        installed = ref.index <= self.commit_index
-        if not installed:
-            wanted = self.snapshots.receive(ref, message.offset, message.data)
-            if wanted == ref.size:
-                self._install(ref)
-                installed = True
-        self._send(sender, SnapshotReply(self.term, ref.index, wanted, installed))
+    def _members_changed(self) -> None:
+        if self.leading is not None:
+            self.leading.members_changed()
 
-    def _install(self, ref: SnapshotRef) -> None:
-        """The log goes on behind the snapshot; its first record stands for the snapshot's entry."""
-        members = self.snapshots.install(ref)
-        self.log.reset(ref.index)
-        self.log.append(ref.term, NO_OP)
-        self.log.sync()
-        self.commit_index = ref.index
-        self._belong_as_of(members)
-        self.installed = ref
+    # -- which messages are handled --------------------------------------------------------------
+
+    def _from_anyone(self, sender: str, message: Message) -> bool:
+        return True
+
+    def _from_candidate(self, sender: str, message: PreVote | RequestVote) -> bool:
+        membership = self.membership
+        return not (
+            membership.refuses_foreign(sender, message) or membership.refuses_removed(sender)
+        )
+
+    def _from_leader(self, sender: str, message: RulingMessage) -> bool:
+        if self.membership.refuses_foreign(sender, message):
+            return False
+        if message.term > self.state.term:
+            self.election.enter_term(message.term)
+        return True
+
+    def _from_member(self, sender: str, message: Message) -> bool:
+        return sender in self.state.log.configuration.addresses
+
+    def _from_member_in_term(self, sender: str, message: Message) -> bool:
+        """A reply to an earlier term never counts; one of a later term ends this one."""
+        if not self._from_member(sender, message):
+            return False
+        if message.term > self.state.term:
+            self.election.enter_term(message.term)
+            return False
+        return message.term == self.state.term
+
+    def _on_append_reply(self, sender: str, message: AppendReply) -> None:
+        if self.leading is not None:
+            self.leading.on_append_reply(sender, message)
+
+    def _on_snapshot_reply(self, sender: str, message: SnapshotReply) -> None:
+        if self.leading is not None:
+            self.leading.on_snapshot_reply(sender, message)

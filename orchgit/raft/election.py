@@ -1,225 +1,191 @@
-"""Terms and votes: who may lead, and that there is one at most in a term."""
+"""Terms and votes: at most one leader in a term (Raft dissertation, sections 3.4 and 9.6)."""
 
 from __future__ import annotations
 
-import enum
-import random
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from orchgit.raft.configuration import Configuration, Placed
-from orchgit.raft.membership import Belonging
+from orchgit.raft.membership import Membership
 from orchgit.raft.messages import (
-    Message,
     PreVote,
     PreVoteReply,
     RequestVote,
+    TimeoutNow,
     VoteReply,
 )
-from orchgit.raft.ports import NO_OP, Log, SnapshotRef, Snapshots, Vote
-
-__all__ = ["NO_OP", "Electing", "Role", "Timing"]
-
-
-class Role(enum.Enum):
-    FOLLOWER = "follower"
-    ASKING = "asking"
-    """Whether it would be elected: no term has been changed yet."""
-    CANDIDATE = "candidate"
-    LEADER = "leader"
+from orchgit.raft.ports import Vote
+from orchgit.raft.state import RaftState, Role
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """A follower stands for election after `election_s[0]` to `[1]` without hearing of a leader; a
-    leader steps down when it has not heard of a majority for `election_s[1]`, and leaves the lead
-    to one that can write when its own disk has been full for `without_room_s`."""
+class Election:
+    """A member as a voter and a candidate. The only part that changes the term, the role and the
+    known leader, and that stores votes.
 
-    heartbeat_s: float = 0.1
-    election_s: tuple[float, float] = (0.5, 1.0)
-    without_room_s: float = 3.0
-
-
-class Electing(Belonging):
-    """A member as a voter and a candidate. `first`: who the members are before the log says so."""
+    `on_elected` is called when this member has become the leader, `on_deposed` when it no longer
+    is.
+    """
 
     def __init__(
         self,
-        name: str,
-        first: Placed,
-        log: Log,
-        snapshots: Snapshots,
-        rng: random.Random,
-        timing: Timing,
-        applied_index: int,
-        now_s: float,
+        state: RaftState,
+        membership: Membership,
+        on_elected: Callable[[], None],
+        on_deposed: Callable[[], None],
     ) -> None:
-        super().__init__(name, first, log, applied_index)
-        self.snapshots = snapshots
-        self._rng = rng
-        self._timing = timing
-        self.term = max(log.vote.term, log.term(log.last_index))
-        self.role = Role.FOLLOWER
-        self.leader: str | None = None
-        self.outbox: list[tuple[str, Message]] = []
-        self.installed: SnapshotRef | None = None
+        self._state = state
+        self._log = state.log
+        self._membership = membership
+        self._on_elected = on_elected
+        self._on_deposed = on_deposed
         self._votes: set[str] = set()
-        self._now_s = now_s
         self.heard_leader_s: float | None = None
-        self.has_room = True
-        """Told by the owner: a member whose disk is full votes, but could not lead."""
-        self._wait_for_leader()
-        self._forget_admission_if_forced()
-        self._stand_at_once_if_alone()
+        self.deadline_s = 0.0
+        """When this member stands for election, unless it hears of a leader before."""
+        self._restart_timeout()
+        self.stand_at_once_if_alone()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        if self._state.now_s >= self.deadline_s and self.may_stand:
+            self._stand()
+
+    def stand_at_once_if_alone(self) -> None:
+        if self._log.configuration.voters == {self._state.name}:
+            self.deadline_s = self._state.now_s
 
     @property
-    def _may_stand(self) -> bool:
-        return self.has_room and super()._may_stand
+    def may_stand(self) -> bool:
+        return self._state.has_room and self._membership.may_stand
 
-    def bootstrap(self) -> bool:
-        """Form a cluster of this member alone; False if it belongs to one."""
-        if self.configuration.members or self.log.vote.from_index:
+    @property
+    def has_leader(self) -> bool:
+        """A leader was heard lately: then a candidate is not helped to overthrow it."""
+        state = self._state
+        if state.is_leader:
+            return True
+        if state.leader is None or self.heard_leader_s is None:
             return False
-        self._is_deaf = False
-        self._begin_with(Configuration.of([self.name]))
-        self._stand_at_once_if_alone()
-        return True
+        return state.now_s - self.heard_leader_s < state.timing.election_s[0]
 
-    def admit(self, term: int, index: int) -> None:
-        """A leader of `term` has taken this server in by the entry `index`, and the member that it
-        may have been is in the configuration no more. Leaders of earlier terms may not know that:
-        they are not heard. On disk when this returns."""
-        if not self._is_deaf:
-            return
-        term = max(term, self.term)
-        self.log.store_vote(Vote(term, None, index))
-        self.term = term
-        self._is_deaf = False
+    def _restart_timeout(self) -> None:
+        low, high = self._state.timing.election_s
+        self.deadline_s = self._state.now_s + low + (high - low) * self._state.rng.random()
 
-    def _forget_admission_if_forced(self) -> None:
-        """An operator who names the members takes what they have for all there is."""
-        newest, vote = self._configurations.newest, self.log.vote
-        if vote.from_index and newest.configuration.members and not newest.logged:
-            self.log.store_vote(Vote(vote.term, vote.voted_for))
+    # -- changes of role -------------------------------------------------------------------------
 
-    def _stand_at_once_if_alone(self) -> None:
-        if self.configuration.voters == {self.name}:
-            self._election_s = self._now_s
+    def enter_term(self, term: int, voted_for: str | None = None) -> None:
+        """The vote is on disk on return, so no message can tell of a vote that may be lost."""
+        storage = self._log.storage
+        storage.store_vote(Vote(term, voted_for, storage.vote.from_index))
+        if term > self._state.term:
+            self._state.term = term
+            self.become_follower(None)
 
-    def _is_majority(self) -> bool:
-        return self.configuration.is_majority(self._votes)
-
-    def _send(self, receiver: str, message: Message) -> None:
-        self.outbox.append((receiver, message))
-
-    def _term_at(self, index: int) -> int:
-        return self.log.term(index) if index >= self.log.first_index else 0
-
-    def _last(self) -> tuple[int, int]:
-        return self.log.last_index, self.log.term(self.log.last_index)
-
-    def _wait_for_leader(self) -> None:
-        low, high = self._timing.election_s
-        self._election_s = self._now_s + low + (high - low) * self._rng.random()
-
-    def _enter_term(self, term: int, voted_for: str | None = None) -> None:
-        """On disk when this returns, so no message can speak of a vote that may be forgotten."""
-        self.log.store_vote(Vote(term, voted_for, self.log.vote.from_index))
-        if term > self.term:
-            self.term = term
-            self._become_follower(None)
-
-    def _become_follower(self, leader: str | None) -> None:
-        if self.role is Role.LEADER:
-            self._wait_for_leader()
-        self.role = Role.FOLLOWER
-        self.leader = leader
+    def become_follower(self, leader: str | None) -> None:
+        state = self._state
+        was_leader = state.is_leader
+        if was_leader:
+            self._restart_timeout()
+        state.role = Role.FOLLOWER
+        state.leader = leader
         self._votes.clear()
+        if was_leader:
+            self._on_deposed()
 
-    def _follow(self, leader: str) -> None:
-        if self.role is not Role.FOLLOWER or self.leader != leader:
-            self._become_follower(leader)
-        self.heard_leader_s = self._now_s
-        self._wait_for_leader()
+    def follow(self, leader: str) -> None:
+        """A message of the leader of this term came."""
+        if self._state.role is not Role.FOLLOWER or self._state.leader != leader:
+            self.become_follower(leader)
+        self.heard_leader_s = self._state.now_s
+        self._restart_timeout()
 
-    # -- standing --------------------------------------------------------------------------------
+    # -- a candidate -----------------------------------------------------------------------------
 
     def _stand(self) -> None:
-        """Ask first: who cannot win must not disturb the others with a new term."""
-        self._wait_for_leader()
-        self.role = Role.ASKING
-        self.leader = None
-        self._votes = {self.name}
-        for other in self._other_voters:
-            self._send(other, PreVote(self.term + 1, *self._last(), self.log_id))
+        """Asks first: a member that cannot win must not disturb the others with a new term."""
+        state = self._state
+        self._restart_timeout()
+        state.role = Role.PRE_CANDIDATE
+        state.leader = None
+        self._votes = {state.name}
+        for other in self._membership.other_voters:
+            state.send(other, PreVote(state.term + 1, *self._log.last, state.log_id))
         if self._is_majority():
             self._campaign()
 
     def _campaign(self, transfer: bool = False) -> None:
-        self._wait_for_leader()
-        self._enter_term(self.term + 1, self.name)
-        self.role = Role.CANDIDATE
-        self._votes = {self.name}
-        for other in self._other_voters:
-            self._send(other, RequestVote(self.term, *self._last(), transfer, self.log_id))
+        state = self._state
+        self._restart_timeout()
+        self.enter_term(state.term + 1, state.name)
+        state.role = Role.CANDIDATE
+        self._votes = {state.name}
+        for other in self._membership.other_voters:
+            state.send(other, RequestVote(state.term, *self._log.last, transfer, state.log_id))
         if self._is_majority():
-            self._become_leader()
+            self._win()
 
-    def _become_leader(self) -> None:
-        raise NotImplementedError
+    def _is_majority(self) -> bool:
+        return self._log.configuration.is_majority(self._votes)
 
-    # -- voting ----------------------------------------------------------------------------------
+    def _win(self) -> None:
+        self._state.role = Role.LEADER
+        self._state.leader = self._state.name
+        self._on_elected()
 
-    def _is_up_to_date(self, last_index: int, last_term: int) -> bool:
-        mine_index, mine_term = self._last()
-        return (last_term, last_index) >= (mine_term, mine_index)
-
-    def _has_leader(self) -> bool:
-        """Heard of lately: then a member that lost touch is not helped to overthrow it."""
-        if self.role is Role.LEADER:
-            return True
-        if self.leader is None or self.heard_leader_s is None:
-            return False
-        return self._now_s - self.heard_leader_s < self._timing.election_s[0]
-
-    def _on_pre_vote(self, sender: str, message: PreVote) -> None:
-        granted = (
-            message.term > self.term
-            and self._may_vote
-            and not self._has_leader()
-            and self._is_up_to_date(message.last_index, message.last_term)
-        )
-        self._send(sender, PreVoteReply(message.term if granted else self.term, granted))
-
-    def _on_pre_vote_reply(self, sender: str, message: PreVoteReply) -> None:
+    def on_pre_vote_reply(self, sender: str, message: PreVoteReply) -> None:
+        state = self._state
         if not message.granted:
-            if message.term > self.term:
-                self._enter_term(message.term)
-            return
-        if self.role is Role.ASKING and message.term == self.term + 1:
+            if message.term > state.term:
+                self.enter_term(message.term)
+        elif state.role is Role.PRE_CANDIDATE and message.term == state.term + 1:
             self._votes.add(sender)
             if self._is_majority():
                 self._campaign()
 
-    def _on_request_vote(self, sender: str, message: RequestVote) -> None:
-        if self._has_leader() and not message.transfer and sender != self.leader:
-            return
-        if message.term > self.term:
-            self._enter_term(message.term)
-        vote = self.log.vote
-        voted_for = vote.voted_for if vote.term == self.term else None
-        granted = (
-            message.term == self.term
-            and self._may_vote
-            and voted_for in (None, sender)
-            and self._is_up_to_date(message.last_index, message.last_term)
-        )
-        if granted:
-            self._enter_term(self.term, sender)
-            self._wait_for_leader()
-        self._send(sender, VoteReply(self.term, granted))
-
-    def _on_vote_reply(self, sender: str, message: VoteReply) -> None:
-        if self.role is Role.CANDIDATE and message.granted:
+    def on_vote_reply(self, sender: str, message: VoteReply) -> None:
+        if self._state.role is Role.CANDIDATE and message.granted:
             self._votes.add(sender)
             if self._is_majority():
-                self._become_leader()
+                self._win()
+
+    def on_timeout_now(self, sender: str, message: TimeoutNow) -> None:
+        """The leader transfers its leadership to this member."""
+        state = self._state
+        if message.term == state.term and sender == state.leader and self.may_stand:
+            self._campaign(transfer=True)
+
+    # -- a voter ---------------------------------------------------------------------------------
+
+    def on_pre_vote(self, sender: str, message: PreVote) -> None:
+        state = self._state
+        granted = (
+            message.term > state.term
+            and self._membership.may_vote
+            and not self.has_leader
+            and self._is_up_to_date(message)
+        )
+        state.send(sender, PreVoteReply(message.term if granted else state.term, granted))
+
+    def on_request_vote(self, sender: str, message: RequestVote) -> None:
+        state = self._state
+        if self.has_leader and not message.transfer and sender != state.leader:
+            return
+        if message.term > state.term:
+            self.enter_term(message.term)
+        vote = self._log.storage.vote
+        voted_for = vote.voted_for if vote.term == state.term else None
+        granted = (
+            message.term == state.term
+            and self._membership.may_vote
+            and voted_for in (None, sender)
+            and self._is_up_to_date(message)
+        )
+        if granted:
+            self.enter_term(state.term, sender)
+            self._restart_timeout()
+        state.send(sender, VoteReply(state.term, granted))
+
+    def _is_up_to_date(self, message: PreVote | RequestVote) -> bool:
+        """The candidate's log has all that this one may have helped to commit (section 3.6.1)."""
+        last_index, last_term = self._log.last
+        return (message.last_term, message.last_index) >= (last_term, last_index)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from orchgit.raft.messages import Entry
-from orchgit.raft.ports import Log
+from orchgit.raft.ports import LogStorage
 
 _BATCH_BYTES = 256 << 10
 _BATCH_ENTRIES = 1024
-_NONE: tuple[int, list[Entry]] = 0, []
 
 
-class Batches:
-    """Most of the time the same entries go to all followers: they are made once. Kept for one
-    pass over the followers only, in which the log does not change."""
+class EntryBatches:
+    """Most of the time the same entries go to all followers, so a batch is made once. It is cached
+    during one pass over the followers only, in which the log does not change."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: LogStorage) -> None:
         self._log = log
-        self._made = _NONE
+        self._cached: tuple[int, list[Entry]] = 0, []
 
-    def begin_at(self, index: int) -> list[Entry]:
-        """From there to the end of what is on disk, or as many as one message holds."""
-        if self._made[0] != index:
-            self._made = index, self._made_from(index)
-        return self._made[1]
-
-    def _made_from(self, index: int) -> list[Entry]:
+    def starting_at(self, index: int) -> list[Entry]:
+        """Returns the synced entries from there on, or as many as one message holds."""
+        if self._cached[0] == index:
+            return self._cached[1]
         entries: list[Entry] = []
         size = 0
         last_index = min(self._log.synced_index, index + _BATCH_ENTRIES - 1)
@@ -33,7 +29,8 @@ class Batches:
             size += len(record.payload)
             if size >= _BATCH_BYTES:
                 break
+        self._cached = index, entries
         return entries
 
-    def forget(self) -> None:
-        self._made = _NONE
+    def clear(self) -> None:
+        self._cached = 0, []

@@ -1,82 +1,102 @@
-"""The leader's side of giving the lead away: because it is told to, or because its disk is full."""
+"""Leadership transfer: on an operator's request, or because the leader's disk stays full (Raft
+dissertation, section 3.10)."""
 
 from __future__ import annotations
 
-from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, UnavailableError
-from orchgit.raft.replication import Replicating
+from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.raft.membership import Membership
+from orchgit.raft.messages import TimeoutNow
+from orchgit.raft.progress import ProgressTracker
+from orchgit.raft.state import RaftState
 
 
-class HandingOver(Replicating):
-    """A member as a leader that leaves the lead to another."""
+class LeadershipTransfer:
+    """While a transfer is under way the leader takes no proposals; it is given up when the target
+    has not taken over within an election time-out."""
 
-    _lacked_room_s: tuple[float, float] | None = None
-    """Since when its disk has been full, and when it last was: a disk that has room for a moment,
-    but not for what is to be written, counts as full all along."""
+    def __init__(self, state: RaftState, membership: Membership, tracker: ProgressTracker) -> None:
+        self._state = state
+        self._membership = membership
+        self._tracker = tracker
+        self._target: str | None = None
+        self._deadline_s = 0.0
+        self._full_s: tuple[float, float] | None = None
+        """Since when the disk has been full, and when it last was: a disk that has room for a
+        moment, but not for what is to be written, counts as full all along."""
 
-    def transfer(self, target: str) -> OrchgitError | None:
-        """Hand the leadership over, once `target` has everything; given up after an election.
-        What is in the way, else None."""
-        refusal = self._why_not(target)
+    @property
+    def is_under_way(self) -> bool:
+        return self._target is not None
+
+    def begin(self, target: str) -> OrchgitError | None:
+        """Begins a transfer to `target`; returns what is in the way, else None."""
+        refusal = self._refusal(target)
         if refusal is None:
-            self._transfer = (target, self._now_s + self._timing.election_s[1])
+            self._target = target
+            self._deadline_s = self._state.now_s + self._state.timing.election_s[1]
         return refusal
 
-    def _why_not(self, target: str) -> OrchgitError | None:
+    def _refusal(self, target: str) -> OrchgitError | None:
         what = f"cannot hand the leadership to {target}"
-        if not self.is_leader:
-            return NotLeaderError(f"{what}: this server does not lead", self.leader)
-        if target not in self._other_voters:
+        if target not in self._membership.other_voters:
             return RefusedError(
                 f"{what}: it is not another member with a vote; `orchgit operator raft list-peers` "
                 "shows them"
             )
-        peer = self.progress[target]
+        peer = self._tracker.peers[target]
         if not peer.could_write:
             return RefusedError(
                 f"{what}: its disk is full, so it could not lead; make room there first, or name "
                 "another member"
             )
-        silent_s = self._now_s - peer.heard_s
-        if silent_s > self._timing.election_s[1]:
+        silent_s = self._state.now_s - peer.heard_s
+        if silent_s > self._state.timing.election_s[1]:
             return UnavailableError(
                 f"{what}: it has not answered for {silent_s:.1f} s; name another member, or start "
                 "it first"
             )
         return None
 
-    def _lead(self) -> None:
-        super()._lead()
-        if self.is_leader and self._has_lacked_room_for_long():
-            self._leave_to_one_with_room()
+    def tick(self) -> None:
+        if self._target is not None and self._state.now_s >= self._deadline_s:
+            self._target = None
 
-    def _has_lacked_room_for_long(self) -> bool:
-        wait_s, known = self._timing.without_room_s, self._lacked_room_s
-        if self.has_room:
-            if known is not None and self._now_s - known[1] > wait_s:
-                self._lacked_room_s = None
+    def finish(self) -> bool:
+        """Tells the target to stand for election if it has the whole log; returns whether it was
+        told."""
+        target, state = self._target, self._state
+        if target is None or self._tracker.peers[target].match != state.log.last_index:
             return False
-        first_s = self._now_s if known is None else known[0]
-        self._lacked_room_s = first_s, self._now_s
-        return self._now_s - first_s >= wait_s
+        state.send(target, TimeoutNow(state.term, state.log_id))
+        return True
 
-    def _leave_to_one_with_room(self) -> None:
-        """Only where writes go on then; without that it stays, for the sake of current reads. One
+    # -- a full disk -----------------------------------------------------------------------------
+
+    def leave_if_full(self) -> None:
+        """Begins a transfer when the own disk has been full for long and another voter can write.
+
+        Only where writes go on then; else the leader stays, for the sake of current reads. A member
         that does not take over is not asked again at once."""
-        able = self._able_to_write()
-        heirs = [name for name in able if self.progress[name].match == self.log.last_index]
-        if self._transfer is None and heirs and self.configuration.is_majority(able):
-            self.transfer(self._rng.choice(heirs))
-            self._lacked_room_s = None
-
-    def _able_to_write(self) -> list[str]:
-        """The other voters that are there and have room."""
-        since_s = self._now_s - self._timing.election_s[0]
-        return [
+        if not self._has_been_full_for_long() or self._target is not None:
+            return
+        state, peers = self._state, self._tracker.peers
+        since_s = state.now_s - state.timing.election_s[0]
+        able = [
             name
-            for name in self._other_voters
-            if self.progress[name].could_write and self.progress[name].heard_s > since_s
+            for name in self._membership.other_voters
+            if peers[name].could_write and peers[name].heard_s > since_s
         ]
+        targets = [name for name in able if peers[name].match == state.log.last_index]
+        if targets and state.log.configuration.is_majority(able):
+            self.begin(state.rng.choice(targets))
+            self._full_s = None
 
-    def _become_follower(self, leader: str | None) -> None:
-        super()._become_follower(leader)
-        self._lacked_room_s = None
+    def _has_been_full_for_long(self) -> bool:
+        wait_s, now_s = self._state.timing.without_room_s, self._state.now_s
+        if self._state.has_room:
+            if self._full_s is not None and now_s - self._full_s[1] > wait_s:
+                self._full_s = None
+            return False
+        first_s = now_s if self._full_s is None else self._full_s[0]
+        self._full_s = first_s, now_s
+        return now_s - first_s >= wait_s

@@ -1,157 +1,147 @@
-"""Which cluster a member belongs to, as its log says."""
+"""Which cluster a member belongs to, and what it may do as a member."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from orchgit.raft.configuration import (
-    CONFIGURATION,
-    Configuration,
-    Configurations,
-    Placed,
-    decode_configuration,
-)
-from orchgit.raft.messages import NotMember
-from orchgit.raft.ports import NO_OP, Log
+from orchgit.raft.configuration import Configuration
+from orchgit.raft.messages import NotMember, OtherLog, RulingMessage
+from orchgit.raft.ports import Vote
+from orchgit.raft.state import RaftState
 
 
-class Belonging:
-    """`first`: who the members are as long as no later entry of the log says otherwise."""
+class Membership:
+    """Holds what the configurations in the log do not say: the removal that a leader told of, the
+    admission that is waited for, and the foreign peers that were met.
 
-    def __init__(self, name: str, first: Placed, log: Log, applied_index: int) -> None:
-        self.name = name
-        self.log = log
-        if log.last_index == 0:
-            log.append(0, NO_OP)
-            log.sync()
-        # What this member applied was committed; a rebuilt state begins again before it.
-        self.commit_index = max(applied_index, 1)
-        self._configurations = Configurations(first, self._logged_configurations())
-        self._configurations.settle(self.commit_index)
-        self._others: tuple[Configuration | None, tuple[str, ...]] = None, ()
+    A server that lost its disk may have been a member: what it acknowledged and whom it voted for
+    is forgotten. With `waits_for_admission` it handles no message until a leader has removed the
+    member that it was, and has added it as a new one (`admit`).
+    """
+
+    def __init__(self, state: RaftState, waits_for_admission: bool) -> None:
+        self._state = state
+        self._log = state.log
         self._removed_index = 0
-        self._is_deaf = False
-        self.log_id = ""
-        """Told by the owner: which cluster's log this is; empty until the log has said so."""
-        self.strangers: dict[str, str] = {}
-        """Servers of other clusters that were met at an address of this one: address -> log id."""
+        self._others: tuple[Configuration | None, tuple[str, ...]] = None, ()
+        self.foreign_peers: dict[str, str] = {}
+        """Servers of other clusters that sent something from an address of this cluster: address
+        -> the id of their log."""
+        known = self._log.configuration.members or self._log.storage.vote.from_index
+        self.waits_for_admission = waits_for_admission and not known
+        newest, vote = self._log.configurations.newest, self._log.storage.vote
+        if vote.from_index and newest.configuration.members and not newest.logged:
+            # The operator forced the members: what they have is all there is.
+            self._log.storage.store_vote(Vote(vote.term, vote.voted_for))
 
-    def _logged_configurations(self) -> Iterable[Placed]:
-        for index in self.log.of_kind(CONFIGURATION):
-            yield Placed(index, decode_configuration(self.log.record(index).payload))
-
-    @property
-    def configuration(self) -> Configuration:
-        """The newest in the log, committed or not."""
-        return self._configurations.newest.configuration
-
-    @property
-    def _is_settled(self) -> bool:
-        """The newest configuration is committed."""
-        return self._configurations.newest.index <= self.commit_index
+    # -- the other members -----------------------------------------------------------------------
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The same tuple as long as the same configuration is in force."""
-        configuration = self.configuration
+        """The other members; the same tuple as long as the same configuration is in force."""
+        configuration = self._log.configuration
         if self._others[0] is not configuration:
-            found = (one.address for one in configuration.members if one.address != self.name)
-            self._others = configuration, tuple(found)
+            found = (one.address for one in configuration.members)
+            self._others = configuration, tuple(one for one in found if one != self._state.name)
         return self._others[1]
 
     @property
-    def _other_voters(self) -> tuple[str, ...]:
-        members = self.configuration.members
-        return tuple(one.address for one in members if one.voter and one.address != self.name)
+    def other_voters(self) -> tuple[str, ...]:
+        voters = self._log.configuration.voters
+        return tuple(name for name in self.others if name in voters)
+
+    # -- this member -----------------------------------------------------------------------------
 
     @property
-    def is_left_out(self) -> bool:
-        """By a committed configuration."""
-        newest = self._configurations.newest
-        if self._is_told_removed:
+    def is_removed(self) -> bool:
+        """A committed configuration, known here or to a leader, is without this member."""
+        if self._was_told_of_removal:
             return True
-        known = newest.logged and self._is_settled
-        return known and self.name not in newest.configuration.addresses
+        newest = self._log.configurations.newest
+        known = newest.logged and self._log.is_configuration_committed
+        return known and self._state.name not in newest.configuration.addresses
 
     @property
-    def _is_told_removed(self) -> bool:
-        """Later than anything that the own log has about members."""
-        return self._removed_index > self._configurations.newest.index
-
-    def wait_for_admission(self) -> None:
-        """Of a server that has nothing: it may have been a member, and what it acknowledged and
-        whom it voted for is forgotten. So it hears nothing until a leader has put the member that
-        it was out of the configuration, and has taken it in as a new one (`admit`)."""
-        self._is_deaf = not self.configuration.members and not self.log.vote.from_index
-
-    @property
-    def is_deaf(self) -> bool:
-        """It waits to be admitted."""
-        return self._is_deaf
-
-    def _is_foreign(self, log_id: str) -> bool:
-        """Whether who speaks of that log is not to be heard. A server that has just formed a
-        cluster of its own hears nobody until that has its id: it may have been a member of another,
-        whose leader still counts on what it acknowledged before it lost its disk."""
-        if self.log_id:
-            return log_id not in ("", self.log_id)
-        return self.configuration.voters == self.configuration.addresses == {self.name}
+    def _was_told_of_removal(self) -> bool:
+        """The removal is later than any configuration in the own log."""
+        return self._removed_index > self._log.configurations.newest.index
 
     @property
     def is_catching_up(self) -> bool:
-        """It was admitted, and does not have the entry yet by which that was done."""
-        return self.log.last_index < self.log.vote.from_index
+        """It was admitted, and its log lacks the entry by which that was done."""
+        return self._log.last_index < self._log.storage.vote.from_index
 
     @property
-    def _may_vote(self) -> bool:
-        """For whoever asks, member or not; but not before it has any of the cluster's log, nor
-        while that log may be from before this server lost its own: what it had acknowledged then
-        could be voted down."""
-        return bool(self.configuration.members) and not self.is_catching_up
+    def may_vote(self) -> bool:
+        """A member votes for any candidate, known or not. But not before it has a part of the
+        cluster's log, nor while it is catching up: its log may lack what it acknowledged before it
+        lost its disk, so a candidate without those entries could win."""
+        return bool(self._log.configuration.members) and not self.is_catching_up
 
     @property
-    def _may_stand(self) -> bool:
-        """Also while its own removal is not committed: nobody else may have that entry."""
-        if self._is_told_removed or self.is_catching_up:
+    def may_stand(self) -> bool:
+        """Also while its own removal is not committed: no other member may have that entry."""
+        if self._was_told_of_removal or self.is_catching_up:
             return False
-        before = self._configurations.before.configuration
-        return self.name in self.configuration.voters or self.name in before.voters
+        configurations = self._log.configurations
+        return any(
+            self._state.name in one.configuration.voters
+            for one in (configurations.newest, configurations.previous)
+        )
 
-    def _begin_with(self, configuration: Configuration) -> None:
-        """Until a leader has written it, only this member knows."""
-        self._configurations = Configurations(Placed(0, configuration, logged=False))
-        self._members_changed()
+    def bootstrap(self) -> bool:
+        """Makes this server the only member of a new cluster; returns False if it belongs to one
+        already."""
+        if self._log.configuration.members or self._log.storage.vote.from_index:
+            return False
+        self.waits_for_admission = False
+        self._log.begin_with(Configuration.of([self._state.name]))
+        return True
 
-    def _belong_as_of(self, snapshot: Placed | None) -> None:
-        """The log gave way to a snapshot, and what it said of members with it."""
-        given = self._configurations.oldest
-        self._configurations.cut_after(0)
-        if snapshot is not None and (given.logged or snapshot.index > given.index):
-            self._configurations = Configurations(snapshot)
-        self._members_changed()
+    def admit(self, term: int, index: int) -> None:
+        """A leader of `term` added this server by the entry `index`, and the member that it was is
+        in no configuration any more. Leaders of earlier terms may not know that, so they are not
+        followed. Durable on return."""
+        if not self.waits_for_admission:
+            return
+        term = max(term, self._state.term)
+        self._log.storage.store_vote(Vote(term, None, index))
+        self._state.term = term
+        self.waits_for_admission = False
 
-    def _append(self, term: int, payload: bytes) -> int:
-        """A configuration is in force from here on."""
-        index = self.log.append(term, payload)
-        if payload[:1] == CONFIGURATION:
-            self._configurations.append(index, decode_configuration(payload))
-            self._members_changed()
-        return index
+    # -- messages --------------------------------------------------------------------------------
 
-    def _members_changed(self) -> None:
-        """Another configuration is in force."""
-
-    def _on_not_member(self, message: NotMember) -> None:
-        """The log may lack the entry: nobody sends it to who is no member."""
+    def on_not_member(self, sender: str, message: NotMember) -> None:
+        """The log may lack the entry of the removal: nobody sends it to a removed member."""
         self._removed_index = max(self._removed_index, message.index)
 
-    def _cut_after(self, index: int) -> None:
-        """What was in force before an entry that is cut off is in force again."""
-        self.log.cut_after(index)
-        if self._configurations.cut_after(index):
-            self._members_changed()
+    def on_other_log(self, sender: str, message: OtherLog) -> None:
+        self._met(sender, message.log_id)
 
-    def _commit(self, index: int) -> None:
-        if index > self.commit_index:
-            self.commit_index = index
-            self._configurations.settle(index)
+    def refuses_removed(self, sender: str) -> bool:
+        """Tells a candidate that was removed, as the leader knows for certain; returns whether it
+        was removed."""
+        is_member = sender in self._log.configuration.addresses
+        if is_member or not self._state.is_leader or not self._log.is_configuration_committed:
+            return False
+        index = self._log.configurations.newest.index
+        self._state.send(sender, NotMember(self._state.term, index))
+        return True
+
+    def refuses_foreign(self, sender: str, message: RulingMessage) -> bool:
+        """Tells a leader or a candidate of another cluster's log that it is one; returns whether it
+        is.
+
+        A server that has just formed a cluster of its own follows nobody before its log has an id:
+        it may have been a member of another cluster, whose leader still counts on what it
+        acknowledged before it lost its disk."""
+        state, configuration = self._state, self._log.configuration
+        if not state.log_id:
+            return configuration.voters == configuration.addresses == {state.name}
+        if message.log_id in ("", state.log_id):
+            return False
+        self._met(sender, message.log_id)
+        state.send(sender, OtherLog(state.term, state.log_id))
+        return True
+
+    def _met(self, sender: str, log_id: str) -> None:
+        if log_id not in ("", self._state.log_id):
+            self.foreign_peers[sender] = log_id

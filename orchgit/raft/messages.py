@@ -123,7 +123,7 @@ class OtherLog(_Message, frozen=True, tag=13):
     log_id: str
 
 
-Ruling = PreVote | RequestVote | Append | SnapshotChunk | TimeoutNow
+RulingMessage = PreVote | RequestVote | Append | SnapshotChunk | TimeoutNow
 """What leaders and candidates say."""
 
 Message = (

@@ -1,4 +1,4 @@
-"""What the core needs of the disk: a log with the vote, and snapshots."""
+"""What Raft needs of the disk: a log with the vote, and snapshots."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol
 
 import msgspec
 
-from orchgit.raft.configuration import Placed
+from orchgit.raft.configuration import ConfigurationEntry
 
 NO_OP = b"\x01"
-"""The first byte of an entry says what it is; this one does nothing."""
+"""The first byte of an entry says what kind it is; an entry of this kind does nothing."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -35,15 +35,16 @@ class Vote(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """Names a snapshot of the state as of an entry of the log."""
+    """Names a snapshot of the state as of an entry of the log; `size` in bytes."""
 
     index: int
     term: int
     size: int
 
 
-class Log(Protocol):
-    """The journal, as far as Raft needs it."""
+class LogStorage(Protocol):
+    """The log on disk. Appended entries are durable after `sync`; everything else is durable on
+    return."""
 
     synced_index: int
 
@@ -58,7 +59,7 @@ class Log(Protocol):
     def record(self, index: int) -> Record: ...
     def records(self, first_index: int, last_index: int) -> Iterable[Record]: ...
     def of_kind(self, kind: bytes) -> Iterable[int]:
-        """Indexes of the records whose payload begins with that byte, in order."""
+        """Returns the indexes of the records whose payload begins with that byte, in order."""
         ...
 
     def append(self, term: int, payload: bytes) -> int: ...
@@ -68,17 +69,17 @@ class Log(Protocol):
 
 
 class Snapshots(Protocol):
-    """Where snapshots come from and go to."""
+    """The snapshots of a member: its own, and the one that it is receiving."""
 
     def latest(self) -> SnapshotRef | None:
-        """The newest on disk; the log still has the entry of its index."""
+        """Returns the newest snapshot on disk; the log still has the entry of its index."""
 
     def read(self, ref: SnapshotRef, offset: int) -> bytes | None:
-        """The next bytes; None if that snapshot is gone."""
+        """Returns the next bytes from `offset`; None if that snapshot is gone."""
 
     def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
-        """Keep a chunk, if it is the wanted one; the offset that is wanted next."""
+        """Keeps a chunk, if it is the wanted one; returns the offset that is wanted next."""
 
-    def install(self, ref: SnapshotRef) -> Placed | None:
-        """All of it was received: durable on return, and found at the next start. The members as
-        of the snapshot, if it knows them."""
+    def install(self, ref: SnapshotRef) -> ConfigurationEntry | None:
+        """Makes a snapshot that was received whole this member's own: durable on return, and found
+        at the next start. Returns the members as of the snapshot, if it knows them."""

@@ -11,7 +11,7 @@ import msgspec
 from crc32c import crc32c
 
 from orchgit.errors import InvariantError
-from orchgit.raft.configuration import Placed
+from orchgit.raft.configuration import ConfigurationEntry
 from orchgit.raft.ports import SnapshotRef
 from orchgit.raft_log.checked_file import CheckedFile
 from orchgit.raft_log.disk import DISK, Disk
@@ -29,7 +29,7 @@ class SnapshotContents(Protocol):
     def index(self, path: Path) -> int:
         """Returns the index of the log's last entry in the snapshot; 0 if there is no file."""
 
-    def members(self, path: Path) -> Placed | None:
+    def members(self, path: Path) -> ConfigurationEntry | None:
         """Returns the members as of the snapshot; None if the snapshot does not know them."""
 
 
@@ -169,7 +169,7 @@ class FileSnapshots:
             disk.truncate(fd, 0)
             disk.allocate(fd, ref.size)
 
-    def install(self, ref: SnapshotRef) -> Placed | None:
+    def install(self, ref: SnapshotRef) -> ConfigurationEntry | None:
         """It becomes this member's own newest one."""
         assert self._incoming is not None
         self._forget_incoming()

@@ -1,65 +1,55 @@
-"""From the log to the applier: committed entries, and who waits for them on this member."""
+"""From the log to the state machine: committed entries, and the proposals that wait for them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 from orchgit.errors import OrchgitError
 from orchgit.raft.configuration import CONFIGURATION, decode_configuration
 from orchgit.raft.core import RaftCore
 from orchgit.raft.ports import NO_OP, Record, SnapshotRef
-from orchgit.raft_log.journal import Journal
 from orchgit.raft_node.committed import Committed
-from orchgit.raft_node.forwarding import Forwarding
+from orchgit.raft_node.forwarding import ProposalForwarding
+from orchgit.raft_node.host import NodeHost
 from orchgit.raft_node.proposal import Proposal, unknown_outcome
 
 REGULAR = b"\x00"
 """The first byte of an entry that a member appended for itself; its command follows."""
-_HAND_OVER = 256
-_PACE_S = 0.005
-"""A follower applies what is committed at that interval, where it comes faster: each transaction
-costs about as much as ten small entries, and nobody waits for the answers there."""
+_BATCH = 256
+_INTERVAL_S = 0.005
+"""A follower applies committed entries at that interval, where they come faster: each transaction
+costs about as much as ten small entries, and no caller waits for the answers there."""
 
 
-class Committing:
-    """Proposals that were appended here, and what is committed; on the raft thread."""
+class CommitDelivery:
+    """Hands committed entries to the host, each once, with the proposals that were appended here;
+    on the raft thread."""
 
     def __init__(
-        self,
-        core: RaftCore,
-        journal: Journal,
-        forwarding: Forwarding,
-        applied_index: int,
-        hand_over: Callable[[Sequence[Committed]], None],
-        has_room: Callable[[], bool],
-        on_installed: Callable[[SnapshotRef], None],
+        self, core: RaftCore, host: NodeHost, forwarding: ProposalForwarding, applied_index: int
     ) -> None:
         self._core = core
-        self._journal = journal
+        self._host = host
         self._forwarding = forwarding
-        self._handed_index = applied_index
-        self._hand_over = hand_over
-        self._has_room = has_room
-        self._on_installed = on_installed
+        self._delivered_index = applied_index
         self._waiting: dict[int, tuple[int, Proposal]] = {}
-        """By index: (term, proposal) of commands appended here."""
-        self._paced_until_s = 0.0
+        """By index: (term, proposal) of commands that were appended here."""
+        self._next_s = 0.0
         self.due_s: float | None = None
-        """When to call `hand_over` again for what was left for later."""
-        self._doubtful_s: float | None = None
-        """When those that wait are given up, because this member leads no more."""
+        """When to call `deliver` again for entries that were left for later."""
+        self._give_up_s: float | None = None
 
-    # -- who waits -------------------------------------------------------------------------------
+    # -- proposals that wait ---------------------------------------------------------------------
 
     def wait(self, index: int, proposal: Proposal) -> None:
-        """An older waiter of the same index had its entry cut off by another leader's."""
+        """The proposal's entry was appended. The entry of an older proposal with the same index was
+        cut off by another leader's."""
         older = self._waiting.pop(index, None)
         if older is not None:
             older[1].fail(unknown_outcome())
-        self._waiting[index] = self._core.term, proposal
+        self._waiting[index] = self._core.state.term, proposal
 
     def not_written(self, index: int, error: OrchgitError) -> bool:
-        """The entry was given up before anybody heard of it; did somebody wait for it here?"""
+        """The entry was given up before any other member heard of it; returns whether a proposal
+        waited for it here."""
         _, proposal = self._waiting.pop(index, (0, None))
         if proposal is None:
             return False
@@ -67,47 +57,43 @@ class Committing:
         return True
 
     def deposed(self, until_s: float) -> None:
-        """What the next leader has of them is applied here soon; the rest will never be."""
-        self._doubtful_s = until_s
+        """This member lost the leadership. Entries that the next leader has are applied here soon;
+        proposals that still wait at `until_s` are answered as unknown."""
+        self._give_up_s = until_s
 
-    def give_up_doubtful(self, now_s: float, led_term: int | None) -> None:
-        """Those that were appended in another term than the one which is led, when it is time."""
-        if self._doubtful_s is not None and now_s >= self._doubtful_s:
-            self._doubtful_s = None
-            doubtful = [i for i, (term, _) in self._waiting.items() if term != led_term]
-            for index in doubtful:
+    def give_up_lost(self, now_s: float, led_term: int | None) -> None:
+        """When it is time: proposals of other terms than the one that this member leads."""
+        if self._give_up_s is not None and now_s >= self._give_up_s:
+            self._give_up_s = None
+            lost = [index for index, (term, _) in self._waiting.items() if term != led_term]
+            for index in lost:
                 self._waiting.pop(index)[1].fail(unknown_outcome())
 
-    # -- what is committed -----------------------------------------------------------------------
+    # -- committed entries -----------------------------------------------------------------------
 
-    def hand_over(self, now_s: float) -> None:
-        """To the applier thread, as far as it has room, and as it is due."""
+    def install(self, snapshot: SnapshotRef) -> None:
+        """A snapshot took the place of the log up to there."""
+        self._delivered_index = snapshot.index
+        for index in [one for one in self._waiting if one <= snapshot.index]:
+            self._waiting.pop(index)[1].fail(unknown_outcome())
+        self._host.install(snapshot)
+
+    def deliver(self, now_s: float) -> None:
+        """Delivers as much as the host takes, if it is due: at once where a caller waits for it."""
         self.due_s = None
-        self._hand_over_snapshot()
-        # What a state has, its own log has: also after a crash.
-        committed = min(self._core.commit_index, self._journal.synced_index)
-        if self._handed_index < committed and not self._is_due(now_s):
-            self.due_s = self._paced_until_s
-            return
-        while self._handed_index < committed and self._has_room():
-            self._paced_until_s = now_s + _PACE_S
-            last = min(committed, self._handed_index + _HAND_OVER)
-            records = self._journal.records(self._handed_index + 1, last)
-            self._handed_index = last
-            self._hand_over([self._committed(record) for record in records])
-
-    def _is_due(self, now_s: float) -> bool:
-        """At once where somebody waits for it."""
-        waited_for = self._core.is_leader or self._forwarding.is_waited_for
-        return waited_for or now_s >= self._paced_until_s
-
-    def _hand_over_snapshot(self) -> None:
-        if self._core.installed is not None:
-            ref, self._core.installed = self._core.installed, None
-            self._handed_index = ref.index
-            for index in [one for one in self._waiting if one <= ref.index]:
-                self._waiting.pop(index)[1].fail(unknown_outcome())
-            self._on_installed(ref)
+        # What the state has, its own log has: also after a crash.
+        committed = min(self._core.state.log.commit_index, self._host.journal.synced_index)
+        if self._delivered_index < committed and now_s < self._next_s:
+            waited_for = self._core.is_leader or self._forwarding.is_waited_for
+            if not waited_for:
+                self.due_s = self._next_s
+                return
+        while self._delivered_index < committed and self._host.can_apply:
+            self._next_s = now_s + _INTERVAL_S
+            last = min(committed, self._delivered_index + _BATCH)
+            records = self._host.journal.records(self._delivered_index + 1, last)
+            self._delivered_index = last
+            self._host.apply([self._committed(record) for record in records])
 
     def _committed(self, record: Record) -> Committed:
         index, payload = record.index, record.payload
@@ -120,8 +106,7 @@ class Committing:
         if kind == CONFIGURATION:
             return Committed(index, None, waiting, decode_configuration(payload).members)
         if kind == NO_OP:
-            core = self._core
-            elects = index == core.no_op_index and core.is_leader and record.term == core.term
+            elects = self._core.is_first_of_leadership(index, record.term)
             return Committed(index, None, waiting, elects=elects)
         command, forwarded = self._forwarding.opened(payload) or (payload[len(REGULAR) :], None)
         return Committed(index, command, waiting if forwarded is None else (*waiting, forwarded))

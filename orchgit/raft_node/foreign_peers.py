@@ -1,4 +1,4 @@
-"""What people are told when a server of another cluster is met at an address of this one."""
+"""What operators are told when a server of another cluster is met at an address of this one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import structlog
 _log = structlog.get_logger(component="raft")
 
 
-class Strangers:
-    """Told on the raft thread; each one is named once, in the logs of both sides."""
+class ForeignPeerReport:
+    """Names each foreign peer once, in the logs of both sides; on the raft thread."""
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
-    def met(self, strangers: Mapping[str, str], own_log_id: str) -> None:
-        """`strangers`: address -> the id of its cluster's log."""
-        for address, log_id in strangers.items():
-            if self._told.get(address) != log_id:
-                self._told[address] = log_id
+    def report(self, foreign_peers: Mapping[str, str], own_log_id: str) -> None:
+        """`foreign_peers`: address -> the id of its cluster's log."""
+        for address, log_id in foreign_peers.items():
+            if self._reported.get(address) != log_id:
+                self._reported[address] = log_id
                 _log.error(
                     "a server belongs to another cluster, and neither hears the other. If one of "
                     "them lost its data and formed a cluster of its own: stop it, empty its data "

@@ -1,4 +1,4 @@
-"""Messages that wait for the raft thread, so many from each sender and no more."""
+"""Messages that wait for the raft thread, within limits for each sender."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_BYTES = 64 << 20
 
 
 class Inbox:
-    """A flood by one sender costs bounded memory, and takes nothing from the others."""
+    """A flood from one sender costs bounded memory, and takes no room from the other senders."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Message]] = deque()
@@ -20,7 +20,8 @@ class Inbox:
         self._lock = threading.Lock()
 
     def put(self, sender: str, message: Message) -> bool:
-        """From any thread. False: it is dropped. One message is taken, whatever its size."""
+        """Safe to call from any thread. Returns False if the message is dropped; the only message
+        of a sender is taken whatever its size."""
         size = size_of(message)
         with self._lock:
             count, held = self._load.get(sender, (0, 0))
@@ -31,7 +32,7 @@ class Inbox:
         return True
 
     def take(self) -> deque[tuple[str, Message]]:
-        """All that wait, in the order in which they came."""
+        """Returns all messages that wait, in the order in which they came."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
             self._load.clear()

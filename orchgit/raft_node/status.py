@@ -1,4 +1,4 @@
-"""What a raft node tells of itself to whoever asks, on any thread."""
+"""What a raft node tells of itself, on any thread."""
 
 from __future__ import annotations
 
@@ -8,69 +8,65 @@ from orchgit.raft.configuration import Member, PeerProgress
 from orchgit.raft.core import RaftCore
 
 
-class Reporting:
-    """Single values that the raft thread writes; the next look may find others."""
+class NodeStatus:
+    """Single values that the raft thread writes; two reads may see different moments."""
 
-    core: RaftCore
-    _led: bool
-    _leader: tuple[str | None, int]
-    _last_log_index: int
-    _now_s: Callable[[], float]
+    def __init__(self, core: RaftCore, last_log_index: int, now_s: Callable[[], float]) -> None:
+        self._core = core
+        self._now_s = now_s
+        self.led_term: int | None = None
+        """The term that this member leads."""
+        self.leader_and_term: tuple[str | None, int] = (None, 0)
+        """Which member leads, in which term; the two belong together."""
+        self.confirmed_s = core.confirmed_s
+        """As of when a majority has confirmed that this member leads, in the host's time."""
+        self.last_log_index = last_log_index
 
     @property
-    def is_raft_leader(self) -> bool:
-        return self._led
+    def is_leader(self) -> bool:
+        return self.led_term is not None
 
     @property
     def leader_address(self) -> str | None:
-        return self._leader[0]
-
-    @property
-    def leader_and_term(self) -> tuple[str | None, int]:
-        """Who leads, in which term; the two belong together."""
-        return self._leader
+        return self.leader_and_term[0]
 
     @property
     def term(self) -> int:
-        return self.core.term
-
-    @property
-    def is_alone(self) -> bool:
-        """There is nobody whose silence has to be noticed."""
-        return not self.core.others
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The newest that are known here; none: it belongs to no cluster."""
-        return self.core.configuration.members
-
-    @property
-    def is_removed(self) -> bool:
-        return self.core.is_removed
-
-    @property
-    def is_deaf(self) -> bool:
-        return self.core.is_deaf
-
-    @property
-    def is_catching_up(self) -> bool:
-        return self.core.is_catching_up
+        return self._core.state.term
 
     @property
     def commit_index(self) -> int:
-        return self.core.commit_index
+        return self._core.state.log.commit_index
 
     @property
-    def last_log_index(self) -> int:
-        return self._last_log_index
+    def members(self) -> tuple[Member, ...]:
+        """The newest configuration in the log; empty if the server belongs to no cluster."""
+        return self._core.state.log.configuration.members
+
+    @property
+    def is_alone(self) -> bool:
+        """There is no other member whose silence has to be noticed."""
+        return not self._core.membership.others
+
+    @property
+    def is_removed(self) -> bool:
+        return self._core.is_removed
+
+    @property
+    def waits_for_admission(self) -> bool:
+        return self._core.membership.waits_for_admission
+
+    @property
+    def is_catching_up(self) -> bool:
+        return self._core.membership.is_catching_up
 
     @property
     def last_contact_s(self) -> float | None:
-        """Since this member heard of a leader; 0 while it leads."""
-        if self._led:
+        """The time since this member heard of a leader; 0 while it leads; None: never."""
+        if self.is_leader:
             return 0.0
-        heard_s = self.core.heard_leader_s
+        heard_s = self._core.election.heard_leader_s
         return None if heard_s is None else max(0.0, self._now_s() - heard_s)
 
     def peer_progress(self) -> tuple[PeerProgress, ...]:
-        return self.core.peer_progress()
+        return self._core.peer_progress()

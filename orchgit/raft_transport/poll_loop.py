@@ -65,7 +65,7 @@ class PollLoop:
         # Before the caller takes what came: whatever comes later wakes again.
         self._is_wanted = False
 
-    def nap(self, timeout_s: float) -> None:
+    def wait_without_io(self, timeout_s: float) -> None:
         """As `wait`, but what comes by the sockets is no reason to return before the time is over.
         It is served all the same then."""
         self._sleeps = True

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from orchgit.clock import boottime_s
 from orchgit.errors import OrchgitError, RefusedError, TimedOutError
-from orchgit.raft.configuration import Change, Member, PeerProgress
+from orchgit.raft.configuration import Member, MemberChange, PeerProgress
 from orchgit.raft_node.node import RaftNode
 from orchgit.raft_node.proposal import Proposal, not_leader, stopped
 from orchgit.replication.leadership import Leadership, LeaderSignal
@@ -51,7 +51,7 @@ class ClusterCalls:
     @property
     def members(self) -> tuple[Member, ...]:
         """The newest configuration that is known here; empty: none yet."""
-        return self._node.members if self._started else ()
+        return self._node.status.members if self._started else ()
 
     @property
     def has_configuration(self) -> bool:
@@ -60,7 +60,7 @@ class ClusterCalls:
     @property
     def is_removed(self) -> bool:
         """It was a member and is none any more: it hears nothing, and can stop."""
-        return self._started and self._node.is_removed
+        return self._started and self._node.status.is_removed
 
     async def bootstrap(self) -> None:
         """Form a cluster of this server alone, and lead it; RefusedError if it belongs to one."""
@@ -79,17 +79,17 @@ class ClusterCalls:
     @property
     def waits_for_admission(self) -> bool:
         """It has nothing and hears nothing, until `admit`: it may have been a member once."""
-        return self._started and self._node.is_deaf
+        return self._started and self._node.status.waits_for_admission
 
     @property
     def is_catching_up(self) -> bool:
         """It was admitted, and its log does not reach yet to where that was."""
-        return self._started and self._node.is_catching_up
+        return self._started and self._node.status.is_catching_up
 
     @property
     def admission(self) -> tuple[int, int]:
         """On a leader that has just added a member: the term and index it is admitted with."""
-        return self._node.term, self._node.commit_index
+        return self._node.status.term, self._node.status.commit_index
 
     async def admit(self, term: int, index: int) -> None:
         """A leader says that this server was added by then, and that no configuration counts the
@@ -107,18 +107,18 @@ class ClusterCalls:
                 f"cannot add {address}: this server has no raft address that others can reach; "
                 "give it one and, unless all are on this machine, certificates (`tls`)"
             )
-        await self._change(Change(address, voter=False))
+        await self._change(MemberChange(address, voter=False))
 
     async def promote_member(self, address: str) -> None:
         """Give a member a vote; RefusedError while it is behind."""
-        await self._change(Change(address, voter=True))
+        await self._change(MemberChange(address, voter=True))
 
     async def remove_member(self, address: str) -> None:
         """Take a server out. The leader itself goes on until that is committed, then another takes
         over at once. Nothing changes if it is no member."""
-        await self._change(Change(address, voter=None))
+        await self._change(MemberChange(address, voter=None))
 
-    async def _change(self, change: Change, timeout_s: float = 10.0) -> None:
+    async def _change(self, change: MemberChange, timeout_s: float = 10.0) -> None:
         """On the leader only. Returns when it is committed; RefusedError while another is made."""
         if not self._started:
             raise stopped()
@@ -137,7 +137,7 @@ class ClusterCalls:
 
     def peer_progress(self) -> tuple[PeerProgress, ...]:
         """How far the other members are, on the leader; elsewhere empty."""
-        return self._node.peer_progress() if self._started else ()
+        return self._node.status.peer_progress() if self._started else ()
 
     # -- who leads -------------------------------------------------------------------------------
 
@@ -155,17 +155,17 @@ class ClusterCalls:
     def leads_for_certain(self) -> bool:
         """Whether a majority has confirmed it so lately that no other member can have been elected
         meanwhile, also if this process, or the machine, stood still."""
-        return self._started and boottime_s() - self._node.confirmed_s < self._sure_s
+        return self._started and boottime_s() - self._node.status.confirmed_s < self._sure_s
 
     @property
     def leader_address(self) -> str | None:
         """The leader's raft address, where one is known."""
-        return self._node.leader_address if self._started else None
+        return self._node.status.leader_address if self._started else None
 
     @property
     def leader_and_term(self) -> tuple[str | None, int]:
         """The leader's raft address and the term it leads in."""
-        return self._node.leader_and_term if self._started else (None, 0)
+        return self._node.status.leader_and_term if self._started else (None, 0)
 
     async def leader_change(self, known: str | None, timeout_s: float) -> str | None:
         """The leader's raft address, once it is another than `known`, or at the time-out."""
@@ -177,16 +177,16 @@ class ClusterCalls:
     @property
     def last_contact_s(self) -> float | None:
         """Since a leader was heard; 0 on the leader, None if there never was one."""
-        return self._node.last_contact_s
+        return self._node.status.last_contact_s
 
     @property
     def term(self) -> int:
-        return self._node.term
+        return self._node.status.term
 
     @property
     def last_log_index(self) -> int:
         """Of the newest entry here, committed or not."""
-        return self._node.last_log_index
+        return self._node.status.last_log_index
 
     @property
     def applied_index(self) -> int:

@@ -19,9 +19,9 @@ from orchgit.host_port import split_host_port
 from orchgit.raft.configuration import (
     CONFIGURATION,
     Configuration,
-    Configurations,
+    ConfigurationEntry,
+    ConfigurationHistory,
     Member,
-    Placed,
     decode_configuration,
 )
 from orchgit.raft_log.checked_file import CheckedFile
@@ -57,15 +57,15 @@ class Origin:
         self._journal = journal
         self._disk = disk
 
-    def members(self, kept: Placed | None, given: Iterable[str]) -> Placed:
+    def members(self, kept: ConfigurationEntry | None, given: Iterable[str]) -> ConfigurationEntry:
         """`kept`: what the state says; `given`: what to begin with when nothing else is known."""
-        first = kept or Placed(0, Configuration.of(given), logged=False)
+        first = kept or ConfigurationEntry(0, Configuration.of(given), logged=False)
         own = self._own.value
         if own.forced and own.forced_index >= first.index:
-            first = Placed(own.forced_index, Configuration(own.forced), logged=False)
+            first = ConfigurationEntry(own.forced_index, Configuration(own.forced), logged=False)
         if self._peers_file.exists():
             return self._forced(self._read_peers_file())
-        newest = Configurations(first, self._logged()).newest.configuration
+        newest = ConfigurationHistory(first, self._logged()).newest.configuration
         if own.address not in ("", self._address):
             if newest.addresses == {own.address}:
                 # Alone, it is its own majority: nobody else knows it by the old address.
@@ -81,11 +81,13 @@ class Origin:
         """When the server starts by it."""
         self._keep(msgspec.structs.replace(self._own.value, address=self._address))
 
-    def _logged(self) -> Iterable[Placed]:
+    def _logged(self) -> Iterable[ConfigurationEntry]:
         for index in self._journal.of_kind(CONFIGURATION):
-            yield Placed(index, decode_configuration(self._journal.record(index).payload))
+            yield ConfigurationEntry(
+                index, decode_configuration(self._journal.record(index).payload)
+            )
 
-    def _forced(self, configuration: Configuration) -> Placed:
+    def _forced(self, configuration: Configuration) -> ConfigurationEntry:
         """On disk before the operator's file goes."""
         index = self._journal.last_index
         self._keep(Self(self._address, index, configuration.members))
@@ -93,7 +95,7 @@ class Origin:
             self._disk.replace(self._peers_file, self._peers_file.with_suffix(".json.used"))
             self._disk.sync_dir(self._peers_file.parent)
             _log.warning("members forced by peers.json", members=sorted(configuration.addresses))
-        return Placed(index, configuration, logged=False)
+        return ConfigurationEntry(index, configuration, logged=False)
 
     def _keep(self, own: Self) -> None:
         if own != self._own.value:

@@ -4,44 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable
 
 from orchgit.clock import Clock
-from orchgit.directory_lock import lock_directory
 from orchgit.errors import (
-    InvariantError,
     OrchgitError,
     RefusedError,
 )
 from orchgit.ids import IdSource
-from orchgit.raft.configuration import Member, Placed
-from orchgit.raft.ports import SnapshotRef
+from orchgit.raft.configuration import ConfigurationEntry, Member
+from orchgit.raft.core import RaftConfig
 from orchgit.raft_log.disk_space import DiskSpace
-from orchgit.raft_log.journal import Journal
-from orchgit.raft_log.snapshot_files import FileSnapshots
 from orchgit.raft_node.node import RaftNode
 from orchgit.raft_node.proposal import Applied, stopped_meanwhile
 from orchgit.raft_node.thread import RaftThread
 from orchgit.raft_transport.tcp import TcpTransport
 from orchgit.raft_transport.transport import LoneTransport, Transport
-from orchgit.replication.applier import Applier, Installed, Outcome
+from orchgit.replication.applier import Applier, Outcome
 from orchgit.replication.commands import SetClusterId
 from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
+from orchgit.replication.opened_state import OpenedState
 from orchgit.replication.origin import Origin
 from orchgit.replication.pending_proposals import Waiting
-from orchgit.replication.recovery import StateFiles
 from orchgit.replication.replication_config import ReplicationConfig
+from orchgit.replication.server_host import LoopCallbacks, ServerHost
 from orchgit.replication.snapshots import (
-    snapshot_file,
     snapshot_index,
     snapshot_members,
-    write_snapshot,
 )
 from orchgit.replication.writing import Writing
-from orchgit.state.store import Store
 
 __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 
@@ -54,7 +47,6 @@ class ReplicatedState(Writing):
         self._config = config
         self._clock = clock
         self._ids = ids
-        self._files = StateFiles(config.data_dir / "state", config.disk)
         self._feeds = AppliedFeeds()
         self._started = False
         self._waiting = Waiting()
@@ -75,9 +67,8 @@ class ReplicatedState(Writing):
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        with contextlib.ExitStack() as opened, room_to_start(self._config.data_dir):
-            self._open(opened)
-            opened.pop_all()
+        with room_to_start(self._config.data_dir):
+            self._open()
         self._started = True
         self._applier.start()
         self._transport.start(self._node.receive, self._node.loop)
@@ -88,70 +79,57 @@ class ReplicatedState(Writing):
                 await self._give_cluster_id()
         self._naming = asyncio.create_task(self._name_cluster(self.leadership.subscribe()))
 
-    def _open(self, opened: contextlib.ExitStack) -> None:
+    def _open(self) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
         config = self._config
-        self._lock_fd = lock_directory(config.data_dir, config.data_dir)
-        opened.callback(os.close, self._lock_fd)
-        self._journal = Journal(config.data_dir / "raft", config.segment_bytes, config.disk)
-        opened.callback(self._journal.close)
-        self._files.prepare(self._journal.first_index)
-        self.store = Store.open(self._files.store)
-        opened.callback(self.store.close)
-        index, self._log_index = self.store.position()
-        self._offset = index - self._log_index
-        self._log_id = self._known_log_id()
-        self._snapshots = FileSnapshots(
-            snapshot_file(self._files.snapshot, config.disk), self._journal
-        )
-        self._check_log_meets_store()
-        self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
-        self._applier = Applier(
-            *(self.store, self._applied, self._failed, self._room, self._space, config.disk)
-        )
-        origin = Origin(config.data_dir / "raft", config.address, self._journal)
-        first = self._first_members(origin)
-        self._transport = self._open_transport()
-        opened.callback(self._transport.close)
-        self._node = RaftNode(
-            config.address,
-            first,
-            self._journal,
-            self._snapshots,
-            self._transport,
-            self._log_index,
-            self._applier.put,
-            lambda: self._applier.has_room,
-            self._role_changed,
-            self._installed,
-            config.timing,
-            space=self._space,
-            waits_for_admission=config.needs_admission,
-            log_id=self._log_id,
-        )
-        self._node.on_leader = self._leader_changed
-        self._refuse_members_out_of_reach()
-        origin.remember_address()
-        self._raft = RaftThread(
-            self._node,
-            self._journal,
-            lambda: write_snapshot(self.store, self._files.snapshot, config.disk),
-            snapshot_index(self._files.snapshot),
-            config.snapshot_log_bytes,
-            self._failed,
-        )
+        self._opened = OpenedState(config)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._opened.discard)
+            self.store = self._opened.store
+            self._offset = self._opened.index - self._opened.log_index
+            self._log_id = self._known_log_id()
+            self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
+            self._applier = Applier(
+                *(self.store, self._applied, self._applier_failed, self._applier_has_room),
+                *(self._space, config.disk),
+            )
+            origin = Origin(config.data_dir / "raft", config.address, self._opened.journal)
+            first = self._first_members(origin)
+            self._transport = self._open_transport()
+            undo.callback(self._transport.close)
+            raft_config = RaftConfig(
+                config.address,
+                first,
+                self._opened.log_index,
+                config.timing,
+                self._log_id,
+                config.needs_admission,
+            )
+            callbacks = LoopCallbacks(
+                self._loop, self._role_changed, self._leader_signal.tell, self._end
+            )
+            host = ServerHost(
+                *(self._opened, self._transport, self._applier, self._space),
+                *(config.disk, callbacks),
+            )
+            self._node = RaftNode(raft_config, host)
+            self._refuse_members_out_of_reach()
+            origin.remember_address()
+            newest = snapshot_index(self._opened.files.snapshot)
+            self._raft = RaftThread(self._node, host, newest, config.snapshot_log_bytes)
+            undo.pop_all()
 
-    def _first_members(self, origin: Origin) -> Placed:
+    def _first_members(self, origin: Origin) -> ConfigurationEntry:
         config = self._config
         given = (config.address, *config.peers) if config.bootstrap else ()
-        return origin.members(snapshot_members(self._files.store), given)
+        return origin.members(snapshot_members(self._opened.files.store), given)
 
     @property
     def _leads_alone(self) -> bool:
-        return self._node.members == (Member(self._config.address, True),)
+        return self._node.status.members == (Member(self._config.address, True),)
 
     def _refuse_members_out_of_reach(self) -> None:
-        others = [one.address for one in self._node.members if one.address != self.address]
+        others = [one.address for one in self._node.status.members if one.address != self.address]
         if others and not self._config.listens:
             raise RefusedError(
                 f"cannot start: this server's cluster has other members ({', '.join(others)}), but "
@@ -187,15 +165,6 @@ class ReplicatedState(Writing):
         if not named:
             await self.propose(SetClusterId(cluster_id=self._ids.new()))
 
-    def _check_log_meets_store(self) -> None:
-        applied = self._log_index
-        if self._journal.first_index > applied + 1 or self._journal.last_index < applied:
-            raise InvariantError(
-                f"cannot start: the state in {self._files.store} is at index {applied}, but the "
-                f"log holds {self._journal.first_index} to {self._journal.last_index}; restore "
-                "the data directory from a backup"
-            )
-
     async def _unless_failed(self, wanted: Awaitable[None]) -> None:
         """Wait, but not for what can never come, nor for room on a full disk."""
         gained = asyncio.ensure_future(wanted)
@@ -222,13 +191,7 @@ class ReplicatedState(Writing):
         if self._naming is not None:
             await self._naming
         self._node.close()
-        self._snapshots.close()
-        if self._failure is None:
-            self._journal.close()
-        self.store.close()
-        if self._failure is None:
-            self._files.mark_clean()
-        os.close(self._lock_fd)
+        self._opened.close(failed=self._failure is not None)
 
     # -- what was applied -------------------------------------------------------------
 
@@ -257,11 +220,11 @@ class ReplicatedState(Writing):
     @property
     def log_syncs(self) -> int:
         """How often the journal was made durable since the start."""
-        return self._journal.syncs
+        return self._opened.journal.syncs
 
     @property
     def log_synced_bytes(self) -> int:
-        return self._journal.synced_bytes
+        return self._opened.journal.synced_bytes
 
     # -- called by the threads -------------------------------------------------------------------
 
@@ -284,7 +247,7 @@ class ReplicatedState(Writing):
                 replaced=outcome.replaced,
             )
         )
-        if outcome.elects and self._node.is_raft_leader:
+        if outcome.elects and self._node.status.is_leader:
             self.leadership.set(True)
         if outcome.effects.restored:
             self.leadership.renew()
@@ -294,18 +257,12 @@ class ReplicatedState(Writing):
     def _role_changed(self, leads: bool) -> None:
         """Lost at once; gained when the first entry of the new term has been applied."""
         if not leads:
-            self._loop.call_soon_threadsafe(self.leadership.set, False)
+            self.leadership.set(False)
 
-    def _leader_changed(self) -> None:
-        self._loop.call_soon_threadsafe(self._leader_signal.tell)
-
-    def _installed(self, ref: SnapshotRef) -> None:
-        self._applier.put([Installed(ref.index, self._files.snapshot)])
-
-    def _room(self) -> None:
+    def _applier_has_room(self) -> None:
         self._node.wake()
 
-    def _failed(self, error: BaseException) -> None:
+    def _applier_failed(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._end, error)
 
     def _end(self, error: BaseException) -> None:

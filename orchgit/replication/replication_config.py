@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.host_port import is_loopback, is_wildcard, split_host_port
-from orchgit.raft.election import Timing
+from orchgit.raft.state import Timing
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.journal import SEGMENT_BYTES
 from orchgit.wire.tls import TlsFiles

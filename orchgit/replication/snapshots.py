@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from orchgit.raft.configuration import Configuration, Member, Placed
+from orchgit.raft.configuration import Configuration, ConfigurationEntry, Member
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.snapshot_files import SnapshotFile
 from orchgit.state.connection import is_full
@@ -65,13 +65,13 @@ def store_members(txn: WriteTxn, index: int, members: tuple[Member, ...]) -> Non
     txn.meta.set(_MEMBERS, msgspec.msgpack.encode((index, members)))
 
 
-def snapshot_members(path: Path) -> Placed | None:
+def snapshot_members(path: Path) -> ConfigurationEntry | None:
     """Returns the members as of a snapshot (or a store); None if it does not know them."""
     value = _meta(path, _MEMBERS).get(_MEMBERS) if path.exists() else None
     if not value:
         return None
     index, members = msgspec.msgpack.decode(value, type=tuple[int, tuple[Member, ...]])
-    return Placed(index, Configuration(members))
+    return ConfigurationEntry(index, Configuration(members))
 
 
 class StoreContents:
@@ -80,7 +80,7 @@ class StoreContents:
     def index(self, path: Path) -> int:
         return snapshot_index(path)
 
-    def members(self, path: Path) -> Placed | None:
+    def members(self, path: Path) -> ConfigurationEntry | None:
         return snapshot_members(path)
 
 

@@ -69,7 +69,7 @@ class Writing(ClusterCalls):
             raise self._unavailable()
         if not self._started:
             raise stopped()
-        may = self._node.is_raft_leader or self.leadership.is_leader
+        may = self._node.status.is_leader or self.leadership.is_leader
         if not may and not (forward and self.leader_address is not None):
             raise not_leader(self.leader_address)
         self._check_understood(command)

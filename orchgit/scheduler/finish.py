@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from orchgit.ids import IdSource
 from orchgit.model.evaluation import (
     AllocMetric,
     DesiredUpdates,
@@ -15,16 +16,68 @@ from orchgit.model.evaluation import (
     PlanAnnotations,
 )
 from orchgit.model.plan import Plan
+from orchgit.scheduler.inputs import SchedulingInputs
 from orchgit.scheduler.outcome import EligibleClasses, SchedulingOutcome, blocked_evaluation
 from orchgit.scheduler.ports import ClusterView
 
 
-def refused(evaluation: Evaluation, description: str, status: str) -> SchedulingOutcome:
-    return SchedulingOutcome(replace(evaluation, status=status, status_description=description))
+@dataclass(slots=True)
+class Unplaced:
+    """What could not be placed, and what a blocked evaluation has to know about it."""
+
+    failed: dict[str, AllocMetric] = field(default_factory=dict)
+    """Group -> why."""
+    queued: Counter[str] = field(default_factory=Counter)
+    """Group -> how many."""
+    missing_resources: list[str] = field(default_factory=list)
+    """What is missing that no node has, such as a CSI volume."""
+    quota_reached: str = ""
+    """The quota that left no room."""
+    find_eligible_classes: Callable[[], EligibleClasses] | None = None
 
 
-def annotate(plan: Plan, desired: dict[str, DesiredUpdates], group_of: dict[str, str]) -> None:
-    """Put the wanted changes into the plan; `group_of`: placed allocation -> its group."""
+def complete(
+    inputs: SchedulingInputs,
+    plan: Plan,
+    desired: dict[str, DesiredUpdates],
+    unplaced: Unplaced,
+    *,
+    deployment_id: str,
+    followups: Sequence[Evaluation] = (),
+) -> SchedulingOutcome:
+    """The evaluation is done; what could not be placed goes on in a blocked evaluation."""
+    evaluation, view = inputs.evaluation, inputs.view
+    _annotate(plan, desired)
+    ended = replace(
+        evaluation,
+        status=EvalStatus.COMPLETE,
+        status_description="",
+        failed_tg_allocs=unplaced.failed or None,
+        queued_allocations=dict(unplaced.queued),
+        deployment_id=deployment_id,
+        plan_annotations=plan.annotations if evaluation.annotate_plan else None,
+        desired_updates=plan.annotations.counts() if plan.annotations else None,
+        snapshot_index=view.index,
+        modify_time_ns=inputs.now_ns,
+    )
+    later = [replace(each, snapshot_index=view.index) for each in followups]
+    outcome = SchedulingOutcome(
+        ended, followups=later, find_eligible_classes=unplaced.find_eligible_classes
+    )
+    if evaluation.annotate_plan or _changes_something(plan, view):
+        outcome.plan = plan
+    if unplaced.failed and evaluation.type in ("service", "batch"):
+        _block(outcome, inputs, unplaced)
+    return outcome
+
+
+def _annotate(plan: Plan, desired: dict[str, DesiredUpdates]) -> None:
+    """Puts the wanted changes into the plan."""
+    group_of = {
+        columns.alloc_ids[row]: columns.task_group
+        for columns in plan.placements
+        for row in columns.preempts_of
+    }
     for preemption in plan.preemptions:
         group = group_of.get(preemption.preempted_by)
         if group in desired:
@@ -39,51 +92,6 @@ def annotate(plan: Plan, desired: dict[str, DesiredUpdates], group_of: dict[str,
     )
 
 
-def preempting_groups(plan: Plan) -> dict[str, str]:
-    return {
-        columns.alloc_ids[row]: columns.task_group
-        for columns in plan.placements
-        for row in columns.preempts_of
-    }
-
-
-def complete(
-    evaluation: Evaluation,
-    view: ClusterView,
-    plan: Plan,
-    *,
-    followups: Sequence[Evaluation],
-    failed: dict[str, AllocMetric],
-    queued: dict[str, int],
-    find_eligible_classes: Callable[[], EligibleClasses] | None,
-    missing_resources: list[str],
-    deployment_id: str,
-    now_ns: int,
-    ids: IdSource,
-    quota_reached: str = "",
-) -> SchedulingOutcome:
-    """The evaluation is done; what could not be placed goes on in a blocked evaluation."""
-    ended = replace(
-        evaluation,
-        status=EvalStatus.COMPLETE,
-        status_description="",
-        failed_tg_allocs=failed or None,
-        queued_allocations=queued,
-        deployment_id=deployment_id,
-        plan_annotations=plan.annotations if evaluation.annotate_plan else None,
-        desired_updates=plan.annotations.counts() if plan.annotations else None,
-        snapshot_index=view.index,
-        modify_time_ns=now_ns,
-    )
-    later = [replace(each, snapshot_index=view.index) for each in followups]
-    outcome = SchedulingOutcome(ended, followups=later, find_eligible_classes=find_eligible_classes)
-    if evaluation.annotate_plan or _changes_something(plan, view):
-        outcome.plan = plan
-    if failed and evaluation.type in ("service", "batch"):
-        _block(outcome, evaluation, missing_resources, quota_reached, ids)
-    return outcome
-
-
 def _changes_something(plan: Plan, view: ClusterView) -> bool:
     """A deployment that is in the plan as it is stored already changes nothing."""
     if plan.is_no_op or plan.deployment is None:
@@ -93,19 +101,16 @@ def _changes_something(plan: Plan, view: ClusterView) -> bool:
     return plan.deployment != view.latest_deployment(plan.namespace, plan.job_id)
 
 
-def _block(
-    outcome: SchedulingOutcome,
-    evaluation: Evaluation,
-    missing_resources: list[str],
-    quota_reached: str,
-    ids: IdSource,
-) -> None:
+def _block(outcome: SchedulingOutcome, inputs: SchedulingInputs, unplaced: Unplaced) -> None:
+    evaluation = inputs.evaluation
     was_blocked = evaluation.status == EvalStatus.BLOCKED
-    blocked = outcome.evaluation if was_blocked else blocked_evaluation(evaluation, ids.new())
+    blocked = (
+        outcome.evaluation if was_blocked else blocked_evaluation(evaluation, inputs.ids.new())
+    )
     blocked.status = EvalStatus.BLOCKED
     blocked.snapshot_index = outcome.evaluation.snapshot_index
-    blocked.quota_limit_reached = quota_reached
-    blocked.missing_non_node_resources = sorted(set(missing_resources)) or None
+    blocked.quota_limit_reached = unplaced.quota_reached
+    blocked.missing_non_node_resources = sorted(set(unplaced.missing_resources)) or None
     blocked.failed_tg_allocs = outcome.evaluation.failed_tg_allocs
     if outcome.find_eligible_classes is not None:
         blocked.escaped_computed_class, blocked.class_eligibility = outcome.find_eligible_classes()

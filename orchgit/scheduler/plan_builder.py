@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import AllocMetric, Evaluation
-from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import Placements, Plan
-from orchgit.model.resources import AllocatedResources
+from orchgit.scheduler.placement.attempt import Attempt
 from orchgit.scheduler.ranking.offers import Offer
-from orchgit.scheduler.reconcile.changes import Placement
 
 
 class PlanBuilder:
@@ -22,18 +20,12 @@ class PlanBuilder:
         self._columns: dict[tuple[str, int, str], Placements] = {}
 
     def add(
-        self,
-        job: Job,
-        placement: Placement,
-        node: Node,
-        offer: Offer,
-        shared: AllocatedResources,
-        deployment_id: str,
-        metrics: AllocMetric | None,
+        self, attempt: Attempt, node: Node, offer: Offer, metrics: AllocMetric | None
     ) -> tuple[Placements, int]:
-        """The columns and the row of the new allocation."""
-        key = (placement.group.name, job.version, deployment_id)
-        columns = self._columns.get(key) or self._new_columns(job, key, shared)
+        """Returns the columns and the row of the new allocation."""
+        placement, job = attempt.placement, attempt.stack.job
+        key = (placement.group.name, job.version, attempt.deployment_id)
+        columns = self._columns.get(key) or self._new_columns(attempt, key)
         row = len(columns.alloc_ids)
         columns.alloc_ids.append(next(self._ids))
         columns.name_indexes.append(placement.name_index)
@@ -56,21 +48,20 @@ class PlanBuilder:
             columns.canary_rows.append(row)
         return columns, row
 
-    def _new_columns(
-        self, job: Job, key: tuple[str, int, str], shared: AllocatedResources
-    ) -> Placements:
+    def _new_columns(self, attempt: Attempt, key: tuple[str, int, str]) -> Placements:
+        job = attempt.stack.job
         origin = job.origin
         columns = Placements(
             namespace=job.namespace,
             job_id=job.id,
             job_version=job.version,
             job_type=job.type,
-            task_group=key[0],
+            task_group=attempt.placement.group.name,
             eval_id=self._evaluation.id,
-            deployment_id=key[2],
+            deployment_id=attempt.deployment_id,
             commit_id=origin.commit_id if origin is not None else "",
             rollout_id=origin.rollout_id if origin is not None else "",
-            resources=shared,
+            resources=attempt.stack.ask.resources,
         )
         self._columns[key] = columns
         self.plan.placements.append(columns)

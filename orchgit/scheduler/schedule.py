@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
 from orchgit.model.job import JobType
-from orchgit.scheduler.finish import refused
+from orchgit.scheduler.inputs import SchedulingInputs
 from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.service_job import schedule_service
@@ -32,8 +34,8 @@ def schedule(
     is_system = evaluation.type in (JobType.SYSTEM, JobType.SYSBATCH)
     trigger = evaluation.triggered_by
     if trigger not in _KNOWN_TRIGGERS or (is_system and trigger in _NOT_FOR_SYSTEM):
-        return refused(
-            evaluation, f"scheduler cannot handle '{trigger}' evaluation reason", EvalStatus.FAILED
-        )
-    run = schedule_system if is_system else schedule_service
-    return run(evaluation, view, now_ns, seed, ids)
+        problem = f"scheduler cannot handle '{trigger}' evaluation reason"
+        failed = replace(evaluation, status=EvalStatus.FAILED, status_description=problem)
+        return SchedulingOutcome(failed)
+    inputs = SchedulingInputs(evaluation, view, now_ns, seed, ids)
+    return schedule_system(inputs) if is_system else schedule_service(inputs)

@@ -1,4 +1,4 @@
-"""What a server is told when it starts: one frozen dataclass, validated once."""
+"""The settings with which a server starts: one frozen dataclass, validated once."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from orchgit.wire.tls import TlsFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """Addresses are host:port; port 0 means any free one, known after start."""
+    """The settings of a server. Addresses are host:port; port 0 means any free one, known after
+    start.
+    """
 
     data_dir: Path
     name: str = ""
-    """"" means the machine's name."""
+    """"" is the machine's name."""
     region: str = "global"
     datacenter: str = "dc1"
     http_bind: str = "127.0.0.1:4646"
     rpc_bind: str = "127.0.0.1:4647"
     raft_bind: str = "127.0.0.1:0"
     http_advertise: str = ""
-    """What others are told: host, or host:port. "": the bound address, or that of the machine's
-    default route where it listens on every address. So for the next two."""
+    """The address that others use: host, or host:port. "" is the bound address, or that of the
+    machine's default route where the server listens on every address. The next two are alike.
+    """
     rpc_advertise: str = ""
     raft_advertise: str = ""
     peers: tuple[str, ...] = ()
-    """Raft addresses of the other servers; none: this one is the whole cluster."""
+    """Raft addresses of the other servers; without any, this server is the whole cluster."""
     num_schedulers: int = 1
     job_max_count: int = JOB_MAX_COUNT
-    """Allocations of one job; 0: no limit."""
+    """Most allocations of one job; 0 is no limit."""
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
     scheduler_config: SchedulerConfig | None = None
@@ -52,21 +55,23 @@ class ServerConfig:
     sources: tuple[Source, ...] = ()
     """Sources that are stored when this server first leads; later changes over the API stay."""
     join: JoinConfig = field(default_factory=JoinConfig)
-    """How it comes to a cluster of several; by default it is one of its own."""
+    """How the server joins a cluster; by default it forms one of its own."""
     leave_on_interrupt: bool = False
-    """Whether stopping it takes it out of the cluster."""
+    """Whether stopping the server takes it out of the cluster."""
     leave_on_terminate: bool = False
     cluster_key_file: Path | None = None
-    """Wraps the keys that seal variables; the same on every server. None: one of its own."""
+    """The key that wraps the keys of variables, the same on every server. None: the server makes
+    its own.
+    """
     tls: TlsFiles | None = None
-    """Of RPC and of the log. None: plain, on loop-back only."""
+    """The certificates of RPC and of the log. None: plain, on loop-back only."""
     http_tls: HttpTls | None = None
-    """None: HTTP is served plain."""
+    """The certificates of HTTPS. None: HTTP is plain."""
     dev_mode: bool = False
     insecure_http: bool = False
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
-    """Names under which HTTP answers besides those that the server has by itself."""
+    """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
     stop_timeout_s: float = 4.0
 
@@ -89,17 +94,17 @@ class ServerConfig:
 
     @property
     def raft_address(self) -> str:
-        """By which the other servers' logs know this one."""
+        """The address under which the other servers reach this one's log."""
         return advertised("serf", self.raft_bind, self.raft_advertise)
 
     @property
     def agents_tls(self) -> TlsFiles | None:
-        """With what this server reaches agents that serve HTTPS."""
+        """The certificates with which this server reaches agents that serve HTTPS."""
         return self.http_tls.files if self.http_tls else self.tls
 
     @property
     def http_access(self) -> HttpAccess:
-        """How HTTP is reached. Raises InvalidInputError for a certificate that cannot be read."""
+        """Returns how HTTP is reached. Raises InvalidInputError for an unreadable certificate."""
         advertised = (self.http_advertise, self.rpc_advertise, self.raft_advertise)
         return access_of(self, (self.name, self.http_bind, *advertised))
 
@@ -109,7 +114,7 @@ class ServerConfig:
 
     @property
     def own_cluster_key_file(self) -> Path:
-        """Where a server makes a cluster key if it is told of none."""
+        """Where a server without a configured cluster key keeps its own."""
         return self.server_dir / "keyring" / "cluster.key"
 
 

@@ -1,4 +1,4 @@
-"""What a server tells about itself and its peers, in the forms of Nomad's agent API."""
+"""What a server says of itself and its peers, in the forms of Nomad's agent API."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from orchgit.server.config import ServerConfig
 from orchgit.services.cluster.server_directory import ServerDirectory
 
 _NEVER_MS = 2**31 - 1
-"""There never was a leader."""
+"""Reported while there has never been a leader."""
 
 
 class Facts:
-    """`ServerFacts` of the API. `record` has the addresses of HTTP and RPC from when they are
-    bound."""
+    """The `ServerFacts` of the API. `record` has the addresses of HTTP and RPC once they are
+    bound.
+    """
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Facts:
         self.datacenter = config.datacenter
 
     def bound(self, *, http: str = "", rpc: str = "") -> None:
-        """The addresses that others are told from now on."""
+        """Sets the addresses that others are told from now on."""
         changed = {"http_address": http, "rpc_address": rpc}
         self.record = replace(
             self.record, **{name: value for name, value in changed.items() if value}
@@ -144,6 +145,7 @@ class Facts:
             index = str(snapshot.index)
         broker = {name: str(value) for name, value in self._control.broker_stats().items()}
         leads = "true" if self._state.is_leader else "false"
+        contact_s = self._state.last_contact_s
         return {
             "nomad": {
                 "server": "true",
@@ -155,7 +157,7 @@ class Facts:
                 "applied_index": index,
                 "commit_index": index,
                 "last_log_index": str(self._state.last_log_index),
-                "last_contact": _since(self._state.last_contact_s),
+                "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
                 "term": str(self._state.term),
                 "num_peers": str(max(0, len(self._state.members) - 1)),
                 "state": "Leader" if self._state.is_leader else "Follower",
@@ -193,7 +195,3 @@ class Facts:
         if self.workers is None:
             raise UnavailableError("cannot look at the schedulers: the server is still starting")
         return self.workers
-
-
-def _since(seconds: float | None) -> str:
-    return "never" if seconds is None else f"{seconds * 1000:.0f}ms"

@@ -1,4 +1,4 @@
-"""What the API is given of gitops, in the form its routes answer with."""
+"""Gives the API what it needs of gitops, in the form its routes answer with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
 
 class GitopsForApi:
-    """`GitopsPort` of the API."""
+    """The `GitopsPort` of the API."""
 
     def __init__(self, gitops: Gitops, config: GitopsConfig) -> None:
         self._gitops = gitops

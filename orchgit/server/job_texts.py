@@ -1,4 +1,4 @@
-"""Job files of the API's callers, parsed in a process that they share with no commit."""
+"""Parses job files of the API's callers in a process that no commit uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_WAITING = 32
 
 
 class _NoFiles:
-    """What a text of a request may read: nothing."""
+    """The files that a request's job file may read: none."""
 
     def read(self, path: str) -> bytes:
         raise OSError("a request has no files")
@@ -31,7 +31,7 @@ class _NoFiles:
 
 
 class JobTexts:
-    """One text after the other: whoever sends expensive ones keeps only such callers waiting."""
+    """Parses one text after the other, so that expensive texts delay only such callers."""
 
     def __init__(self, limits: ParseLimits = _LIMITS) -> None:
         self._pool = ParsePool(limits)
@@ -39,8 +39,11 @@ class JobTexts:
         self._work: set[asyncio.Task[bytes]] = set()
 
     async def spec(self, text: bytes, variables: bytes, with_defaults: bool) -> bytes:
-        """The job as the API's JSON. Raises JobFileError, InvalidInputError for a text that takes
-        too long, and UnavailableError while too many wait."""
+        """Returns the job as the API's JSON.
+
+        Raises JobFileError, InvalidInputError for a text that takes too long, and UnavailableError
+        while too many wait.
+        """
         if len(self._work) >= _MAX_WAITING:
             raise UnavailableError(
                 f"cannot parse the job: {_MAX_WAITING} others wait for it already; try again"
@@ -67,7 +70,7 @@ class JobTexts:
             work.exception()  # seen here too, since the caller may be gone
 
     async def close(self) -> None:
-        """Whoever waits for a turn is told so; the text at work is finished first."""
+        """Refuses the callers that wait for a turn; finishes the current text first."""
         for work in self._work:
             work.cancel()
         await asyncio.to_thread(self._pool.close)

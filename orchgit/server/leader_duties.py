@@ -1,7 +1,7 @@
-"""What a server takes up when it begins to lead, and lays down when it stops: its office.
+"""What a server does when it begins to lead, and stops when it no longer leads.
 
-The scheduler's queues and watchers have their own (`control/leader.py`); here is the rest: what the
-configuration says a new cluster begins with, the sources, the first root key.
+The scheduler's queues and watchers are in `control/leader.py`. Here is the rest: the configuration
+that a new cluster begins with, the sources, the first root key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _RETRY_S = 1.0
 
 
 class LeaderDuties:
-    """`end_streams`: nodes connect to whoever leads, so they are sent on when that changes."""
+    """Runs this server's duties as the leader.
+
+    `end_streams` ends the agents' streams when leadership is lost: agents connect to the leader.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class LeaderDuties:
         self._clock = clock
 
     async def run(self) -> None:
-        """In office while this server leads; until canceled."""
+        """Starts and stops the duties as leadership comes and goes; until canceled."""
         work: list[asyncio.Task[None]] = []
         try:
             async for leads in self._services.context.state.leadership.subscribe():
@@ -56,7 +59,7 @@ class LeaderDuties:
             await end_tasks(work)
 
     async def _take(self) -> None:
-        """Tried again while something is in the way."""
+        """Does what a new leader has to do; tries again while something prevents it."""
         while True:
             try:
                 await self._store_scheduler_config()
@@ -69,13 +72,13 @@ class LeaderDuties:
                 await self._clock.sleep(_RETRY_S)
 
     async def _store_scheduler_config(self) -> None:
-        """What the config says a new cluster begins with; never over what is stored."""
+        """Stores the configured scheduler settings, unless some are stored already."""
         if self._config.scheduler_config is not None:
             config = self._config.scheduler_config
             await set_scheduler_config(self._services.context, config, expected_modify_index=0)
 
     async def _store_sources(self) -> None:
-        """Sources of the config are stored once; what was changed over the API since stays."""
+        """Stores the configured sources that are not stored yet; changes over the API stay."""
         with self._services.context.snapshot() as snapshot:
             known = {source.name for source in snapshot.sources.all()}
         for source in self._config.sources:
@@ -83,7 +86,7 @@ class LeaderDuties:
                 await put_source(self._services.context, source)
 
     async def _make_first_root_key(self) -> None:
-        """Clients look for a signing key soon after a cluster's first start."""
+        """Makes the first root key: clients look for a signing key soon after the first start."""
         try:
             await self._services.keyring.active_key(self._services.context)
         except OrchgitError as error:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from starlette.routing import BaseRoute
@@ -22,12 +23,11 @@ from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import SchedulerForecaster
-from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.gitops import Gitops, GitopsPorts
 from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
-from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
@@ -41,14 +41,14 @@ from orchgit.server.job_texts import JobTexts
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.cluster import Cluster
-from orchgit.server.membership.identity import cluster_key, kept_id
+from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.peers import ClusterPeers
 from orchgit.server.membership.records import RecordKeeper, own_record
 from orchgit.server.metrics import server_metrics
 from orchgit.server.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
-from orchgit.services.cluster.membership import take_in, take_out
+from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.cluster.snapshots import remove_leftovers
 from orchgit.services.context import UseCaseContext
@@ -63,7 +63,7 @@ _LEAVE_S = 15.0
 
 
 class Server:
-    """`start` returns when HTTP and RPC are answered; leadership follows by itself.
+    """One server. `start` returns when HTTP and RPC are answered; leadership follows by itself.
 
     `extra_routes` come after the API's: the UI, and whatever else the caller serves.
     """
@@ -77,7 +77,7 @@ class Server:
     ) -> None:
         self.config = config
         clock, ids = clock or SystemClock(), ids or RandomIds()
-        server_id = kept_id(config, ids)
+        server_id = server_id_of(config, ids)
         key = cluster_key(config)
         self.state = ReplicatedState(
             ReplicationConfig(
@@ -104,16 +104,14 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
-        self.gitops = Gitops(
-            self.services.context,
-            config.data_dir,
-            JobspecParser(ParsePool(config.gitops.parsing)),
-            SchedulerForecaster(self.dry_run),
-            config.gitops,
+        gitops_ports = GitopsPorts(
+            parser=JobspecParser(ParsePool(config.gitops.parsing)),
+            forecaster=SchedulerForecaster(self.dry_run),
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
-            calls=PeerClient(config.tls),
+            peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
+        self.gitops = Gitops(self.services.context, config.data_dir, config.gitops, gitops_ports)
         self.joining = Joining(
             config.join, self.state, lambda: self.facts.record, config.tls, clock
         )
@@ -145,7 +143,7 @@ class Server:
         )
         self._workers: WorkerPool | None = None
         self._leader_channel: LeaderChannel
-        """Of the workers, to the server that leads if this one does not."""
+        """The workers' channel to the leader, where this server does not lead."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
 
@@ -163,7 +161,7 @@ class Server:
 
     @property
     def workers(self) -> WorkerPool:
-        """There is one after `start`."""
+        """The worker pool; exists after `start`."""
         assert self._workers is not None
         return self._workers
 
@@ -197,7 +195,9 @@ class Server:
         _log.info("server started", http=self.http_url, rpc=self.rpc_address)
 
     async def stop(self) -> None:
-        """In reverse; each part gets its share of the deadline, and is cut after it."""
+        """Stops the parts in reverse order; each gets its share of the deadline, and is cut after
+        it.
+        """
         deadline_s = self.config.stop_timeout_s
         self.events.close()
         await self.http.stop(deadline_s / 4)
@@ -217,7 +217,7 @@ class Server:
         _log.info("server stopped")
 
     def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
-        """An agent runs in this process: `/v1/client` of its node goes to `app`."""
+        """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
 
     # -- parts -------------------------------------------------------------------------------------
@@ -235,21 +235,19 @@ class Server:
             self._front.forwarded,
             self.directory.translated,
             self.gitops.synchronizer,
-            MembershipServicer(self.joining, self._take_in, self._take_out),
+            MembershipServicer(
+                self.joining,
+                partial(add_server, self.services.context),
+                partial(remove_server, self.services.context),
+            ),
             config.region,
             config.limits,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))
 
-    async def _take_in(self, server: ServerRecord, blank: bool) -> tuple[int, int]:
-        return await take_in(self.services.context, server, blank)
-
-    async def _take_out(self, address: str, if_gone: bool) -> None:
-        await take_out(self.services.context, address, if_gone)
-
     async def leave(self) -> None:
-        """Leave the cluster for good, before `stop`: the others do not count on this server."""
+        """Leaves the cluster for good, before `stop`: the others do not count on this server."""
         try:
             async with asyncio.timeout(_LEAVE_S):
                 await self.joining.leave()
@@ -273,7 +271,7 @@ class Server:
         await self._workers.start()
 
     async def _keep_fit(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """A loop whose refusal means that this server has no place in the cluster."""
+        """Runs a loop whose refusal means that this server cannot be part of the cluster."""
         try:
             await loop()
         except OrchgitError as error:
@@ -283,7 +281,7 @@ class Server:
                 self._unfit.exception()
 
     async def unfit(self) -> None:
-        """Raises the error for which this server must not go on; waits until there is one."""
+        """Waits until this server must not go on, and raises the error that says why."""
         await asyncio.shield(self._unfit)
 
     async def _feed_events(self) -> None:
@@ -298,7 +296,7 @@ class Server:
             self.rpc.nodes.end_all()
 
     async def _tell_workers(self) -> None:
-        """Workers that wait for an answer of a server that does not lead any more, ask the next."""
+        """Sends workers that wait for the answer of a former leader to the new one."""
         term = 0
         while True:
             leader, term_now = await self.directory.leader_after(term, _LEADER_NEWS_S)
@@ -315,6 +313,6 @@ class Server:
 
 
 def _control(config: ServerConfig) -> ControlConfig:
-    """Autopilot has to know how many servers form the cluster."""
+    """Tells autopilot how many servers form the cluster."""
     expected = replace(config.control.autopilot, bootstrap_expect=config.join.bootstrap_expect or 0)
     return replace(config.control, autopilot=expected)

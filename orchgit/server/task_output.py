@@ -1,4 +1,4 @@
-"""The end of what a task wrote, asked of the agent that runs the task: a failed push shows it."""
+"""Reads the end of a task's output from its agent; a push that failed shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _TIMEOUT_S = 3.0
 
 
 class TaskOutput:
-    """`TaskLogs` of gitops: reads through this server's own `/v1/client`, which finds the agent.
+    """The `TaskLogs` of gitops: reads through this server's own `/v1/client`, which finds the
+    agent.
 
     `app` gives the application; it exists only after gitops was built.
     """
@@ -23,7 +24,7 @@ class TaskOutput:
         self._app = app
 
     async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
-        """The last bytes of `stdout` or `stderr`; empty where the agent cannot be asked."""
+        """Returns the last bytes of `stdout` or `stderr`; "" where the agent cannot be asked."""
         transport = httpx.ASGITransport(app=self._app())
         query: dict[str, str | int] = {
             "task": task,

@@ -1,4 +1,6 @@
-"""Tasks and parts of a server: what failed is said, and none keeps the others from stopping."""
+"""Ends tasks and parts of a server: failures are logged, and none keeps the others from
+stopping.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ _log = structlog.get_logger(component="server")
 
 
 def log_failure(task: asyncio.Task[None]) -> None:
-    """For `add_done_callback`."""
+    """Logs the exception of a task that failed; for `add_done_callback`."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("a loop of the server ended", task=task.get_name(), exc_info=error)
 
 
 async def end_tasks(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel them and wait; the list is empty afterwards."""
+    """Cancels the tasks and waits for them; the list is empty afterwards."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -27,7 +29,7 @@ async def end_tasks(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def within(deadline_s: float, work: Awaitable[None], part: str) -> None:
-    """A part that does not stop in time must not keep the others from stopping."""
+    """Waits for a part to stop; one that does not stop in time is logged and left."""
     try:
         async with asyncio.timeout(deadline_s):
             await work

@@ -1,6 +1,6 @@
-"""Use cases: everything a caller may ask of the cluster, one per file.
+"""Use cases: everything a caller may ask of the cluster, in one room for each kind of object.
 
-Called by the HTTP API, the RPC servicers and gitops. A use case reads a snapshot, decides, and
+The HTTP API, the RPC servicers and gitops call them. A use case reads a snapshot, decides, and
 proposes at most one log entry; it never writes state itself. Entry points: `services.Services`
-(what a server hands out) and the functions of each file, which take a `UseCaseContext`.
+(what a server hands out) and the functions of each module, which take a `UseCaseContext`.
 """

@@ -20,12 +20,14 @@ from orchgit.state.tables_cache import TablesCache
 
 @dataclass(frozen=True, slots=True)
 class UseCaseContext:
+    """Reads and writes the replicated state on behalf of a use case."""
+
     state: ReplicatedState
     clock: Clock
     ids: IdSource
     job_max_count: int = JOB_MAX_COUNT
     writes: RequestWrites | None = None
-    """Where the commands that are proposed are noted."""
+    """Notes the commands that are proposed."""
     _rules: TablesCache[ClusterRules] = field(init=False, repr=False)
     _jobs: JobLoader = field(default_factory=JobLoader, repr=False)
 
@@ -35,7 +37,7 @@ class UseCaseContext:
         object.__setattr__(self, "_rules", rules)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
-        """The same, for one request: the commands that it proposes are noted in `writes`."""
+        """Returns the same context for one request: its commands are noted in `writes`."""
         noting = copy.copy(self)  # with what is kept of earlier readings
         object.__setattr__(noting, "writes", writes)
         return noting
@@ -44,18 +46,18 @@ class UseCaseContext:
         return self.state.store.snapshot()
 
     async def registered_job(self, namespace: str, job_id: str) -> Job | None:
-        """The current version; cheap where many ask at the same time."""
+        """Returns the current version of the job; many callers at once share one read."""
         return await self._jobs.get(self.state.store, namespace, job_id)
 
     def cluster_rules(self) -> ClusterRules:
-        """What every job has to meet, as of now."""
+        """Returns the rules that every job has to meet now."""
         return self._rules.get(self.state.store)
 
     def now_ns(self) -> int:
         return self.clock.now_ns()
 
     async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
-        """Commit one entry; returns when its effects can be read."""
+        """Commits one entry; returns when its effects can be read."""
         return await self.state.propose(command, timeout_s, writes=self.writes)
 
     async def propose_or_refuse(self, command: Command, refusal: str) -> Applied:

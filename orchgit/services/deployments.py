@@ -39,7 +39,7 @@ class DeploymentChange:
 async def promote_deployment(
     context: UseCaseContext, deployment_id: str, groups: Sequence[str] = ()
 ) -> DeploymentChange:
-    """Let the new version replace the old one; no `groups` means all that have canaries."""
+    """Lets the new version replace the old one, in `groups` or in all groups that have canaries."""
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "promote")
         evaluation = _evaluation(context, snapshot, deployment)
@@ -58,8 +58,11 @@ async def promote_deployment(
 async def pause_deployment(
     context: UseCaseContext, deployment_id: str, pause: bool
 ) -> DeploymentChange:
-    """A paused one places nothing and is not expected to progress; resumed, it has its whole
-    progress deadline again."""
+    """Pauses or resumes the deployment.
+
+    A paused deployment places nothing and need not progress; resumed, it has its whole progress
+    deadline again.
+    """
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "pause" if pause else "resume")
         evaluation = None if pause else _evaluation(context, snapshot, deployment)
@@ -75,7 +78,9 @@ async def pause_deployment(
 
 
 async def fail_deployment(context: UseCaseContext, deployment_id: str) -> DeploymentChange:
-    """End it; where a group asks for it, the last stable version runs again."""
+    """Ends the deployment as failed; where a group asks for it, the last stable version runs
+    again.
+    """
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "fail")
         job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
@@ -98,12 +103,14 @@ async def fail_deployment(context: UseCaseContext, deployment_id: str) -> Deploy
 async def set_deployment_health(
     context: UseCaseContext, deployment_id: str, healthy: Sequence[str], unhealthy: Sequence[str]
 ) -> DeploymentChange:
-    """Record a person's judgement of allocations; an unhealthy one fails the deployment."""
+    """Records an operator's judgement of allocations; an unhealthy one fails the deployment."""
     if not healthy and not unhealthy:
         raise InvalidInputError("must specify at least one healthy/unhealthy allocation ID")
     with context.snapshot() as snapshot:
         deployment = _active(snapshot, deployment_id, "set health of allocations for a")
-        _check_members(snapshot, deployment_id, [*healthy, *unhealthy])
+        members = {held.id for held in snapshot.allocations.of_deployment(deployment_id)}
+        if others := [each for each in (*healthy, *unhealthy) if each not in members]:
+            raise RefusedError(f"allocations {others} are not part of deployment {deployment_id}")
         sick = {held.task_group for held in snapshot.allocations.get_many(unhealthy)}
         revert = _revert(snapshot, deployment, "Failed due to unhealthy allocations", sick)
         evaluation = _evaluation(context, snapshot, deployment)
@@ -128,7 +135,7 @@ async def set_deployment_health(
 def _revert(
     snapshot: Snapshot, deployment: Deployment, reason: str, groups: Iterable[str]
 ) -> AutoRevert:
-    """What a failure of these groups goes back to, if one of them reverts by itself."""
+    """Returns what a failure of these groups reverts to, if one of the groups has `auto_revert`."""
     versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)
     failed = (deployment.task_groups.get(name) for name in groups)
     wanted = any(state.auto_revert for state in failed if state is not None)
@@ -160,7 +167,10 @@ def _evaluation(
 
 
 def _with_canaries(deployment: Deployment, groups: Sequence[str]) -> list[str]:
-    """Those of `groups` (of all, if none is named) whose canaries wait, all of them healthy."""
+    """Returns the groups whose canaries wait, all of them healthy.
+
+    Looks at `groups`, or at all groups of the deployment where none is named.
+    """
     if unknown := [name for name in groups if name not in deployment.task_groups]:
         raise RefusedError(f"cannot promote groups {unknown}: the deployment has no such groups")
     chosen = {
@@ -181,12 +191,6 @@ def _check_group_healthy(name: str, state: DeploymentState) -> None:
             f'Task group "{name}" has {state.healthy_allocs}/{state.desired_canaries} '
             "healthy allocations"
         )
-
-
-def _check_members(snapshot: Snapshot, deployment_id: str, alloc_ids: Sequence[str]) -> None:
-    members = {allocation.id for allocation in snapshot.allocations.of_deployment(deployment_id)}
-    if strangers := [alloc_id for alloc_id in alloc_ids if alloc_id not in members]:
-        raise RefusedError(f"allocations {strangers} are not part of deployment {deployment_id}")
 
 
 def _status_update(

@@ -1,4 +1,4 @@
-"""Evaluations as use cases make them: always pending, stamped by the caller's clock and ids."""
+"""Makes the evaluations of use cases: always pending, with the caller's clock and ids."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def evaluation_for_job(
     deployment_id: str = "",
     rollout_id: str = "",
 ) -> Evaluation:
-    """One pending evaluation of `job`; `priority` 0 means the job's own.
+    """Returns one pending evaluation of `job`; with `priority` 0 it has the job's priority.
 
-    `job_modify_index` is that of the job as read; an entry that also stores the job overwrites it.
+    Its `job_modify_index` is that of the job as it was read; an entry that also stores the job
+    overwrites it.
     """
     now_ns = context.now_ns()
     return Evaluation(
@@ -43,10 +44,12 @@ def evaluation_for_job(
 
 
 def purged_job_of(allocation: Allocation) -> Job:
-    """What an evaluation tells of its job, as far as an allocation of the purged job knows it."""
+    """Returns what an evaluation says of its job, as an allocation of the purged job knows it."""
     return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)
 
 
 def runs_by_itself(job: Job) -> bool:
-    """Whether registering `job` asks for placements: periodic and parameterized parents do not."""
+    """Returns whether registering `job` places anything: periodic and parameterized parents
+    do not.
+    """
     return not (job.is_periodic or job.is_parameterized)

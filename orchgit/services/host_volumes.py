@@ -1,4 +1,4 @@
-"""Dynamic host volumes and the claims that tie groups to them (invariant 7)."""
+"""Use cases of dynamic host volumes and the claims that tie groups to them (invariant 7)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _WRITER = VolumeCapability("single-node-writer", "file-system")
 
 
 async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVolume:
-    """Create a volume, or register one that is there (`host_path` set).
+    """Creates a volume, or registers an existing directory (`host_path` set).
 
-    A created one is placed on `node_id`, or on the first ready node of its pool, and is `pending`
-    until the node's agent has made it and reported it (`volumes_made`).
+    A created volume is placed on `node_id`, or on the first ready node of its pool, and is
+    `pending` until the node's agent has made it and reported it (`volumes_made`).
     """
     _check(volume)
     with context.snapshot() as snapshot:
@@ -59,7 +59,7 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
 async def wait_for_volume(
     context: UseCaseContext, volume: HostVolume, timeout_s: float
 ) -> HostVolume:
-    """The volume as its node has made it; as it is when the wait ends first."""
+    """Returns the volume once its node has made it; as it is when the time ends first."""
     store = context.state.store
     until_s = context.clock.monotonic_s() + timeout_s
     while True:
@@ -73,7 +73,7 @@ async def wait_for_volume(
 
 
 def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
-    """Pending volumes that the node reports, ready and with their paths."""
+    """Returns the pending volumes that the node reports, as ready and with their paths."""
     made = {volume.id: volume for volume in node.host_volumes.values() if volume.id}
     return [
         replace(volume, state="ready", host_path=made[volume.id].path)
@@ -83,7 +83,7 @@ def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
 
 
 async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id: str) -> int:
-    """Raises RefusedError while a claim or a live allocation uses it."""
+    """Deletes a volume. Raises RefusedError while a claim or a live allocation uses it."""
     with context.snapshot() as snapshot:
         volume = snapshot.host_volumes.get(volume_id)
         if volume is None or volume.namespace != namespace:
@@ -108,8 +108,10 @@ async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id:
 
 
 async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
-    """Un-stick a group from its volume; its workload keeps running, and a job that waits for the
-    volume is looked at again."""
+    """Frees a group from its volume.
+
+    The group's workload keeps running; a job that waits for the volume is evaluated again.
+    """
     with context.snapshot() as snapshot:
         claim = snapshot.volume_claims.get(claim_id)
         if claim is None:
@@ -124,7 +126,7 @@ async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
 
 
 def _users_of(snapshot: Snapshot, volume: HostVolume) -> list[Allocation]:
-    """Allocations on the volume's node that have it mounted, or will."""
+    """Returns the allocations on the volume's node that have mounted it, or will."""
     held = snapshot.allocations.occupying_node(volume.node_id)
     return [allocation for allocation in held if _uses(snapshot, allocation, volume.name)]
 
@@ -171,7 +173,7 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
 
 
 def _check_unique(snapshot: Snapshot, volume: HostVolume, node: Node) -> None:
-    """On one node a name means one volume."""
+    """Refuses a second volume of the same name on one node."""
     for other in snapshot.host_volumes.all(None, node_id=node.id):
         if other.name == volume.name and other.id != volume.id:
             raise RefusedError(

@@ -1,4 +1,4 @@
-"""Ids of what is stored inside other objects."""
+"""Makes and completes ids of objects that are stored inside others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _GROUPS = (8, 4, 4, 4, 12)
 
 
 def uuid_prefix(text: str) -> str:
-    """The beginning of an id as ids are stored: in lower case, with the hyphens in their places.
+    """Returns the beginning of an id in its stored form: lower case, hyphens in their places.
 
-    Clients send any number of digits, with or without hyphens, in either case. A text that no id
-    can begin with is returned as it is, and matches none.
+    Clients send any number of digits, with or without hyphens, in either case. A text with which no
+    id can begin is returned as it is, and matches none.
     """
     digits = text.strip().lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > sum(_GROUPS):
@@ -26,7 +26,7 @@ def uuid_prefix(text: str) -> str:
 
 
 def stable_uuid(*parts: str) -> str:
-    """An id that follows from what it names, for objects that are stored inside others."""
+    """Returns an id that follows from `parts`, for objects that are stored inside others."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
 
 

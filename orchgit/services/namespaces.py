@@ -1,4 +1,4 @@
-"""Namespaces: create, change, delete."""
+"""Creates, changes and deletes namespaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def put_namespace(context: UseCaseContext, namespace: Namespace) -> int:
 
 
 async def delete_namespace(context: UseCaseContext, name: str) -> int:
-    """Raises RefusedError while jobs that are not dead or volumes are in it."""
+    """Raises RefusedError while the namespace holds volumes, or jobs that are not dead."""
     if name == DEFAULT_NAMESPACE:
         raise RefusedError("can not delete default namespace")
     with context.snapshot() as snapshot:

@@ -1,8 +1,8 @@
-"""Find objects by the beginning of their id, or by a part of their name."""
+"""Finds objects by the beginning of their id, or by a part of their name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from orchgit.errors import RefusedError
@@ -34,7 +34,7 @@ Finder = Callable[[Snapshot, str | None, str], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class FuzzyMatch:
-    """`scope` leads from the namespace down to what holds the match."""
+    """A match; `scope` leads from the namespace down to the object that holds it."""
 
     id: str
     scope: tuple[str, ...] = ()
@@ -43,20 +43,29 @@ class FuzzyMatch:
 def search_prefix(
     snapshot: Snapshot, prefix: str, context: str, namespace: str | None
 ) -> dict[str, list[str]]:
-    """Ids beginning with `prefix`, per context; one more than LIMIT where there are more."""
+    """Returns the ids beginning with `prefix`, per context; LIMIT + 1 where there are more."""
     if context not in (*CONTEXTS, "all", ""):
         raise RefusedError(
             f"context must be one of [{' '.join(CONTEXTS)}] or 'all' for all contexts; "
             f'got "{context}"'
         )
-    chosen: Sequence[str] = [context] if context not in ("all", "") else _plausible(prefix)
-    return {name: _first(_found(snapshot, namespace, name, prefix)) for name in chosen}
+    # A text that cannot begin a UUID is not looked for among objects that have one.
+    is_uuid = set(prefix.lower()) <= _UUID_CHARACTERS
+    chosen = [context]
+    if context in ("all", ""):
+        chosen = [name for name in CONTEXTS if is_uuid or name not in _UUID_CONTEXTS[:4]]
+    found: dict[str, list[str]] = {}
+    for name in chosen:
+        wanted = uuid_prefix(prefix) if name in _UUID_CONTEXTS else prefix
+        finder = _FINDERS.get(name)
+        found[name] = _first(finder(snapshot, namespace, wanted) if finder else ())
+    return found
 
 
 def search_fuzzy(
     snapshot: Snapshot, text: str, context: str, namespace: str | None
 ) -> dict[str, list[FuzzyMatch]]:
-    """Names containing `text`, without regard to case."""
+    """Returns the names that contain `text` in any case, per kind of object."""
     if len(text) < MIN_FUZZY_CHARACTERS:
         raise RefusedError(
             f"fuzzy search query must be at least {MIN_FUZZY_CHARACTERS} characters, "
@@ -71,12 +80,6 @@ def search_fuzzy(
     return {kind: found for kind, found in matches.items() if found}
 
 
-def _plausible(prefix: str) -> Sequence[str]:
-    """A text that cannot begin a UUID is not looked for among objects that have one."""
-    is_uuid = set(prefix.lower()) <= _UUID_CHARACTERS
-    return [name for name in CONTEXTS if is_uuid or name not in _UUID_CONTEXTS[:4]]
-
-
 def _first(ids: Iterable[str]) -> list[str]:
     found = []
     for each in ids:
@@ -84,15 +87,6 @@ def _first(ids: Iterable[str]) -> list[str]:
         if len(found) > LIMIT:
             break
     return found
-
-
-def _found(snapshot: Snapshot, namespace: str | None, context: str, prefix: str) -> Iterable[str]:
-    wanted = uuid_prefix(prefix) if context in _UUID_CONTEXTS else prefix
-    return _FINDERS.get(context, _nothing)(snapshot, namespace, wanted)
-
-
-def _nothing(snapshot: Snapshot, namespace: str | None, prefix: str) -> Iterable[str]:
-    return ()
 
 
 def _named(names: Iterable[str], prefix: str) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Service registrations, derived from the allocations that run: nothing to keep in step.
+"""Service registrations, derived from the running allocations, so that nothing can get out of step.
 
 Only services with provider "nomad" are listed; an allocation registers them while it runs.
 """
@@ -27,7 +27,7 @@ from orchgit.whole_number import whole_number
 
 
 def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[dict[str, Any]]:
-    """In the form of Nomad's service registrations."""
+    """Returns the allocation's services in the form of Nomad's service registrations."""
     if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
         return []
     job = snapshot.job_versions.of_allocation(allocation)
@@ -60,7 +60,7 @@ def _all_of(snapshot: Snapshot, allocations: Iterable[Allocation]) -> list[dict[
 def _provided(
     job: Job, group: TaskGroup, allocation: Allocation, node: Node
 ) -> Iterator[tuple[str, Service]]:
-    """(owner, service with its references replaced as the node sees them)"""
+    """Yields (owner, service with its references replaced as the node sees them)."""
     owners: list[tuple[str, Task | None, list[Service] | None]] = [
         (f"group-{group.name}", None, group.services),
         *((task.name, task, task.services) for task in group.tasks),
@@ -108,7 +108,7 @@ def _registration(
 
 
 def _address(allocation: Allocation, label: str, node: Node) -> tuple[str, int]:
-    """Where the port with this label is reached; a number is a port itself, of the node."""
+    """Returns where the port with this label is reached; a number is a port of the node itself."""
     for port in allocated_ports(allocation):
         if port.label == label:
             return port.host_ip, port.value

@@ -17,7 +17,7 @@ from orchgit.services.secrets.variables import VariableUseCases
 
 @dataclass(frozen=True, slots=True)
 class NodeUseCases:
-    """The use cases an agent's stream needs."""
+    """The use cases that an agent's stream calls."""
 
     context: UseCaseContext
 
@@ -37,10 +37,11 @@ async def _nothing_to_collect() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`context` is what the functions of this package take first.
+    """The use cases of one server.
 
-    `keyring` seals variables; `collect_garbage` asks the leader's collector for a forced run.
-    A second run of the collector does no harm, so `writes` need not know of the first.
+    `context` is the first argument of this package's functions, `keyring` seals variables,
+    `collect_garbage` asks the leader's collector for a forced run. A second run of the collector
+    does no harm, so `writes` need not know of the first.
     """
 
     context: UseCaseContext
@@ -48,7 +49,7 @@ class Services:
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
 
     def noting(self, writes: RequestWrites | None) -> Services:
-        """The same, for one request: the commands that it proposes are noted in `writes`."""
+        """Returns the same services for one request: its commands are noted in `writes`."""
         return replace(self, context=self.context.noting(writes))
 
     @property

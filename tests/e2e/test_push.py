@@ -136,7 +136,7 @@ def test_symbolic_link_out_of_the_tree_is_not_followed(repository: Repository) -
     assert "root:" not in seen
 
 
-def test_job_that_does_not_fit_is_told_and_the_rollout_waits(repository: Repository) -> None:
+def test_job_that_does_not_fit_is_shown_and_the_rollout_waits(repository: Repository) -> None:
     huge = sleeper(repository.name).replace("memory = 16", "memory = 99999999")
     repository.write("huge.nomad.hcl", huge)
     repository.commit("Too large for the node")

@@ -55,7 +55,9 @@ def healthy(server: DevServer, commit: str) -> None:
     assert found["Status"] == "healthy", found
 
 
-def test_polled_file_url(server: DevServer, upstream: Path, request: pytest.FixtureRequest) -> None:
+def test_polled_file_url_applies_new_commits(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
     name = name_of(request)
     added = server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1s")
     assert added.code == 0, added.text
@@ -154,7 +156,7 @@ def test_malformed_huge_and_replayed_deliveries_are_refused(
     assert deliver(server, good, signed(good), "twice").status_code == 409
 
 
-def test_an_outage_is_told_and_deletes_nothing(
+def test_outage_is_an_error_in_the_status_and_deletes_nothing(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from structlog.testing import capture_logs
 
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from orchgit.clock import SystemClock
 from orchgit.model.cluster import ClusterName
@@ -49,9 +49,9 @@ OURS, OTHERS = ClusterName("c1", "c1"), ClusterName("c2", "c2")
 
 
 def link_to(*addresses: str, known: ClusterName = OURS) -> tuple[ServerLink, Side]:
-    side, belonging = Side(), Belonging(known)
+    side, membership = Side(), ClusterMembership(known)
     return ServerLink(
-        list(addresses), side, SystemClock(), open_node_stream, "seed", _ask, belonging
+        list(addresses), side, SystemClock(), open_node_stream, "seed", _ask, membership
     ), side
 
 

@@ -16,9 +16,9 @@ import pytest
 from orchgit.clock import SystemClock
 from orchgit.errors import DiskFullError, UnavailableError
 from orchgit.ids import RandomIds
-from orchgit.raft.election import Role
 from orchgit.raft.messages import Append
 from orchgit.raft.ports import Vote
+from orchgit.raft.state import Role
 from orchgit.raft_log.disk import DISK
 from orchgit.raft_log.disk_space import JOURNAL
 from orchgit.raft_log.vote import VoteFile
@@ -255,8 +255,9 @@ def test_a_follower_without_room_hinders_nobody_and_catches_up(hub: Hub) -> None
             hub.settle()
         assert hub.servers["two"].applied == [b"0", b"1", b"2", b"3", b"4"]
         assert hub.servers["three"].applied == []
-        leader = hub.leader().node.core
-        assert leader.progress["three"].match == hub.servers["three"].journal.synced_index
+        progress = {one.address: one for one in hub.leader().node.status.peer_progress()}
+        synced_index = hub.servers["three"].journal.synced_index
+        assert progress["three"].match_index == synced_index
         disk.is_full = False
         hub.now_s += 1.0
         hub.settle()
@@ -284,7 +285,7 @@ def test_a_leader_without_room_refuses_and_its_followers_stay(hub: Hub) -> None:
         for future in (first, forwarded):
             assert isinstance(future.exception(), DiskFullError), future
         assert hub.leader().name == "one"
-        assert hub.servers["two"].node.leader_address == "one"
+        assert hub.servers["two"].node.status.leader_address == "one"
         disk.is_full = False
         hub.now_s += 0.5
         hub.settle()
@@ -305,7 +306,7 @@ def test_a_member_without_room_votes_all_the_same(hub: Hub) -> None:
         hub.settle()
         assert hub.leader().name == "one"
         kept = VoteFile(DISK, hub.servers["two"].journal._votes._path).value
-        assert kept == Vote(hub.leader().node.term, "one")
+        assert kept == Vote(hub.leader().node.status.term, "one")
 
     run(scenario())
 
@@ -326,12 +327,12 @@ def test_a_leader_without_room_hands_over_and_follows(hub: Hub) -> None:
         assert begun == [None]
         assert isinstance(refused.exception(), DiskFullError)
         assert hub.leader().name == "two"
-        assert hub.servers["one"].node.leader_address == "two"
+        assert hub.servers["one"].node.status.leader_address == "two"
         hub.cut_off.add("two")
         hub.pass_time(1.0)
-        hub.servers["one"].node.core._election_s = hub.now_s
+        hub.servers["one"].node.core.election.deadline_s = hub.now_s
         hub.settle()
-        assert hub.servers["one"].node.core.role is Role.FOLLOWER, "it could not lead"
+        assert hub.servers["one"].node.core.state.role is Role.FOLLOWER, "it could not lead"
         hub.servers["three"].stand_for_election()
         hub.settle()
         assert hub.leader().name == "three"
@@ -347,7 +348,7 @@ def test_a_member_that_cannot_keep_its_vote_gives_none(hub: Hub) -> None:
             fill(hub, name).copies_on_write = True
         hub.servers["one"].stand_for_election()
         hub.settle()
-        assert not any(one.node.is_raft_leader for one in hub.servers.values())
+        assert not any(one.node.status.is_leader for one in hub.servers.values())
         assert {hub.servers[name].journal.vote.term for name in ("two", "three")} == {0}
         for name in ("two", "three"):
             hub.servers[name].journal._votes._disk.is_full = False  # type: ignore[attr-defined]
@@ -378,8 +379,8 @@ def test_what_was_not_written_is_neither_sent_nor_counted(hub: Hub) -> None:
         hub.settle()
         assert sent
         assert not any(message.entries for message in sent)
-        assert leader.journal.last_index == leader.node.core.commit_index == before
-        assert leader.node._space.is_lacked_by(JOURNAL)
+        assert leader.journal.last_index == leader.node.core.state.log.commit_index == before
+        assert leader.space.is_lacked_by(JOURNAL)
 
     run(scenario())
 

@@ -43,7 +43,7 @@ def rolled_out(member: MemberServer, commit: str) -> None:
     until_blocking(healthy)
 
 
-def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
+def test_clone_revert_and_push_go_on_after_the_leader_is_lost(tmp_path: Path) -> None:
     settings = {"num_schedulers": 1, "heartbeat_s": 2, "failover_s": 4}
     with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
         leader = cluster.leader()
@@ -61,7 +61,7 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
 
         leader.kill()
         lose(leader.directory)
-        heir = cluster.leader()
+        successor = cluster.leader()
         for member in cluster.alive:
             clone = WorkTree(tmp_path / f"clone-{member.number}")
             assert clone.git("ls-remote", url(member), "refs/heads/main").split()[0] == second
@@ -70,20 +70,20 @@ def test_push_lose_the_leader_clone_revert_push_again(tmp_path: Path) -> None:
 
         text = base64.b64encode(batch_job("a", count=1, text="new").encode()).decode()
         files = [{"Path": "a.hcl", "Content": text}]
-        planned = heir.put("/v1/gitops/source/demo/plan", {"Files": files})
+        planned = successor.put("/v1/gitops/source/demo/plan", {"Files": files})
         assert [(job["JobID"], job["Action"]) for job in planned["Jobs"]] == [
             ("a", "update"),
             ("b", "delete"),
         ]
-        rollout = newest(heir)
+        rollout = newest(successor)
         assert rollout["Commit"]["ID"] == second
-        reverted = heir.put(f"/v1/gitops/rollout/{rollout['ID']}/revert")
+        reverted = successor.put(f"/v1/gitops/rollout/{rollout['ID']}/revert")
         assert reverted is not None
-        other = next(each for each in cluster.alive if each is not heir)
+        other = next(each for each in cluster.alive if each is not successor)
         clone.git("pull", "--quiet", url(other), "main")
         assert clone.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
 
-        until_blocking(lambda: {"ready", "down"} == statuses(heir) or None)
+        until_blocking(lambda: {"ready", "down"} == statuses(successor) or None)
         third = clone.commit({"c.hcl": batch_job("c", count=1)}, "Three")
         answer = push(clone, other)
         assert answer.returncode == 0, answer.output

@@ -151,7 +151,7 @@ class BrokenParser(CountingParser):
         return super().parse(file, inputs)
 
 
-def test_fault_of_the_parser_names_the_file_in_push_and_status(tmp_path: Path) -> None:
+def test_internal_error_of_the_parser_names_the_file_in_push_and_status(tmp_path: Path) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data", parser=BrokenParser()) as rig:
             await rig.add_source()
@@ -176,7 +176,9 @@ class BrokenPool(CountingParser):
         raise ZeroDivisionError("a bug")
 
 
-def test_fault_of_a_round_reaches_push_and_status_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_internal_error_of_a_round_reaches_push_and_status_and_the_loop_goes_on(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data", parser=BrokenPool()) as rig:
             await rig.add_source()

@@ -46,7 +46,7 @@ async def pushed(work: WorkTree, member: Member) -> None:
             assert "try again" in answer.output, answer.output
 
 
-def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> None:
+def test_pushed_commit_survives_the_loss_of_the_leader_and_its_disk(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         first = work.commit({"web.hcl": batch_job("web")}, "One")
@@ -58,27 +58,29 @@ def test_what_was_pushed_survives_the_leader_and_its_disk(tmp_path: Path) -> Non
         assert (await work.push(leader.rig.url("demo"), ref="v2")).returncode == 0
         await lose(leader)
 
-        heir = await cluster.leader()
+        successor = await cluster.leader()
         clone = WorkTree(tmp_path / "clone")
-        cloned = await clone.run("pull", "--quiet", "--tags", heir.rig.url("demo"), "main")
+        cloned = await clone.run("pull", "--quiet", "--tags", successor.rig.url("demo"), "main")
         assert cloned.returncode == 0, cloned.output
         assert clone.head() == second
         assert clone.git("rev-parse", "v2^{commit}") == second
 
-        newest = heir.rig.rollouts()[0]
-        back = await heir.rig.gitops.revert(newest.id)
-        assert heir.rig.source().status.applied_commit == back.commit.id
-        assert (await clone.run("pull", "--quiet", heir.rig.url("demo"), "main")).returncode == 0
+        newest = successor.rig.rollouts()[0]
+        back = await successor.rig.gitops.revert(newest.id)
+        assert successor.rig.source().status.applied_commit == back.commit.id
+        assert (
+            await clone.run("pull", "--quiet", successor.rig.url("demo"), "main")
+        ).returncode == 0
         assert clone.git("rev-parse", "HEAD^{tree}") == work.git("rev-parse", f"{first}^{{tree}}")
         third = clone.commit({"web.hcl": batch_job("web", text="three")}, "Three")
-        again = await clone.push(heir.rig.url("demo"))
+        again = await clone.push(successor.rig.url("demo"))
         assert again.returncode == 0, again.output
-        assert heir.rig.source().status.applied_commit == third
+        assert successor.rig.source().status.applied_commit == third
 
     with_cluster(tmp_path, body)
 
 
-def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> None:
+def test_push_without_a_majority_is_refused_naming_the_missing_servers(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         one, two = await cluster.followers()
@@ -87,7 +89,7 @@ def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> 
         await two.ignore_peers()
         answer = await work.push(leader.rig.url("demo"))
         assert answer.returncode != 0
-        assert "Waiting for 1 of 2 other servers" in answer.output
+        assert "Waiting until 1 of 2 other servers" in answer.output
         assert "1 of 3 servers have the objects, and 2 must" in answer.output
         assert one.rpc in answer.output
         assert leader.rig.job("web") is None
@@ -102,7 +104,7 @@ def test_a_push_waits_for_a_majority_and_says_whom_it_misses(tmp_path: Path) -> 
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_a_server_that_was_away_shows_the_same_afterwards(tmp_path: Path) -> None:
+def test_server_that_was_away_catches_up(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         away = (await cluster.followers())[0]
@@ -146,17 +148,17 @@ def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path)
             await each.until_synced("far")
         shutil.rmtree(host.path)
         await lose(leader)
-        heir = await cluster.leader()
-        rollout = heir.rig.rollouts("far")[0]
-        back = await heir.rig.gitops.revert(rollout.id)
-        status = heir.rig.source("far").status
+        successor = await cluster.leader()
+        rollout = successor.rig.rollouts("far")[0]
+        back = await successor.rig.gitops.revert(rollout.id)
+        status = successor.rig.source("far").status
         assert (status.applied_commit, status.quarantined) == (back.commit.id, [bad])
-        job = heir.rig.job("web")
+        job = successor.rig.job("web")
         assert job is not None
         assert not job.stop
-        await heir.rig.gitops.sync("far")
-        assert "cannot read" in heir.rig.source("far").status.last_error
-        after = heir.rig.job("web")
+        await successor.rig.gitops.sync("far")
+        assert "cannot read" in successor.rig.source("far").status.last_error
+        after = successor.rig.job("web")
         assert after is not None
         assert (after.job_modify_index, after.stop) == (job.job_modify_index, False)
         assert source.name == "far"
@@ -198,7 +200,7 @@ def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_a_server_that_lost_its_mirrors_gets_them_back(tmp_path: Path) -> None:
+def test_server_that_lost_its_mirrors_fetches_them(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         work.commit({"web.hcl": batch_job("web")})
@@ -239,7 +241,7 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_what_every_server_lost_is_said_once_and_asked_for_rarely(
+def test_objects_that_every_server_lost_are_logged_once_and_asked_for_rarely(
     tmp_path: Path,
 ) -> None:
     """It comes back with a push of the history, to every server, long before it is asked for."""

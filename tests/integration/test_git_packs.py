@@ -24,7 +24,7 @@ from orchgit.errors import (
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
-from orchgit.gitops.mirrors.packs import lacking, make_pack, with_signs_of_life
+from orchgit.gitops.mirrors.packs import lacking, make_pack, with_keep_alives
 from orchgit.rpc.mirrors import MirrorServicer
 from orchgit.wire.messages import PackFrame
 from orchgit.wire.serve import GrpcServer
@@ -52,7 +52,7 @@ class Home:
 
     def pack(self, source: str, wants: Sequence[str], haves: Sequence[str]) -> Frames:
         found = self.mirrors.existing(source)
-        return self.change(with_signs_of_life(make_pack(self.git, found, wants, haves)))
+        return self.change(with_keep_alives(make_pack(self.git, found, wants, haves)))
 
     async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
         raise AssertionError("nobody asks")
@@ -171,7 +171,7 @@ async def _silent(frames: Frames) -> Frames:
         (_silent, TimedOutError),
     ],
 )
-def test_what_is_broken_or_forged_leaves_nothing(
+def test_broken_or_forged_pack_leaves_no_object(
     tmp_path: Path, change: Change, error: type[OrchgitError]
 ) -> None:
     home, tag = home_with(tmp_path, change)
@@ -225,7 +225,7 @@ def test_a_pack_without_all_that_was_asked_for_is_refused(tmp_path: Path, kept: 
     asyncio.run(run())
 
 
-def test_limits_and_names(tmp_path: Path) -> None:
+def test_pack_above_a_limit_and_bad_names_are_refused(tmp_path: Path) -> None:
     home, tag = home_with(tmp_path)
 
     async def run() -> None:
@@ -247,7 +247,7 @@ def test_limits_and_names(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_killed_in_the_middle_of_a_fetch(tmp_path: Path) -> None:
+def test_process_killed_during_a_fetch_leaves_no_half_pack(tmp_path: Path) -> None:
     halfway = asyncio.Event()
 
     async def stalled(frames: Frames) -> Frames:

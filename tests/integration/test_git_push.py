@@ -84,7 +84,7 @@ def test_only_changed_files_are_parsed_and_touched(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_a_broken_push_changes_nothing_and_tells_everything(tmp_path: Path) -> None:
+def test_push_with_problems_shows_all_and_changes_nothing(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         good = work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -112,7 +112,7 @@ def test_a_broken_push_changes_nothing_and_tells_everything(tmp_path: Path) -> N
     with_rig(tmp_path, body)
 
 
-def test_two_files_with_one_job(tmp_path: Path) -> None:
+def test_two_files_with_one_job_are_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("web"), "b.hcl": batch_job("web")})
         answer = await work.push(rig.url("demo"))
@@ -170,7 +170,7 @@ def test_removing_a_file_stops_its_job_after_the_others_are_there(tmp_path: Path
     with_rig(tmp_path, body)
 
 
-def test_clone_fetch_branches_and_tags(tmp_path: Path) -> None:
+def test_clone_and_fetch_see_branches_and_tags(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         commit = work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -189,7 +189,7 @@ def test_clone_fetch_branches_and_tags(tmp_path: Path) -> None:
         }
         assert (await work.push(rig.url("demo"), ref=":refs/heads/idea")).returncode == 0
         refused = await work.push(rig.url("demo"), ref=":refs/heads/main")
-        assert "source demo follows it" in refused.output
+        assert "source demo follows this branch" in refused.output
         hidden = await work.push(rig.url("demo"), ref="HEAD:refs/orchgit/applied")
         assert "only refs/heads/" in hidden.output
         assert len(rig.rollouts()) == 1
@@ -227,7 +227,7 @@ def test_two_pushes_at_once_one_wins(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_limits_are_named(tmp_path: Path) -> None:
+def test_push_above_a_limit_names_the_limit(tmp_path: Path) -> None:
     limits = GitLimits(max_push_bytes=100_000, max_file_bytes=50_000)
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -247,7 +247,7 @@ def test_limits_are_named(tmp_path: Path) -> None:
     with_rig(tmp_path, body, GitopsConfig(limits=limits))
 
 
-def test_a_hundred_megabyte_file(tmp_path: Path) -> None:
+def test_hundred_megabyte_file_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"big.hcl": b"\x00" * 100_000_000, "web.hcl": batch_job("web")})
         answer = await work.push(rig.url("demo"))
@@ -288,7 +288,7 @@ def test_a_malformed_object_is_refused(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_what_is_no_push(tmp_path: Path) -> None:
+def test_malformed_push_requests_are_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("mirror", kind="remote", url="file:///nowhere")
         async with httpx.AsyncClient(base_url=rig.http) as client:
@@ -405,7 +405,7 @@ def test_many_refs_move_in_one_push(tmp_path: Path) -> None:
         answer = await work.run("push", rig.url("demo"), "main", "side", "prod/eu")
         assert answer.returncode == 0, answer.output
         refused = await work.run("push", rig.url("demo"), "main:prod", ":side", "main:new")
-        assert "! [remote rejected] main -> prod (refs/heads/prod/eu is there" in refused.output
+        assert "! [remote rejected] main -> prod (ref refs/heads/prod/eu exists" in refused.output
         assert "[new branch]      main -> new" in refused.output
         swapped = await work.run("push", rig.url("demo"), ":prod/eu", "main:prod")
         assert "[new branch]      main -> prod" in swapped.output, swapped.output
@@ -436,13 +436,13 @@ def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_others_changed_is_shown_and_put_right(tmp_path: Path) -> None:
+def test_job_changed_by_hand_is_shown_and_updated_by_the_next_push(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         files = {"web.hcl": batch_job("web"), "b.hcl": batch_job("b")}
         work.commit(dict(files))
         await work.push(rig.url("demo"))
         tree = {name: text.encode() for name, text in files.items()}
-        assert not (await rig.gitops.preview_files("demo", tree)).has_changes
+        assert not (await rig.gitops.preview_files("demo", tree)).jobs
         job = rig.job("web")
         assert job is not None
         other = msgspec.structs.replace(job, priority=80)
@@ -499,7 +499,7 @@ def test_a_push_that_is_followed_ends_when_the_server_stops_following(tmp_path: 
     with_rig(tmp_path, body, evaluate=False)
 
 
-def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
+def test_revert_restores_the_previous_commit_in_git_and_cluster(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web", text="one")}, "One")
         await work.push(rig.url("demo"))
@@ -525,7 +525,7 @@ def test_revert_takes_a_commit_back_in_git_and_cluster(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_packs_of_many_pushes_are_put_together(tmp_path: Path) -> None:
+def test_many_pushes_are_repacked(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         for number in range(2 * WRITES_BETWEEN):
             work.commit({"web.hcl": batch_job("web", text=str(number))})
@@ -553,7 +553,7 @@ def test_seeding_happens_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", [False, True])
-def test_previews_of_files(tmp_path: Path, base: bool) -> None:
+def test_preview_shows_what_files_would_change(tmp_path: Path, base: bool) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))
@@ -570,7 +570,7 @@ def test_previews_of_files(tmp_path: Path, base: bool) -> None:
         assert by_id["a"].diff.type == "Edited"
         assert not preview.problems
         same = await rig.gitops.preview_files("demo", old, old if base else None)
-        assert not same.has_changes
+        assert not same.jobs
         assert same.unchanged == 2
         broken = await rig.gitops.preview_files("demo", {"a.hcl": b"job {"})
         assert broken.problems

@@ -47,7 +47,7 @@ def test_unknown_option_is_refused_with_the_nearest_known_one(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_known_options_are_read() -> None:
+def test_known_push_options_are_accepted() -> None:
     assert read_push_options([]) == PushOptions()
     assert read_push_options(["dry-run"]) == PushOptions(dry_run=True)
     assert read_push_options(["detach", "dry-run"]) == PushOptions(detach=True, dry_run=True)

@@ -62,7 +62,7 @@ def test_a_file_url_is_followed_and_an_unchanged_one_costs_nothing(tmp_path: Pat
     with_rig(tmp_path, body)
 
 
-def test_it_is_polled(tmp_path: Path) -> None:
+def test_remote_source_is_polled(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source(
             "demo", kind="remote", url=str(work.path), ref="main", poll_interval_ns=SECOND_NS // 10
@@ -74,7 +74,7 @@ def test_it_is_polled(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_source_is_fetched_over_http(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("upstream", paused=True)
         commit = work.commit({"web.hcl": batch_job("web")})
@@ -85,7 +85,7 @@ def test_over_http(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_tags_commits_and_other_branches(tmp_path: Path) -> None:
+def test_tag_commit_and_other_branch_can_be_followed(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web")})
         work.git("tag", "--annotate", "--message", "one", "v1")
@@ -154,7 +154,7 @@ def test_only_the_newest_of_several_commits_is_applied(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_rewritten_history_needs_leave(tmp_path: Path) -> None:
+def test_rewritten_history_is_refused_without_allow_rewind(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web")})
         await follow(rig, work.path)
@@ -168,7 +168,7 @@ def test_rewritten_history_needs_leave(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_a_reverted_commit_stays_away(tmp_path: Path) -> None:
+def test_reverted_commit_is_not_applied_again(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web", text="one")})
         await follow(rig, work.path)
@@ -186,7 +186,7 @@ def test_a_reverted_commit_stays_away(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_what_is_taken_back_while_the_source_fails_is_noted_beside_the_error(
+def test_revert_while_the_source_fails_keeps_quarantine_and_error(
     tmp_path: Path,
 ) -> None:
     """Both are written to the source's status, and neither undoes the other."""
@@ -302,7 +302,7 @@ def test_a_credential_goes_only_where_it_belongs(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_slow_remote_is_given_up(tmp_path: Path) -> None:
+def test_slow_remote_ends_in_a_timeout_error(tmp_path: Path) -> None:
     async def run() -> None:
         server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -417,7 +417,7 @@ async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
 
 
 @pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="no sshd on this machine")
-def test_over_ssh_with_a_known_host(tmp_path: Path) -> None:
+def test_source_is_fetched_over_ssh_from_a_known_host(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "upstream")
         commit = work.commit({"web.hcl": batch_job("web")})

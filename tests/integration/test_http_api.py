@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import itertools
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -326,10 +327,17 @@ def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Cl
     assert "# TYPE nomad_raft_log_syncs_total counter" in text
     assert "# TYPE nomad_raft_log_synced_bytes_total counter" in text
     assert "orchgit_disk_full 0.0" in text
+
+
+def test_every_metric_that_is_answered_is_documented(http: httpx.Client) -> None:
     documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    for name in ("nomad.raft.log_syncs", "nomad.raft.log_synced_bytes", "orchgit.disk.full"):
-        assert f"`{name}`" in documented
-        assert f"`{name.replace('.', '_')}" in documented
+    found = http.get("/v1/metrics").json()
+    names = {each["Name"] for kind in ("Gauges", "Counters", "Samples") for each in found[kind]}
+    assert "orchgit.disk.full" in names
+    assert [name for name in sorted(names) if f"`{name}`" not in documented] == []
+    text = http.get("/v1/metrics", params={"format": "prometheus"}).text
+    forms = re.findall(r"^# TYPE (\w+) ", text, re.M)
+    assert [form for form in forms if f"`{form}" not in documented] == []
 
 
 def test_a_full_disk_is_answered_with_503_and_the_reason(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import sqlite3
 from collections.abc import Coroutine
@@ -21,6 +22,7 @@ from orchgit.errors import (
 )
 from orchgit.ids import RandomIds, SequentialIds
 from orchgit.model.plan import PlanResult
+from orchgit.raft_log.disk import Disk
 from orchgit.replication.commands import (
     ApplyPlan,
     JobUpsert,
@@ -354,10 +356,12 @@ def test_an_answer_that_does_not_come_in_time(tmp_path: Path) -> None:
 
 def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        state = ReplicatedState(ReplicationConfig(tmp_path, "s"), SystemClock(), RandomIds())
+        disk = FailingDisk()
+        config = ReplicationConfig(tmp_path, "s", disk=disk)
+        state = ReplicatedState(config, SystemClock(), RandomIds())
         await state.start()
         await state.propose(register("a"))
-        state._journal._segments[-1].sync = _no_space  # type: ignore[method-assign]
+        disk.fails = True
         with pytest.raises(UnavailableError, match="No space left"):
             await state.propose(register("b"))
         await state.ended()
@@ -370,8 +374,15 @@ def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> Non
     run(scenario())
 
 
-def _no_space() -> None:
-    raise OSError(28, "No space left on device")
+class FailingDisk(Disk):
+    """Syncs fail once `fails` is set."""
+
+    fails = False
+
+    def sync(self, fd: int) -> None:
+        if self.fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().sync(fd)
 
 
 def test_peers_are_refused_with_a_reason(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
 from orchgit.errors import ConflictError, NotFoundError
-from orchgit.gitops.commits.applier import CommitApplier, SourceCache
-from orchgit.gitops.commits.plan import Trigger, rollout_of, upserts_of
+from orchgit.gitops.commits.applier import CommitApplier
+from orchgit.gitops.commits.log_entry import rollout_of, upserts_of
+from orchgit.gitops.commits.plan import Trigger
+from orchgit.gitops.commits.source_cache import SourceCache
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
@@ -106,7 +108,7 @@ def test_batch_job_that_a_person_stopped_stays_stopped_and_a_service_is_healed(
     with_rig(tmp_path, body)
 
 
-def test_a_restarted_server_remembers(tmp_path: Path) -> None:
+def test_restarted_server_does_not_repeat_finished_jobs(tmp_path: Path) -> None:
     """The memory is in the state, not in the process that applied the commit."""
     work = WorkTree(tmp_path / "work")
 
@@ -125,7 +127,7 @@ def test_a_restarted_server_remembers(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-def test_a_person_asks_for_another_run(tmp_path: Path) -> None:
+def test_rerun_creates_a_finished_job_again(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         with pytest.raises(ConflictError, match="no commit of it was applied"):
             await rig.gitops.rerun("demo", [KEY])
@@ -149,7 +151,7 @@ def test_a_person_asks_for_another_run(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> None:
+def test_source_without_records_repeats_no_job_of_its_applied_commit(tmp_path: Path) -> None:
     """An earlier version applied the commit and collected the job: the commit says what it was."""
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -174,10 +176,10 @@ def test_upgraded_source_without_memory_runs_nothing_again(tmp_path: Path) -> No
 
 async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
     applier, source = CommitApplier(rig.context), rig.source()
-    memory = SourceCache(Discoverer(JobspecParser()))
+    cache = SourceCache(Discoverer(JobspecParser()))
     repository = rig.gitops.mirrors.get("demo").open()
-    read = await applier.read(repository, commit, source, memory)
-    plan = await applier.plan(read, "demo", memory)
+    read = await applier.read(repository, commit, source, cache)
+    plan = await applier.plan(read, "demo", cache)
     rollout = rollout_of(plan, read.info.commit, Trigger("push"), "r-old", rig.context.now_ns())
     upserts = upserts_of(plan, rollout, {})
     evaluations = [evaluation_for_job(rig.context, one.job, "job-register") for one in upserts]
@@ -186,7 +188,7 @@ async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
     )
 
 
-def test_job_registered_by_hand_stays_its_sources(tmp_path: Path) -> None:
+def test_job_registered_by_hand_keeps_its_source(tmp_path: Path) -> None:
     """Deleting its file stops it, and the claims guard stands before that."""
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -234,7 +236,7 @@ def test_released_job_survives_its_file_and_can_be_given_back(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_ways_out_of_a_job_of_another_source(tmp_path: Path) -> None:
+def test_job_of_another_source_is_refused_until_released_or_removed(tmp_path: Path) -> None:
     """Each refusal names a command: after it the same push is accepted."""
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -280,7 +282,7 @@ def test_work_of_a_removed_source_is_not_repeated_by_the_next(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_removed_source_stops_its_jobs_where_asked(tmp_path: Path) -> None:
+def test_source_removed_with_stop_stops_its_jobs(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"migrate.hcl": batch_job("migrate"), "web.hcl": service("web")})
         await collected(rig, "migrate")

@@ -311,9 +311,9 @@ def test_a_reused_pid_is_not_taken_for_the_task(tmp_path: Path) -> None:
 
 
 def _forge_start_time(journal: Path, started: TaskReport) -> None:
-    from agent.supervisor.journal import Journal
+    from agent.supervisor.journal import SupervisorJournal
 
-    opened = Journal(str(journal.parent))
+    opened = SupervisorJournal(str(journal.parent))
     record = opened.records[started.key]
     opened.append({**record, "ticks": int(str(record["ticks"])) - 1}, durable=True)
     opened.close()

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.allocations.context import NodeServices
 from agent.allocations.node_allocations import Allocations
+from agent.context import NodeContext
 from agent.drivers.base import Driver
 from agent.drivers.mock import MockDriver
 from agent.local_state.store import LocalState
@@ -62,7 +62,7 @@ class AgentRig:
         self._changed = asyncio.Event()
         self.allocs: Allocations
         self.allocs = Allocations(
-            NodeServices(
+            NodeContext(
                 clock=self.clock,
                 local=self.local,
                 drivers=drivers or {"mock_driver": self.mock},

@@ -11,8 +11,8 @@ from pathlib import Path
 from orchgit.clock import SystemClock
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.gitops import Gitops
-from orchgit.gitops.mirrors.peers import Peer, PeerClient
+from orchgit.gitops.gitops import Gitops, GitopsPorts
+from orchgit.gitops.mirrors.peers import Peer
 from orchgit.ids import RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.mirrors import MirrorServicer
@@ -68,9 +68,8 @@ class Member:
         peers.state = state
         context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = CountingParser()
-        gitops = Gitops(
-            context, self.directory, parser, NoForecasts(), self.config, None, peers, PeerClient()
-        )
+        ports = GitopsPorts(parser, NoForecasts(), peers)
+        gitops = Gitops(context, self.directory, self.config, ports)
         self._synchronizer = gitops.synchronizer
         await self.answer_peers()
         self._exits = AsyncExitStack()

@@ -19,7 +19,7 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.gitops import Gitops
+from orchgit.gitops.gitops import Gitops, GitopsPorts
 from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
@@ -125,7 +125,7 @@ async def gitops_rig(
     async with running_state(directory) as state:
         context = UseCaseContext(state, SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())
-        gitops = Gitops(context, directory, parser, NoForecasts(), config)
+        gitops = Gitops(context, directory, config, GitopsPorts(parser, NoForecasts()))
         async with served(gitops) as http:
             rig = GitopsRig(state, context, gitops, http, parser)
             if evaluate:

@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from orchgit.errors import DiskFullError
-from orchgit.raft.configuration import Configuration, Member, Placed
+from orchgit.raft.configuration import Configuration, ConfigurationEntry, Member
 from orchgit.raft.ports import Record, SnapshotRef, Vote
 from tests.support.linearizable import INITIAL
 
@@ -25,10 +25,10 @@ class State(msgspec.Struct, array_like=True):
     members: tuple[Member, ...] = ()
 
     @property
-    def placed(self) -> Placed | None:
+    def placed(self) -> ConfigurationEntry | None:
         if not self.members_index:
             return None
-        return Placed(self.members_index, Configuration(self.members))
+        return ConfigurationEntry(self.members_index, Configuration(self.members))
 
 
 class MemoryLog:
@@ -137,7 +137,7 @@ class MemorySnapshots:
             buffer.extend(data)
         return len(buffer)
 
-    def install(self, ref: SnapshotRef) -> Placed | None:
+    def install(self, ref: SnapshotRef) -> ConfigurationEntry | None:
         assert self._incoming is not None
         self.taken = ref, bytes(self._incoming[1])
         self._incoming = None

@@ -7,8 +7,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from orchgit.raft import messages as raft_messages
-from orchgit.raft.configuration import Configuration, Placed
+from orchgit.raft.configuration import Configuration, ConfigurationEntry
+from orchgit.raft.core import RaftConfig
 from orchgit.raft.messages import Message
+from orchgit.raft.ports import SnapshotRef
+from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.snapshot_files import FileSnapshots
 from orchgit.raft_node.committed import Committed
@@ -48,7 +51,7 @@ class HubTransport:
 
 
 class Server:
-    """A node, its journal, and what it was told to apply."""
+    """A node, its host, and what it was told to apply."""
 
     def __init__(self, hub: Hub, directory: Path, name: str, names: Sequence[str]) -> None:
         self.name = name
@@ -57,24 +60,45 @@ class Server:
         self.led: list[bool] = []
         self.journal = Journal(directory / name)
         self.transport = HubTransport(hub, name)
-        self.node = RaftNode(
-            name,
-            Placed(0, Configuration.of(names), logged=False),
-            self.journal,
-            FileSnapshots(snapshot_file(directory / name / "snapshot.db"), self.journal),
-            self.transport,
-            *(0, self._take, lambda: True, self.led.append, lambda ref: None),
-            now_s=lambda: hub.now_s,
+        self.snapshots = FileSnapshots(
+            snapshot_file(directory / name / "snapshot.db"), self.journal
         )
+        self.space = DiskSpace()
+        first = ConfigurationEntry(0, Configuration.of(names), logged=False)
+        self.node = RaftNode(RaftConfig(name, first), self)
         self.transport.start(self.node.receive, self.node.loop)
 
-    def _take(self, entries: Sequence[Committed]) -> None:
+    # -- the host of the node --------------------------------------------------------------------
+
+    can_apply = True
+
+    def now_s(self) -> float:
+        return self._hub.now_s
+
+    def apply(self, entries: Sequence[Committed]) -> None:
         self.applied.extend(entry.payload for entry in entries if entry.payload is not None)
+
+    def install(self, snapshot: SnapshotRef) -> None:
+        """Nothing here receives a snapshot."""
+
+    def write_snapshot(self) -> int:
+        raise NotImplementedError
+
+    def role_changed(self, leads: bool) -> None:
+        self.led.append(leads)
+
+    def leader_changed(self) -> None:
+        """Tests look by themselves."""
+
+    def failed(self, error: BaseException) -> None:
+        raise error
+
+    # -- what tests do ---------------------------------------------------------------------------
 
     def stand_for_election(self) -> None:
         """As if nobody had heard of a leader for long enough, and this one noticed first."""
         self._hub.pass_time(0.5)
-        self.node.core._election_s = self._hub.now_s
+        self.node.core.election.deadline_s = self._hub.now_s
 
     def close(self) -> None:
         self.node.close()
@@ -94,7 +118,7 @@ class Hub:
         """Nobody stands for election by itself meanwhile."""
         self.now_s += seconds
         for server in self.servers.values():
-            server.node.core._election_s += seconds
+            server.node.core.election.deadline_s += seconds
 
     def carry(self, sender: str, receiver: str, message: Message) -> None:
         self._waiting.append((sender, receiver, raft_messages.encode(message)))
@@ -121,7 +145,7 @@ class Hub:
         (leader,) = [
             one
             for one in self.servers.values()
-            if one.node.is_raft_leader and one.name not in self.cut_off
+            if one.node.status.is_leader and one.name not in self.cut_off
         ]
         return leader
 

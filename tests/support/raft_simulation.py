@@ -24,13 +24,15 @@ from orchgit.errors import DiskFullError, InvariantError, RefusedError, Unavaila
 from orchgit.raft import messages as raft_messages
 from orchgit.raft.configuration import (
     CONFIGURATION,
-    Change,
     Configuration,
-    Placed,
+    ConfigurationEntry,
+    MemberChange,
     decode_configuration,
 )
-from orchgit.raft.core import RaftCore
-from orchgit.raft.election import NO_OP, Role, Timing
+from orchgit.raft.core import RaftConfig, RaftCore, Ready
+from orchgit.raft.leader import LeaderTerm
+from orchgit.raft.ports import NO_OP
+from orchgit.raft.state import Timing
 from tests.support.linearizable import Operation, explain
 from tests.support.raft_disk import MemoryLog, MemorySnapshots, State
 
@@ -67,7 +69,7 @@ class Member:
         self._simulation = simulation
         founds = name in simulation.names
         first = Configuration.of(simulation.names if founds else ())
-        self._first = Placed(0, first, logged=False)
+        self._first = ConfigurationEntry(0, first, logged=False)
         """Who is taken in later waits without any configuration."""
 
     @property
@@ -80,19 +82,17 @@ class Member:
 
     def start(self) -> None:
         simulation = self._simulation
-        self.core = simulation.core_class(
-            *(
-                self.name,
-                self.state.placed or self._first,
-                self.log,
-                self.snapshots,
-                simulation.rng,
-            ),
-            *(simulation.timing, self.state.index, self.now_s()),
+        config = RaftConfig(
+            self.name,
+            self.state.placed or self._first,
+            self.state.index,
+            simulation.timing,
+            log_id=LOG_ID if self.state.index else "",
+            waits_for_admission=bool(self.lost_disks),
         )
-        self.core.log_id = LOG_ID if self.state.index else ""
-        if self.lost_disks:
-            self.core.wait_for_admission()
+        self.core = simulation.core_class(
+            config, self.log, self.snapshots, simulation.rng, self.now_s()
+        )
 
     def crash(self, rng: random.Random) -> None:
         """Either the process died (the state stays as it was), or the machine."""
@@ -117,7 +117,7 @@ class Member:
         self.log = self._simulation.log_class()
         self.snapshots = MemorySnapshots(self.log)
         self.state = State()
-        self._first = Placed(0, Configuration(), logged=False)
+        self._first = ConfigurationEntry(0, Configuration(), logged=False)
         self.taken_in_by = None
         self.lost_disks += 1
         self.start()
@@ -133,19 +133,16 @@ class Member:
         """Their entries were taken back; others may come in their places."""
         self.waiting = {at: one for at, one in self.waiting.items() if at <= index}
 
-    def apply(self) -> None:
-        core = self.alive
-        if core.installed is not None:
+    def apply(self, ready: Ready) -> None:
+        if ready.installed is not None:
             assert self.snapshots.taken is not None
             self.state = msgspec.msgpack.decode(self.snapshots.taken[1], type=State)
-            core.installed = None
             self._simulation.installations += 1
-        while self.state.index < core.commit_index:
+        while self.state.index < ready.commit_index:
             self._apply(self.state.index + 1)
-        for ticket, index in core.reads_done:
+        for ticket, index in ready.reads:
             if index is not None and isinstance(ticket, Operation):
                 self.reads.append((index, ticket))
-        core.reads_done.clear()
         self._answer_reads()
 
     def _apply(self, index: int) -> None:
@@ -157,7 +154,7 @@ class Member:
             self.state.value = int.from_bytes(record.payload[1:], "big")
         self.state.chain = hash((self.state.chain, record.term, record.payload))
         self.state.index = index
-        self.alive.log_id = LOG_ID
+        self.alive.state.log_id = LOG_ID
         self._simulation.applied(self, record.term, record.payload)
         term, operation = self.waiting.pop(index, (0, None))
         if operation is not None and term == record.term:
@@ -238,7 +235,7 @@ class Simulation:
             self._heal()
             self._run_until(self._duration_s + _HEAL_S * 2 / 3)
             leaders = [one.alive for one in self.members.values() if one.alive.is_leader]
-            self._calm_term = max((one.term for one in leaders), default=0)
+            self._calm_term = max((one.state.term for one in leaders), default=0)
             self._run_until(self._duration_s + _HEAL_S)
             self._check_recovered()
             self._fill_the_leader_up()
@@ -276,7 +273,7 @@ class Simulation:
 
     def _tick(self, member: Member) -> None:
         if member.core is not None:
-            member.core.has_room |= not member.log.is_full
+            member.core.state.has_room |= not member.log.is_full
             with contextlib.suppress(DiskFullError):
                 member.core.tick(member.now_s())
             self._turn(member)
@@ -299,16 +296,16 @@ class Simulation:
             member.log.take_back()
             member.forget_waiting_after(member.log.last_index)
             core.tail_lost()
-            core.has_room = False
+            core.state.has_room = False
             self.refusals += 1
-        core.durable()
-        if core.role is Role.LEADER:
+        core.synced()
+        if core.leading is not None:
             self._check_leader(member, core)
-            self._check_acknowledged(core)
-        outbox, core.outbox = core.outbox, []
-        for receiver, message in outbox:
+            self._check_acknowledged(core, core.leading)
+        ready = core.ready()
+        for receiver, message in ready.messages:
             self._carry(member.name, receiver, raft_messages.encode(message))
-        member.apply()
+        member.apply(ready)
 
     def _carry(self, sender: str, receiver: str, data: bytes) -> None:
         rng = self.rng
@@ -326,7 +323,7 @@ class Simulation:
         if member.core is None or (sender, receiver) in self._blocked:
             return
         with contextlib.suppress(DiskFullError):
-            member.core.receive(sender, raft_messages.decode(data), member.now_s())
+            member.core.step(sender, raft_messages.decode(data), member.now_s())
         self._turn(member)
 
     # -- clients ---------------------------------------------------------------------------------
@@ -346,7 +343,7 @@ class Simulation:
             index = member.alive.propose(payload)
             if index is None:
                 return
-            member.waiting[index] = member.alive.term, operation
+            member.waiting[index] = member.alive.state.term, operation
         else:
             member.alive.read(operation)
         self.history.append(operation)
@@ -385,19 +382,19 @@ class Simulation:
             self._after(self.rng.uniform(0.2, 0.6), lambda: self._transfer_to(member.name))
             self._after(self.rng.uniform(0.6, 1.2), lambda: self._change_by(member, again=True))
 
-    def _some_change(self, leader: Member, removes: bool) -> Change:
-        configuration = leader.alive.configuration
+    def _some_change(self, leader: Member, removes: bool) -> MemberChange:
+        configuration = leader.alive.state.log.configuration
         learners = sorted(configuration.addresses - configuration.voters)
         strangers = [name for name in self.everyone if name not in configuration.addresses]
         kind = 0.7 if removes else self.rng.random()
         if kind < 0.35 and learners:
-            return Change(self.rng.choice(learners), voter=True)
+            return MemberChange(self.rng.choice(learners), voter=True)
         if kind < 0.5 and strangers:
-            return Change(self.rng.choice(strangers), voter=False)
+            return MemberChange(self.rng.choice(strangers), voter=False)
         if kind < 0.6:
-            return Change(leader.name, voter=None)
+            return MemberChange(leader.name, voter=None)
         candidates = configuration.voters if removes else configuration.addresses
-        return Change(self.rng.choice(sorted(candidates)), voter=None)
+        return MemberChange(self.rng.choice(sorted(candidates)), voter=None)
 
     # -- disks that are lost ---------------------------------------------------------------------
 
@@ -409,24 +406,24 @@ class Simulation:
         """One at a time, of at least three that agree on who they are: with more than that lost, or
         a change under way that needs this one, a cluster has to stand still."""
         cores = [one.core for one in self.members.values()]
-        voters = member.alive.configuration.voters if member.core else frozenset()
+        voters = member.alive.state.log.configuration.voters if member.core else frozenset()
         if self._has_blank or len(voters) < 3 or member.name not in voters:
             return
         for core in cores:
-            if core is None or not core._is_settled:
+            if core is None or not core.state.log.is_configuration_committed:
                 return
-            if core.name in voters and core.configuration.voters != voters:
+            if core.state.name in voters and core.state.log.configuration.voters != voters:
                 return
         self.lost_disks += 1
         member.lose_disk()
         self._after(self.rng.uniform(0.05, 1.0), lambda: self._ask_to_be_taken_in(member))
 
     def _ask_to_be_taken_in(self, member: Member) -> None:
-        """As `services.membership.take_in` does it, until that is done."""
+        """As `services.cluster.membership.add_server` does it, until that is done."""
         if not self._has_blank:
             return
         self._after(self.rng.uniform(0.1, 0.4), lambda: self._ask_to_be_taken_in(member))
-        if member.core is None or not member.core.is_deaf:
+        if member.core is None or not member.core.membership.waits_for_admission:
             return
         leaders = [one for one in self.members.values() if one.core and one.core.is_leader]
         if leaders and member.taken_in_by is None:
@@ -442,22 +439,22 @@ class Simulation:
         if member.name in progress and progress[member.name].last_contact_s < 1.5:
             return
         with contextlib.suppress(RefusedError, UnavailableError):
-            if member.name in core.configuration.addresses:
-                core.change_members(Change(member.name, voter=None))
+            if member.name in core.state.log.configuration.addresses:
+                core.change_members(MemberChange(member.name, voter=None))
             else:
-                index = core.change_members(Change(member.name, voter=False))
+                index = core.change_members(MemberChange(member.name, voter=False))
                 if index is not None:
-                    member.taken_in_by = core, core.term, index
+                    member.taken_in_by = core, core.state.term, index
         self._turn(leader)
 
     def _admit(self, member: Member, leader: RaftCore, term: int, index: int) -> None:
         """The leader's answer comes when that is committed, or never."""
-        runs = self.members[leader.name].core is leader
-        if not runs or not leader.is_leader or leader.term != term:
+        runs = self.members[leader.state.name].core is leader
+        if not runs or not leader.is_leader or leader.state.term != term:
             member.taken_in_by = None
-        elif leader.commit_index >= index:
+        elif leader.state.log.commit_index >= index:
             with contextlib.suppress(DiskFullError):
-                member.alive.admit(term, leader.commit_index)
+                member.alive.membership.admit(term, leader.state.log.commit_index)
 
     # -- faults ----------------------------------------------------------------------------------
 
@@ -531,43 +528,46 @@ class Simulation:
             member.log.is_full = False
             self._restart(member)
             # A clock that went back stands still for its member until it is where it was.
-            stands_still_s = member.alive._now_s - member.now_s()
+            stands_still_s = member.alive.state.now_s - member.now_s()
             member.clock_offset_s += max(0.0, stands_still_s)
 
     # -- what must hold --------------------------------------------------------------------------
 
     def _check_leader(self, member: Member, core: RaftCore) -> None:
-        known = self._leaders.get(core.term)
+        known = self._leaders.get(core.state.term)
         if known == member.name:
             return
         if known is not None:
-            raise Violation(f"two leaders in term {core.term}: {known} and {member.name}")
-        self._leaders[core.term] = member.name
+            raise Violation(f"two leaders in term {core.state.term}: {known} and {member.name}")
+        self._leaders[core.state.term] = member.name
+        log = core.state.log
         for index, (term, _, committed_in) in self._committed.items():
-            if committed_in >= core.term or index < core.log.first_index:
+            if committed_in >= core.state.term or index < log.first_index:
                 continue
-            if index > core.log.last_index or core.log.term(index) != term:
-                raise Violation(f"{member.name} leads term {core.term} without entry {index}")
+            if index > log.last_index or log.term(index) != term:
+                raise Violation(f"{member.name} leads term {core.state.term} without entry {index}")
 
-    def _check_acknowledged(self, core: RaftCore) -> None:
+    def _check_acknowledged(self, core: RaftCore, leading: LeaderTerm) -> None:
         """What a leader counts is on that member's disk while it follows in the same term."""
-        for name, peer in core.progress.items():
+        for name, peer in leading.tracker.peers.items():
             log = self.members[name].log
-            if log.vote.term == core.term and log.synced_index < peer.match:
+            if log.vote.term == core.state.term and log.synced_index < peer.match:
                 raise Violation(f"{name} took back entries up to {peer.match}")
 
     def applied(self, member: Member, term: int, payload: bytes) -> None:
         index = member.state.index
         self.changes += index not in self._committed and payload[:1] == CONFIGURATION
-        known = self._committed.setdefault(index, (term, payload, member.alive.term))
+        known = self._committed.setdefault(index, (term, payload, member.alive.state.term))
         if known[:2] != (term, payload):
             raise Violation(f"{member.name} applied another entry {index} than was committed")
 
     def _fill_the_leader_up(self) -> None:
         """In some clusters, for good: where the others are a majority, one of them leads then."""
         (leader,) = [one for one in self.members.values() if one.alive.is_leader]
-        voters = leader.alive.configuration.voters
-        if self.seed % 4 or not leader.alive.configuration.is_majority(voters - {leader.name}):
+        voters = leader.alive.state.log.configuration.voters
+        if self.seed % 4 or not leader.alive.state.log.configuration.is_majority(
+            voters - {leader.name}
+        ):
             return
         leader.log.is_full = True
         self.full_leaders += 1
@@ -591,10 +591,10 @@ class Simulation:
         leaders = [one for one in self.members.values() if one.alive.is_leader]
         if not leaders:
             raise Violation("no leader after everything was mended")
-        leader = max(leaders, key=lambda one: one.alive.term)
-        if leader.alive.term != self._calm_term or len(leaders) > 1:
+        leader = max(leaders, key=lambda one: one.alive.state.term)
+        if leader.alive.state.term != self._calm_term or len(leaders) > 1:
             raise Violation("a leader is overthrown although nothing is wrong")
-        members = leader.alive.configuration.addresses
+        members = leader.alive.state.log.configuration.addresses
         indexes = [self.members[name].state.index for name in sorted(members)]
         if min(indexes) + 20 < max(indexes):
             raise Violation(f"a member does not catch up: they are at {indexes}")

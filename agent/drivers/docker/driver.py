@@ -66,7 +66,7 @@ class DockerDriver:
         self._connecting = asyncio.Lock()
         self._starting = StartLocks()
         self._starts: dict[str, _Start] = {}
-        """Of attempts that are not destroyed yet: a thread may be at one that nobody awaits."""
+        """By attempt, until it is destroyed: a thread may run a start that nobody awaits."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, Follower] = {}
@@ -79,8 +79,8 @@ class DockerDriver:
         try:
             engine = await self._connected()
             version = await self._call(engine.version)
-        except DriverError as problem:
-            return DriverInfo(detected=True, health_description=str(problem))
+        except DriverError as error:
+            return DriverInfo(detected=True, health_description=str(error))
         return DriverInfo(
             detected=True,
             healthy=True,
@@ -150,10 +150,12 @@ class DockerDriver:
         request: dict[str, object],
         start: _Start,
     ) -> Container:
-        """A thread cannot be cancelled: one whose task was destroyed while it pulled the image
-        makes no container any more, and one that makes it is waited for by `destroy_task`."""
+        """A thread cannot be cancelled: when its task is destroyed during the pull of the image, it
+        makes no container any more; `destroy_task` waits for a thread that is making one."""
         if config.force_pull or not engine.has_image(config.image):
-            engine.pull(config.image, duration_s(config.image_pull_timeout), _login(config))
+            given = config.credentials
+            login = {"username": given.username, "password": given.password} if given else None
+            engine.pull(config.image, duration_s(config.image_pull_timeout), login)
         with start.making:
             if start.is_abandoned:
                 raise DriverError(f"cannot start task {task.key}: it was ended meanwhile")
@@ -189,9 +191,13 @@ class DockerDriver:
         loop = asyncio.get_running_loop()
         end = self._ends[handle.key] = loop.create_future()
 
+        def set_end(result: ExitResult) -> None:
+            if not end.done():
+                end.set_result(result)
+
         def ended(result: ExitResult) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, end, result)
+                loop.call_soon_threadsafe(set_end, result)
 
         follower = Follower(
             engine,
@@ -291,10 +297,10 @@ class DockerDriver:
 
     async def stats(self, handle: TaskHandle) -> TaskStats:
         engine = await self._connected()
-        told = await self._call(engine.stats, handle.state["container"])
+        counters = await self._call(engine.stats, handle.state["container"])
         return TaskStats(
-            memory_bytes=told.get("memory_stats", {}).get("usage", 0),
-            cpu_ns=told.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0),
+            memory_bytes=counters.get("memory_stats", {}).get("usage", 0),
+            cpu_ns=counters.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0),
         )
 
     async def close(self) -> None:
@@ -312,16 +318,6 @@ class _Start:
         self.making = threading.Lock()
         """Held from the creation of the container to its start."""
         self.is_abandoned = False
-
-
-def _login(config: DockerConfig) -> dict[str, str] | None:
-    given = config.credentials
-    return {"username": given.username, "password": given.password} if given else None
-
-
-def _settle(end: asyncio.Future[ExitResult], result: ExitResult) -> None:
-    if not end.done():
-        end.set_result(result)
 
 
 def _collect(engine: Engine, exec_id: str, output: bytearray) -> None:

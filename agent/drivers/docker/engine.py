@@ -1,6 +1,6 @@
-"""The Docker SDK, and nothing but it: blocking calls that raise `DriverError`.
+"""The Docker SDK behind blocking calls that raise `DriverError`.
 
-Every call may wait for the network or the engine, so it is made on a thread (`driver` sees to it).
+Every call may wait for the network or the engine, so `driver` makes it on a thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotThereError(DriverError):
 
 
 class Container(msgspec.Struct, frozen=True):
-    """What the engine says of a container."""
+    """A container as the engine reports it."""
 
     id: str
     status: str
@@ -88,9 +88,9 @@ class Engine:
         try:
             with contextlib.closing(_connect_like(self._api, timeout_s)) as api:
                 api.pull(name, tag=tag, auth_config=auth)
-        except (DockerException, requests.RequestException) as problem:
+        except (DockerException, requests.RequestException) as error:
             raise DriverError(
-                f"cannot pull image {image}: {_explain(problem)}", recoverable=True
+                f"cannot pull image {image}: {_explain(error)}", recoverable=True
             ) from None
 
     # -- containers ----------------------------------------------------------------------------
@@ -104,9 +104,9 @@ class Engine:
         for _ in range(_NAME_ATTEMPTS):
             try:
                 return str(self._api.create_container_from_config(request, name)["Id"])
-            except (DockerException, requests.RequestException) as problem:
-                if not isinstance(problem, APIError) or problem.status_code != _CONFLICT:
-                    raise _failure(f"create container {name}", problem) from None
+            except (DockerException, requests.RequestException) as error:
+                if not isinstance(error, APIError) or error.status_code != _CONFLICT:
+                    raise _failure(f"create container {name}", error) from None
             with contextlib.suppress(NotThereError):
                 return self.inspect(name).id
             time.sleep(_NAME_DELAY_S)
@@ -149,12 +149,12 @@ class Engine:
         """False when there is nothing to signal any more."""
         try:
             self._api.kill(container, signal)
-        except APIError as problem:
-            if problem.status_code in (404, _CONFLICT):
+        except APIError as error:
+            if error.status_code in (404, _CONFLICT):
                 return False
-            raise _failure(f"signal container {container[:12]}", problem) from None
-        except (DockerException, requests.RequestException) as problem:
-            raise _failure(f"signal container {container[:12]}", problem) from None
+            raise _failure(f"signal container {container[:12]}", error) from None
+        except (DockerException, requests.RequestException) as error:
+            raise _failure(f"signal container {container[:12]}", error) from None
         return True
 
     def remove(self, container: str) -> None:
@@ -214,8 +214,8 @@ class Engine:
 
     def exec_status(self, exec_id: str) -> tuple[bool, int, int]:
         """(whether it runs, exit code, pid on the engine's host)."""
-        told = self._call("inspect a command", lambda: self._api.exec_inspect(exec_id))
-        return bool(told["Running"]), int(told["ExitCode"] or 0), int(told.get("Pid") or 0)
+        found = self._call("inspect a command", lambda: self._api.exec_inspect(exec_id))
+        return bool(found["Running"]), int(found["ExitCode"] or 0), int(found.get("Pid") or 0)
 
     def _call(self, what: str, call: Callable[[], T]) -> T:
         return _translated(call, what)
@@ -235,30 +235,30 @@ def _connect_like(api: Any, timeout_s: float) -> Any:
 
 
 def _translated(call: Callable[[], T], what: str) -> T:
-    """What the libraries raise becomes a DriverError."""
+    """Make the call; errors of the libraries become DriverError."""
     try:
         return call()
-    except (DockerException, requests.RequestException, HTTPError, OSError) as problem:
-        raise _failure(what, problem) from None
+    except (DockerException, requests.RequestException, HTTPError, OSError) as error:
+        raise _failure(what, error) from None
 
 
-def _failure(what: str, problem: Exception) -> DriverError:
-    if isinstance(problem, NotFound):
-        return NotThereError(f"cannot {what}: {_explain(problem)}")
-    recoverable = not isinstance(problem, APIError) or problem.is_server_error()
-    return DriverError(f"cannot {what}: {_explain(problem)}", recoverable=recoverable)
+def _failure(what: str, error: Exception) -> DriverError:
+    if isinstance(error, NotFound):
+        return NotThereError(f"cannot {what}: {_explain(error)}")
+    recoverable = not isinstance(error, APIError) or error.is_server_error()
+    return DriverError(f"cannot {what}: {_explain(error)}", recoverable=recoverable)
 
 
-def _explain(problem: Exception) -> str:
-    if isinstance(problem, APIError):
-        return str(problem.explanation or problem)
-    return str(problem)
+def _explain(error: Exception) -> str:
+    if isinstance(error, APIError):
+        return str(error.explanation or error)
+    return str(error)
 
 
-def _container(told: dict[str, Any]) -> Container:
-    state, config = told["State"], told["Config"]
+def _container(found: dict[str, Any]) -> Container:
+    state, config = found["State"], found["Config"]
     return Container(
-        id=told["Id"],
+        id=found["Id"],
         status=state["Status"],
         pid=state.get("Pid") or 0,
         exit_code=state.get("ExitCode") or 0,

@@ -12,7 +12,7 @@ from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 
 _CORE = "_core"
-"""Nomad's name for what cleans up: the leader does it here, no worker can be without it."""
+"""Nomad's name for cleaning up: the leader does it here, so no worker can be without it."""
 
 
 async def self_(call: ApiCall) -> Response:
@@ -72,8 +72,9 @@ async def schedulers_config(call: ApiCall) -> Response:
 
 
 async def set_schedulers_config(call: ApiCall) -> Response:
-    """How many workers this server runs from now on, for which types of job, and whether they
-    rest."""
+    """Sets how many workers this server runs, for which types of job, and whether they are
+    paused.
+    """
     server = call.api.server
     body = await call.json()
     count, types = server.scheduler_workers()
@@ -94,7 +95,7 @@ async def set_schedulers_config(call: ApiCall) -> Response:
 
 
 async def join(call: ApiCall) -> Response:
-    """Make servers known to each other; one that belongs to no cluster joins that of another."""
+    """Makes servers known to each other; a server without a cluster joins that of the others."""
     addresses = call.request.query_params.getlist("address")
     if not addresses:
         raise InvalidInputError("missing address to join")
@@ -103,7 +104,7 @@ async def join(call: ApiCall) -> Response:
 
 
 async def force_leave(call: ApiCall) -> Response:
-    """Take a server out of the cluster, by its name; asked of any server."""
+    """Removes a server from the cluster, by its name; any server may be asked."""
     node = call.query.get("node")
     if not node:
         raise InvalidInputError("missing node to force leave")

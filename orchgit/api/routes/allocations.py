@@ -39,7 +39,7 @@ async def list_allocations(call: ApiCall) -> Response:
 def _page_by_keys(
     snapshot: Snapshot, namespace: str | None, prefix: str, page: PageRequest
 ) -> tuple[list[Allocation], dict[str, str]]:
-    """Only the page's own rows are read; the rest is known by its keys."""
+    """Returns one page; reads only the page's own rows, the rest by their keys."""
     keys = snapshot.allocations.keys(namespace, prefix)
     chosen, headers = page.apply(keys, lambda key: f"{key[0]}.{key[1]}")
     found = {each.id: each for each in snapshot.allocations.get_many([key[1] for key in chosen])}

@@ -1,4 +1,4 @@
-"""`/v1/client`: answered by the agent of the node concerned, here or over the network."""
+"""`/v1/client`: answered by the agent of the node, here or over the network."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _HOP_HEADERS = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length")
 )
 _OF_A_PAGE = frozenset(("origin", "referer", "cookie", "sec-fetch-site"))
-"""Checked where the request came in; an agent, at its own address, would take them for another
-site's."""
+"""Headers of browsers. They are checked on the first server; the agent, at its own address, would
+take them for another site's.
+"""
 _CONNECT_TIMEOUT_S = 5.0
 _HEAR_OF_IT_S = 2.0
 
@@ -60,8 +61,10 @@ class ClientRoutes:
         await response(scope, receive, send)
 
     async def _answer_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A websocket is answered here, whoever leads: a server that is a little behind the leader
-        waits for what it has not heard of yet."""
+        """Connects a websocket to the node's agent, on any server.
+
+        A server that is a little behind the leader waits for what it has not heard of yet.
+        """
         await self._until_known(scope)
         node_id, local = self._node_of(scope), self._api.local_node
         if local is not None and node_id in ("", local.node_id()):
@@ -82,7 +85,7 @@ class ClientRoutes:
             await watch.wait(("allocations", "nodes"), index, left_s)
 
     def knows_node(self, scope: Scope) -> bool:
-        """Whether this server can tell which agent has to answer."""
+        """Returns whether this server can tell which agent has to answer."""
         try:
             node_id = self._node_of(scope)
         except NotFoundError:
@@ -98,7 +101,7 @@ class ClientRoutes:
             await self._http.aclose()
 
     def _node_of(self, scope: Scope) -> str:
-        """The node that can answer; empty: whichever this process runs."""
+        """Returns the id of the node that can answer; "" for the node of this process."""
         match = _ALLOC_PATH.match(scope["path"])
         if match is None:
             return Request({**scope, "type": "http"}).query_params.get("node_id", "")
@@ -149,7 +152,7 @@ class ClientRoutes:
         return self._http
 
     def _context_for(self, node: Node) -> ssl.SSLContext:
-        """An agent is an agent only with a certificate of the cluster's authority."""
+        """Returns the TLS context: an agent needs a certificate of the cluster's authority."""
         files = self._api.agents_tls
         if files is None and node.tls_enabled:
             raise UnavailableError(
@@ -168,7 +171,7 @@ def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def checks_of_allocation(client: ClientRoutes) -> Route:
-    """`/v1/allocation/<id>/checks` is the agent's, under another name."""
+    """Serves `/v1/allocation/<id>/checks` as the agent's path of another name."""
 
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
         path = f"/v1/client/allocation/{scope['path_params']['alloc_id']}/checks"

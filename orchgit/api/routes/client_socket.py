@@ -1,7 +1,7 @@
-"""A websocket of `/v1/client` that another machine's agent answers: carried on, both ways.
+"""Relays a websocket of `/v1/client` to another machine's agent, both ways.
 
-Whichever server a client spoke to connects to the agent itself, as it does for other requests of
-`/v1/client`; so `alloc exec` works at every server, whoever leads.
+The server that a client spoke to connects to the agent itself, as it does for other requests of
+`/v1/client`; so `alloc exec` works at every server.
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ _MAX_REASON = 120
 _READ_BYTES = 1 << 16
 _RELAYED = b"x-orchgit-relayed"
 _OWN = (b"host", b"connection", b"upgrade", _RELAYED)
-"""Headers of one connection; so is what begins with `sec-websocket-`."""
+"""Headers of one connection, besides those that begin with `sec-websocket-`."""
 _OF_A_PAGE = (b"origin", b"referer", b"cookie", b"sec-fetch-site")
-"""Checked where the websocket came in; the agent would take them for another site's."""
+"""Headers of browsers, checked on the first server; the agent would take them for another
+site's.
+"""
 
 
 async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
-    """With the reason, which a client only gets to see of a websocket that was accepted."""
+    """Refuses a websocket with the reason, which clients see only of a websocket that was
+    accepted.
+    """
     await receive()
     await send({"type": "websocket.accept"})
     await send({"type": "websocket.close", "code": FAILED, "reason": str(error)[:_MAX_REASON]})
@@ -52,8 +56,11 @@ async def refuse(receive: Receive, send: Send, error: OrchgitError) -> None:
 async def relay(
     scope: Scope, receive: Receive, send: Send, address: str, tls: ssl.SSLContext | None
 ) -> None:
-    """Until one of the two ends it. Raises UnavailableError if the agent at `address` cannot be
-    reached, before anything was received."""
+    """Relays until one of the two sides ends it.
+
+    Raises UnavailableError if the agent at `address` cannot be reached, before anything was
+    received.
+    """
     if any(name == _RELAYED for name, _ in scope["headers"]):
         raise RefusedError(f"cannot reach the agent at {address}: it answers that it is not there")
     agent = await _AgentSocket.open(scope, address, tls)
@@ -133,7 +140,7 @@ class _AgentSocket:
         await self.writer.drain()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Whole messages, up to the agent's last word; pings are answered on the way."""
+        """Yields whole messages, up to the agent's last; answers pings on the way."""
         texts: list[str] = []
         pieces: list[bytes] = []
         while True:

@@ -66,7 +66,9 @@ async def read_deployment(call: ApiCall) -> Response:
 
 
 def shown(deployment: Deployment) -> Any:
-    """As Go writes it: a deadline that is not set is its zero time, not null."""
+    """Returns the deployment as Go writes it: a deadline that is not set is the zero time, not
+    null.
+    """
     value = nomad_json.tree(deployment)
     for state in value["TaskGroups"].values():
         state["RequireProgressBy"] = state["RequireProgressBy"] or nomad_json.ZERO_TIME

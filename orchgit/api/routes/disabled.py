@@ -1,4 +1,4 @@
-"""What this cluster does not have, answered as Nomad answers when it is turned off."""
+"""Features that this cluster does not have, answered as Nomad answers where they are turned off."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def list_evaluations(call: ApiCall) -> Response:
 
 
 def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
-    """A blocked evaluation waits for what the one before it could not place: it shows why."""
+    """Adds to a blocked evaluation why the evaluation before it could not place everything."""
     if each.status != EvalStatus.BLOCKED or each.failed_tg_allocs:
         return each
     before = snapshot.evaluations.get(each.previous_eval)
@@ -71,7 +71,7 @@ async def read_evaluation(call: ApiCall) -> Response:
 
 
 def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
-    """Every evaluation that leads here or follows from here."""
+    """Returns every evaluation that led to this one or follows from it."""
     known = {each.id: each for each in snapshot.evaluations.of_job(start.namespace, start.job_id)}
     followers: dict[str, list[str]] = {}
     for each in known.values():
@@ -140,12 +140,12 @@ async def count(call: ApiCall) -> Response:
 
 
 def replace_per_page(page: PageRequest) -> PageRequest:
-    """All pages at once: counting is not paged."""
+    """Asks for all pages at once: counting is not paged."""
     return PageRequest(page.matches, 0, "", page.reverse)
 
 
 async def delete(call: ApiCall) -> Response:
-    """Deletes evaluations by id, which is safe only while none is being handed out."""
+    """Deletes evaluations by id, which is safe only while the broker is paused."""
     data = await call.body()
     with call.context.snapshot() as snapshot:
         paused = snapshot.scheduler_config.get().pause_eval_broker
@@ -158,9 +158,9 @@ async def delete(call: ApiCall) -> Response:
 
 
 def _ids_to_delete(call: ApiCall, data: bytes) -> list[str]:
-    """The body names ids or a filter; the filter may stand in the query, too.
+    """Returns the ids that the body names, or those that fit its filter or the query's.
 
-    Like Nomad's command line, a filter goes over the evaluations of one namespace, or of all (`*`).
+    As with Nomad's command line, a filter covers the evaluations of one namespace, or of all (`*`).
     """
     body = nomad_json.decode_tree(data) if data.strip() else {}
     ids = nomad_json.get(body, "EvalIDs") or []

@@ -43,7 +43,7 @@ class TopicFilter:
 
 
 def told_event(event: Event) -> dict[str, Any]:
-    """In the form of Nomad's events; objects look as they do in answers."""
+    """Returns an event in Nomad's form; objects look as they do in answers."""
     subject = event.payload.get(event.topic)
     if isinstance(subject, Allocation):
         subject = allocation_alone(subject)
@@ -61,14 +61,16 @@ def told_event(event: Event) -> dict[str, Any]:
 
 
 def _filter_keys(subject: object) -> list[str] | None:
-    """What Nomad's clients may name in a topic beside the key; more is understood."""
+    """Returns the keys that Nomad's clients may name in a topic, and a few more."""
     if isinstance(subject, Allocation | Evaluation):
         return [subject.job_id, subject.deployment_id]
     return [subject.job_id] if isinstance(subject, Deployment) else None
 
 
 async def stream(call: ApiCall) -> Response:
-    """Events from `index` on; without one, or with one that is too old, from the oldest kept."""
+    """Sends events from `index` on; without one, or with one that is too old, from the oldest
+    kept.
+    """
     index = whole_number(call.query.get("index") or "0")
     if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")
@@ -83,7 +85,7 @@ async def stream(call: ApiCall) -> Response:
 
 
 async def lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIterator[bytes]:
-    """Ends when the server stops, or when events were missed."""
+    """Yields the lines; ends when the server stops, or when events were missed."""
     yield b"{}\n"
     gaps = buffer.gaps
     while not buffer.closed and buffer.gaps == gaps:

@@ -47,7 +47,7 @@ async def sources(call: ApiCall) -> Response:
 
 
 def _with_last_check(call: ApiCall, source: Source) -> Source:
-    """The state has the last check that found something new; the leader knows the last of all."""
+    """Adds the leader's last check; the state has only the last check that found something new."""
     gitops = call.api.gitops
     checked_ns = gitops.last_checked_ns(source.name) if gitops is not None else 0
     newest_ns = max(checked_ns, source.status.last_checked_ns)
@@ -81,8 +81,11 @@ async def put(call: ApiCall) -> Response:
 
 
 def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
-    """A name leads to the repository of a removed source too, which has to be of the same kind:
-    nobody is to get at what another kind of source fetched."""
+    """Refuses a name whose removed source was of another kind.
+
+    A name leads to the repository of a removed source too: what another kind of source fetched must
+    stay unreachable.
+    """
     name = wanted.name
     if snapshot.sources.get(name) is not None:
         raise ConflictError(
@@ -107,13 +110,13 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
 
 
 async def _check_settings(call: ApiCall, wanted: Source) -> None:
-    """In a thread: a path is looked at on the disk."""
+    """Checks a source's settings in a thread, as a path is looked up on the disk."""
     if call.api.gitops is not None:
         await asyncio.to_thread(call.api.gitops.check_source, wanted)
 
 
 async def change(call: ApiCall) -> Response:
-    """Only what the body names changes; what the server keeps about a source is passed over."""
+    """Changes the settings that the body names; ignores what the server keeps about a source."""
     sent = nomad_json.decode_tree(await call.body())
     body = nomad_json.fold_keys(sent, Source)
     given = {key.lower() for key, value in sent.items() if value is not None}
@@ -141,7 +144,7 @@ async def change(call: ApiCall) -> Response:
 
 
 async def delete(call: ApiCall) -> Response:
-    """`stop` stops the source's jobs; else they go on and have no source."""
+    """Removes a source; with `stop` its jobs are stopped, else they go on without a source."""
     name = call.path["name"]
     index = await remove_source(call.context, name, stop=call.flag("stop"))
     gitops, warnings = call.api.gitops, []
@@ -154,7 +157,7 @@ async def delete(call: ApiCall) -> Response:
 
 
 async def release(call: ApiCall) -> Response:
-    """A job's source manages it no more; with `Undo` it does so again."""
+    """Takes a job out of its source; with `Undo` gives it back."""
     body = nomad_json.decode_tree(await call.body())
     job_id, undo = nomad_json.get(body, "JobID", ""), nomad_json.get(body, "Undo", False)
     namespace = nomad_json.get(body, "Namespace", "") or call.namespace
@@ -199,7 +202,9 @@ async def _rerun(call: ApiCall, name: str, job_ids: Any) -> Response:
 
 
 async def plan(call: ApiCall) -> Response:
-    """What a commit with these files would do; `BaseFiles` instead of what is registered now."""
+    """Returns what a commit with these files would do to `BaseFiles`, or to what is
+    registered now.
+    """
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
@@ -251,7 +256,7 @@ async def rollout(call: ApiCall) -> Response:
 
 
 def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
-    """By id, or by the beginning of an id or of a commit; the newest one that fits."""
+    """Returns the newest rollout whose id, or whose commit's id, begins with the text."""
     exact = snapshot.rollouts.get(text)
     if exact is not None or len(text) < 4:
         return exact
@@ -279,7 +284,9 @@ async def forget(call: ApiCall) -> Response:
 
 
 async def blame(call: ApiCall) -> Response:
-    """An allocation or claim (or the beginning of its id) back to the line of the commit."""
+    """Follows an allocation or claim (or the beginning of its id) back to the line of the
+    commit.
+    """
     wanted = call.path["id"]
 
     def read(snapshot: Snapshot) -> Any:

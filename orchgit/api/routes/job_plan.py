@@ -1,4 +1,4 @@
-"""Before registering: plan, validate, parse."""
+"""Plan, validate and parse: what a job would do, before it is registered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orchgit.services.jobs.register import check_enforced_index, with_counts_of
 
 
 async def plan(call: ApiCall) -> Response:
-    """What registering the job would do, without doing it."""
+    """Returns what registering the job would do, without doing it."""
     given = await read_job_body(call)
     body, job = given.tree, given.job
     if job.id != call.path["job_id"]:
@@ -88,7 +88,7 @@ async def validate(call: ApiCall) -> Response:
 
 
 async def parse(call: ApiCall) -> Response:
-    """A job file's text as a job; functions that read files are not available here."""
+    """Parses a job file's text; functions that read files are not available here."""
     body = await call.json()
     text = nomad_json.get(body, "JobHCL", "")
     if not text:

@@ -104,7 +104,7 @@ def _policies(snapshot: Snapshot, namespace: str | None, job_id: str | None) -> 
 
 
 def policy_of_group(job: Job, place: int) -> ScalingPolicy:
-    """A group's policy with the id that its target gives it."""
+    """Returns a group's policy with the id that follows from its target."""
     group = job.task_groups[place]
     scaling = group.scaling or ScalingPolicy()
     target = {"Namespace": job.namespace, "Job": job.id, "Group": group.name}

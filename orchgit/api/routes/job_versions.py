@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from starlette.responses import Response
 
@@ -31,20 +30,18 @@ async def versions(call: ApiCall) -> Response:
     if not found:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
+    diffs = None
+    if call.flag("diffs"):  # each version against the one before it, newest first
+        diffs = [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(found)]
     value = {
         "Versions": found,
-        "Diffs": _diffs(found) if call.flag("diffs") else None,
+        "Diffs": diffs,
         "Index": index,
         "LastContact": 0,
         "KnownLeader": True,
         "NextToken": "",
     }
     return call.answer(value, index=index, read=True)
-
-
-def _diffs(versions: list[Job]) -> list[Any]:
-    """Each version against the one before it, newest first."""
-    return [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(versions)]
 
 
 async def submission(call: ApiCall) -> Response:
@@ -85,7 +82,9 @@ async def stable(call: ApiCall) -> Response:
 
 
 async def tag(call: ApiCall) -> Response:
-    """Must not fall through to the path of the job itself, where DELETE means something else."""
+    """Refuses version tags. Must not fall through to the path of the job, where DELETE stops the
+    job.
+    """
     raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
 
 

@@ -31,7 +31,7 @@ async def statuses(call: ApiCall) -> Response:
 
 
 async def chosen_statuses(call: ApiCall) -> Response:
-    """The jobs named in the body, in its order."""
+    """Returns the jobs named in the body, in its order."""
     body = await call.json()
     keys = [
         (nomad_json.get(each, "namespace") or "default", nomad_json.get(each, "id", ""))

@@ -66,7 +66,7 @@ def registered_answer(
 
 
 def warnings_text(warnings: Any) -> str:
-    """The list format that the CLI prints as it comes; empty when there are none."""
+    """Returns the list that the CLI prints as it comes; "" when there are none."""
     if not warnings:
         return ""
     noun = "warning" if len(warnings) == 1 else "warnings"

@@ -1,4 +1,4 @@
-"""Root keys: what they are and when they were made, never the keys; and the public halves."""
+"""Root keys: their ids and times, never the keys; and the public halves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def delete_key(call: ApiCall) -> Response:
 
 
 async def web_keys(call: ApiCall) -> Response:
-    """Keys that still sign or may have signed, for whoever checks a signature."""
+    """Returns the public keys with which a signature of this cluster can be checked."""
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         keys = [_web_key(key) for key in snapshot.root_keys.all()]

@@ -55,7 +55,7 @@ def _json(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics
 
 
 def _counter(counter: Counter) -> dict[str, Any]:
-    """Nomad gives what was counted in the last seconds; this is all since the start."""
+    """Returns a counter since the start; Nomad's covers the last seconds."""
     return {
         "Name": counter.name,
         "Count": counter.value,

@@ -36,7 +36,7 @@ async def list_pools(call: ApiCall) -> Response:
 
 
 def shown(pool: NodePool) -> Any:
-    """With Nomad's content hash, which its Terraform provider compares."""
+    """Returns the pool with Nomad's content hash, which its Terraform provider compares."""
     value = nomad_json.tree(pool)
     value["NodeIdentityTTL"] = pool.node_identity_ttl_ns or _IDENTITY_TTL_NS
     if pool.name in BUILT_IN_POOLS:

@@ -51,7 +51,7 @@ async def read_node(call: ApiCall) -> Response:
 
 
 async def allocations(call: ApiCall) -> Response:
-    """In full, with their jobs, as agents of Nomad read them."""
+    """Returns the allocations in full, with their jobs, as agents of Nomad read them."""
 
     def read(snapshot: Snapshot) -> Any:
         found = in_order_of_creation(snapshot.allocations.of_node(call.path["node_id"]))

@@ -51,7 +51,7 @@ async def set_scheduler(call: ApiCall) -> Response:
 
 
 async def license_(call: ApiCall) -> Response:
-    """There is no license to show."""
+    """Answers that there is no license."""
     return call.empty(status=204)
 
 
@@ -62,7 +62,7 @@ async def collect_garbage(call: ApiCall) -> Response:
 
 
 async def reconcile_summaries(call: ApiCall) -> Response:
-    """Summaries are derived when read; they cannot be wrong."""
+    """Succeeds: summaries are derived when they are read, and cannot be wrong."""
     return call.empty()
 
 

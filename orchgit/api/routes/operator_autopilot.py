@@ -1,4 +1,4 @@
-"""How the leader looks after the servers: its settings, and how they do."""
+"""Autopilot's settings, and the servers' health."""
 
 from __future__ import annotations
 
@@ -23,13 +23,9 @@ _DURATIONS = ("LastContactThreshold", "ServerStabilizationTime")
 async def configuration(call: ApiCall) -> Response:
     with call.context.snapshot() as snapshot:
         config = snapshot.autopilot_config.get()
-    return call.answer(_shown(config))
-
-
-def _shown(config: AutopilotConfig) -> dict[str, Any]:
-    """Durations are texts here, unlike anywhere else in Nomad's API."""
+    # Durations are texts here, unlike anywhere else in Nomad's API.
     tree: dict[str, Any] = msgspec.to_builtins(config)
-    return {**tree, **{name: to_text(tree[name]) for name in _DURATIONS}}
+    return call.answer({**tree, **{name: to_text(tree[name]) for name in _DURATIONS}})
 
 
 async def set_configuration(call: ApiCall) -> Response:
@@ -44,7 +40,9 @@ async def set_configuration(call: ApiCall) -> Response:
 
 
 async def health(call: ApiCall) -> Response:
-    """Not healthy as a whole is an answer too, with Nomad's status for it."""
+    """Returns the servers' health; an unhealthy cluster is an answer too, with Nomad's status for
+    it.
+    """
     found = call.api.cluster.autopilot_health()
     value = {
         "Healthy": found.healthy,

@@ -1,4 +1,4 @@
-"""Who is a member of the log, and how an operator changes that."""
+"""The members of the log, and how an operator changes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 from orchgit.model.server import ServerRecord
-from orchgit.services.cluster.membership import find_member, hand_over, take_out
+from orchgit.services.cluster.membership import find_member, remove_server, transfer_leadership
 
 
 async def configuration(call: ApiCall) -> Response:
@@ -27,7 +27,7 @@ async def configuration(call: ApiCall) -> Response:
 
 
 def _identity(record: ServerRecord) -> dict[str, Any]:
-    """One that has not told its name yet is known by its address."""
+    """Returns the member's id and name; a member without a record is known by its address."""
     name = f"{record.name}.{record.region}" if record.name else "(unknown)"
     return {
         "ID": record.id or record.address,
@@ -39,7 +39,7 @@ def _identity(record: ServerRecord) -> dict[str, Any]:
 
 
 def _named(call: ApiCall) -> str:
-    """The raft address of the member that `address` or `id` names."""
+    """Returns the raft address of the member that `address` or `id` names."""
     address, server_id = call.query.get("address", ""), call.query.get("id", "")
     if bool(address) == bool(server_id):
         raise InvalidInputError("Must specify either ?id with the server's ID or ?address")
@@ -47,16 +47,16 @@ def _named(call: ApiCall) -> str:
 
 
 async def remove_peer(call: ApiCall) -> Response:
-    await take_out(call.context, _named(call))
+    await remove_server(call.context, _named(call))
     return call.empty()
 
 
-async def transfer_leadership(call: ApiCall) -> Response:
+async def transfer(call: ApiCall) -> Response:
     address = _named(call)
     with call.context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers.all()}
     before = call.context.state.address
-    await hand_over(call.context, address)
+    await transfer_leadership(call.context, address)
     ends = (records.get(one, ServerRecord(one)) for one in (before, address))
     from_, to = ({"Address": one.address, "ID": one.id, "Name": one.name} for one in ends)
     return call.answer({"From": from_, "To": to, "Noop": before == address, "Err": None})
@@ -65,5 +65,5 @@ async def transfer_leadership(call: ApiCall) -> Response:
 ENDPOINTS = [
     endpoint("/v1/operator/raft/configuration", get=configuration),
     endpoint("/v1/operator/raft/peer", delete=remove_peer),
-    endpoint("/v1/operator/raft/transfer-leadership", put=transfer_leadership),
+    endpoint("/v1/operator/raft/transfer-leadership", put=transfer),
 ]

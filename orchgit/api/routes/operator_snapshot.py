@@ -1,6 +1,6 @@
-"""The whole state as one file: `GET` takes it, `PUT` puts it in the place of the present one.
+"""The whole state as one file: `GET` saves it, `PUT` restores it.
 
-`?git` takes the objects of the cluster's own repositories too; Nomad's clients do not ask for them.
+`?git` includes the objects of the cluster's own repositories; Nomad's clients do not ask for them.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ async def fuzzy(call: ApiCall) -> Response:
 
 
 def _namespace(call: ApiCall, body: dict[str, Any]) -> str | None:
-    """The query's namespace, else the body's; an empty one counts as not given."""
+    """Returns the query's namespace, else the body's; an empty one counts as absent."""
     name = call.query.get("namespace") or nomad_json.get(body, "Namespace") or "default"
     return None if name == "*" else str(name)
 

@@ -65,7 +65,7 @@ async def read_service(call: ApiCall) -> Response:
 
 
 def rendezvous(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """The same key prefers the same instances, whichever others come and go."""
+    """Orders the instances by rendezvous hashing: the same key prefers the same instances."""
 
     def weight(each: dict[str, Any]) -> bytes:
         return hashlib.blake2b(f"{key}\0{each['ID']}".encode(), digest_size=8).digest()
@@ -82,7 +82,7 @@ def _choice(text: str) -> tuple[int, str]:
 
 
 async def delete(call: ApiCall) -> Response:
-    """Registrations follow from allocations; there is never one that could be left over."""
+    """Refuses: registrations follow from allocations, so that none can be left over."""
     raise RefusedError("service registration not found")
 
 

@@ -47,7 +47,7 @@ class LockBody(Model):
 
 
 class VariableBody(Model):
-    """What clients send. Path and namespace of the request win over the body's."""
+    """The body that clients send. Path and namespace of the request win over the body's."""
 
     namespace: str = ""
     items: dict[str, str] | None = None
@@ -55,7 +55,9 @@ class VariableBody(Model):
 
 
 class VariableStub(Model):
-    """`lock.id` is empty in lists and refusals: knowing it is holding the lock."""
+    """A variable without its items. `lock.id` is "" in lists and refusals: knowing it is holding
+    the lock.
+    """
 
     namespace: str
     path: str
@@ -74,7 +76,7 @@ class ShownVariable(VariableStub, kw_only=True):
 
 
 class _Listed(Model):
-    """How filters name what they look at: Nomad's lists embed the metadata."""
+    """What filters look at: Nomad's lists embed the metadata."""
 
     variable_metadata: VariableStub
 
@@ -121,7 +123,7 @@ async def write_variable(call: ApiCall) -> Response:
     new = NewVariable(namespace, path, body.items or {})
     lock, variables = body.lock or LockBody(), call.services.variables
     if operation == "lock-acquire":
-        wanted = _wanted(lock)
+        wanted = WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
         return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
     if operation == "lock-renew":
         return await _written(
@@ -179,16 +181,12 @@ def _lock_operation(call: ApiCall) -> str | None:
 
 
 def _refused_path(call: ApiCall, path: str) -> Response | None:
-    """With the words before the reason that Nomad's clients know."""
+    """Returns the refusal of an unusable path, in the words that Nomad's clients know."""
     try:
         check_path(path)
     except InvalidInputError as error:
         return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
     return None
-
-
-def _wanted(lock: LockBody) -> WantedLock:
-    return WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
 
 
 def _duration_ns(text: str) -> int:
@@ -209,7 +207,7 @@ async def _written(
     write: Callable[[], Awaitable[StoredVariable]],
     bare: bool = False,
 ) -> Response:
-    """What is stored now; `bare`: without the items, which the caller did not send."""
+    """Returns what is stored now; `bare`: without the items, which the caller did not send."""
     try:
         variable = await write()
     except VariableConflictError as conflict:
@@ -221,7 +219,7 @@ async def _written(
 
 
 def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) -> Response:
-    """409 and the current variable; one that is not there has no index, and no items."""
+    """Answers 409 with the current variable; an unknown one has no index, and no items."""
     current, path = conflict.current, call.path["path"]
     if current is None:
         shown = ShownVariable(namespace, path, 0, 0, 0, 0, items={})

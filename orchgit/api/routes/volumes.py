@@ -14,7 +14,6 @@ from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
 from orchgit.api.stubs import alloc_stub
 from orchgit.errors import InvalidInputError
-from orchgit.model.job import Job
 from orchgit.model.volume import HostVolume
 from orchgit.services.host_volumes import (
     delete_host_volume,
@@ -62,14 +61,10 @@ async def list_volumes(call: ApiCall) -> Response:
             if each.id.startswith(prefix)
         ]
         chosen, headers = page.apply(found, lambda each: each.id)
-        return [_stub(each) for each in chosen], headers
+        trees = map(nomad_json.tree, chosen)
+        return [{name: tree[name] for name in _STUB} for tree in trees], headers
 
     return await answer_list(call, ("host_volumes",), read)
-
-
-def _stub(volume: HostVolume) -> dict[str, Any]:
-    value = nomad_json.tree(volume)
-    return {name: value[name] for name in _STUB}
 
 
 async def read_volume(call: ApiCall) -> Response:
@@ -81,19 +76,14 @@ async def read_volume(call: ApiCall) -> Response:
 
 
 def _with_allocations(snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
-    value: dict[str, Any] = nomad_json.tree(volume)
-    value["Allocations"] = [
-        alloc_stub(each)
-        for each in snapshot.allocations.of_node(volume.node_id, terminal=False)
-        if _mounts(snapshot.job_versions.of_allocation(each), each.task_group, volume)
-    ]
-    return value
-
-
-def _mounts(job: Job | None, group: str, volume: HostVolume) -> bool:
-    found = job.group(group) if job else None
-    requests = (found.volumes if found else None) or {}
-    return any(each.type == "host" and each.source == volume.name for each in requests.values())
+    users = []
+    for allocation in snapshot.allocations.of_node(volume.node_id, terminal=False):
+        job = snapshot.job_versions.of_allocation(allocation)
+        group = job.group(allocation.task_group) if job else None
+        requests = ((group.volumes if group else None) or {}).values()
+        if any(each.type == "host" and each.source == volume.name for each in requests):
+            users.append(alloc_stub(allocation))
+    return {**nomad_json.tree(volume), "Allocations": users}
 
 
 async def put(call: ApiCall) -> Response:

@@ -22,7 +22,6 @@ from orchgit.server.http.access import access_of
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.server import Server
-from orchgit.wire.tls import TlsFiles
 
 READY_POLL_S = 5.0
 HTTP_STOP_S = 1.0
@@ -74,11 +73,14 @@ async def run_until_stopped(
         (signal.SIGTERM, bool(server_config and server_config.leave_on_terminate)),
     ):
         loop.add_signal_handler(number, stop, leaves)
-    reloader.certificates = _certificates(server_config, agent_config)
+    configs = [config for config in (server_config, agent_config) if config is not None]
+    reloader.certificates = [
+        *(config.tls for config in configs if config.tls is not None),
+        *(config.http_tls.files for config in configs if config.http_tls is not None),
+    ]
     loop.add_signal_handler(signal.SIGHUP, reloader.reload)
-    for config in (server_config, agent_config):
-        if config:
-            make_usable(config.data_dir)
+    for config in configs:
+        make_usable(config.data_dir)
     server = Server(server_config) if server_config else None
     agent: Agent | None = None
     client_http: HttpServer | None = None
@@ -105,12 +107,6 @@ async def run_until_stopped(
             await server.leave()
         if server:
             await server.stop()
-
-
-def _certificates(*configs: ServerConfig | AgentConfig | None) -> list[TlsFiles]:
-    given = [config for config in configs if config is not None]
-    http = [config.http_tls.files for config in given if config.http_tls is not None]
-    return [*(config.tls for config in given if config.tls is not None), *http]
 
 
 def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:

@@ -39,15 +39,14 @@ class FirstServer(httpx.BaseTransport):
     ) -> None:
         self._urls = [httpx.URL(one if "://" in one else f"http://{one}") for one in addresses]
         self._tls = tls or TlsClient()
-        self._inner = inner or self._transport()
+        if inner is None:
+            context = self._tls.context(any(url.scheme == "https" for url in self._urls))
+            inner = httpx.HTTPTransport(verify=context, trust_env=False)
+        self._inner = inner
         self._monotonic_s = monotonic_s
         self._first_byte_s = first_byte_s
         self._current = 0
         self._answered_s: float | None = None
-
-    def _transport(self) -> httpx.BaseTransport:
-        context = self._tls.context(any(url.scheme == "https" for url in self._urls))
-        return httpx.HTTPTransport(verify=context, trust_env=False)
 
     @property
     def address(self) -> str:

@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchgit.cli.options import option
+from orchgit.cli.options import option_field, options_of
+
+if TYPE_CHECKING:
+    from agent.config import AgentConfig
+    from orchgit.configuration.file import Listen, ReadConfig
+    from orchgit.server.config import ServerConfig
+
+LOOPBACK = frozenset(("127.0.0.1", "localhost"))
+DEV_DRIVERS = {"raw_exec": {"enabled": True}}
+"""Off elsewhere, as raw_exec isolates nothing; on one's own machine it is what one tries first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    config: str | None = option_field("config", help="Configuration file, HCL or JSON.")
+    dev: bool = option_field(
+        "dev", is_flag=True, help="Server and client on this machine; raw_exec enabled."
+    )
+    server: bool = option_field("server", is_flag=True, help="Run a server.")
+    client: bool = option_field("client", is_flag=True, help="Run a client.")
+    data_dir: str | None = option_field("data-dir", help="Where state is kept.")
+    bind: str | None = option_field("bind", help="Address to listen on.")
+    http_port: int | None = option_field(
+        "http-port", type=int, help="Port of the HTTP API; 0: any free one."
+    )
+    rpc_port: int | None = option_field(
+        "rpc-port", type=int, help="Port for agents; 0: any free one."
+    )
+    serf_port: int | None = option_field(
+        "serf-port", type=int, help="Port for the other servers' logs; 0: any free one."
+    )
+    servers: tuple[str, ...] = option_field(
+        "servers", multiple=True, help="host:port of a server's RPC; may be repeated."
+    )
+    bootstrap_expect: int | None = option_field(
+        "bootstrap-expect", type=int, help="Servers that form the cluster together."
+    )
+    retry_join: tuple[str, ...] = option_field(
+        "retry-join",
+        multiple=True,
+        help="A server to join, asked until it answers; repeatable.",
+    )
+    start_join: tuple[str, ...] = option_field(
+        "join", multiple=True, help="A server to join, which has to answer now; repeatable."
+    )
+    node_name: str = option_field("node-name", default="", help="Name of the node.")
+    node_pool: str | None = option_field("node-pool", help="Pool the node joins.")
+    node_class: str | None = option_field("node-class", help="Class of the node.")
+    datacenter: str | None = option_field("dc", help="Datacenter.")
+    region: str | None = option_field("region", help="Region.")
+    log_level: str | None = option_field("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR.")
+    log_json: bool = option_field("log-json", is_flag=True, help="Log lines as JSON objects.")
 
 
 @click.command("agent")
-@option("config", help="Configuration file, HCL or JSON.")
-@option("dev", is_flag=True, help="Server and client on this machine; raw_exec enabled.")
-@option("server", is_flag=True, help="Run a server.")
-@option("client", is_flag=True, help="Run a client.")
-@option("data-dir", help="Where state is kept.")
-@option("bind", help="Address to listen on.")
-@option("http-port", type=int, help="Port of the HTTP API; 0: any free one.")
-@option("rpc-port", type=int, help="Port for agents; 0: any free one.")
-@option("serf-port", type=int, help="Port for the other servers' logs; 0: any free one.")
-@option("servers", multiple=True, help="host:port of a server's RPC; may be repeated.")
-@option("bootstrap-expect", type=int, help="Servers that form the cluster together.")
-@option("retry-join", multiple=True, help="A server to join, asked until it answers; repeatable.")
-@option("join", multiple=True, help="A server to join, which has to answer now; repeatable.")
-@option("node-name", default="", help="Name of the node.")
-@option("node-pool", help="Pool the node joins.")
-@option("node-class", help="Class of the node.")
-@option("dc", help="Datacenter.")
-@option("region", help="Region.")
-@option("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR.")
-@option("log-json", is_flag=True, help="Log lines as JSON objects.")
-def agent(
-    config: str | None,
-    dev: bool,
-    server: bool,
-    client: bool,
-    data_dir: str | None,
-    bind: str | None,
-    http_port: int | None,
-    rpc_port: int | None,
-    serf_port: int | None,
-    servers: tuple[str, ...],
-    bootstrap_expect: int | None,
-    retry_join: tuple[str, ...],
-    join: tuple[str, ...],
-    node_name: str,
-    node_pool: str | None,
-    node_class: str | None,
-    dc: str | None,
-    region: str | None,
-    log_level: str | None,
-    log_json: bool,
-) -> None:
+@options_of(AgentOptions)
+def agent(options: AgentOptions) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
     Stopping it leaves tasks running; the next start takes them up again.
@@ -63,7 +75,6 @@ def agent(
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
     import orchgit.plain_structlog  # noqa: F401 - first: see there
-    from agent.config import AgentConfig
     from orchgit import logs
     from orchgit.cli.agent_process.reloading import Reloader, log_settings
     from orchgit.cli.agent_process.running import (
@@ -72,55 +83,29 @@ def agent(
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.cli.commands.dev import DEV_DRIVERS, LOOPBACK
     from orchgit.configuration.file import Listen, ReadConfig, read_config
     from orchgit.configuration.schema import FileConfig
-    from orchgit.configuration.settings import known_servers, with_join_options
-    from orchgit.server.config import ServerConfig
 
-    given = read_config(Path(config)) if config else ReadConfig(FileConfig(), {}, {})
+    path = Path(options.config) if options.config else None
+    given = read_config(path) if path else ReadConfig(FileConfig(), {}, {})
     file = given.file
-    runs_server = dev or server or file.server.enabled
-    runs_client = dev or client or file.client.enabled
+    runs_server = options.dev or options.server or file.server.enabled
+    runs_client = options.dev or options.client or file.client.enabled
     if not (runs_server or runs_client):
         raise click.UsageError(
             "cannot start an agent that is neither server nor client: give -dev, -server or "
             "-client, or enable one in the configuration file"
         )
-    directory = Path(data_dir or file.data_dir or ("./orchgit-data" if dev else "")).absolute()
-    if not (data_dir or file.data_dir or dev):
+    data_dir = options.data_dir or file.data_dir or ("./orchgit-data" if options.dev else "")
+    if not data_dir:
         raise click.UsageError("cannot start without a data directory: give -data-dir")
-    listen = Listen(file, bind, dev, (http_port, rpc_port, serf_port))
-    places = _given(region=region, datacenter=dc)
-    server_config = agent_config = None
-    if runs_server:
-        server_config = ServerConfig(
-            data_dir=directory,
-            http_bind=listen.http,
-            rpc_bind=listen.rpc,
-            raft_bind=listen.serf,
-            dev_mode=dev,
-            **{**given.server, **places, **_given(name=node_name or None)},
-        )
-        server_config = with_join_options(server_config, bootstrap_expect, retry_join, join)
-    if runs_client:
-        settings = {
-            **given.agent,
-            **places,
-            **_given(node_pool=node_pool, node_class=node_class),
-        }
-        if dev:
-            settings["drivers"] = {**DEV_DRIVERS, **settings.get("drivers", {})}
-            if listen.host in LOOPBACK and not settings.get("network_interface"):
-                settings["network_interface"] = "lo"
-        agent_config = AgentConfig(
-            data_dir=directory,
-            servers=servers or known_servers(file.client) or (listen.rpc,),
-            node_name=node_name or file.name,
-            **settings,
-        )
-    logs.configure(log_settings(file, log_level, log_json))
-    reloader = Reloader(Path(config) if config else None, file, log_level, log_json)
+    directory = Path(data_dir).absolute()
+    ports = (options.http_port, options.rpc_port, options.serf_port)
+    listen = Listen(file, options.bind, options.dev, ports)
+    server_config = _server_config(options, given, listen, directory) if runs_server else None
+    agent_config = _agent_config(options, given, listen, directory) if runs_client else None
+    logs.configure(log_settings(file, options.log_level, options.log_json))
+    reloader = Reloader(path, file, options.log_level, options.log_json)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -138,6 +123,59 @@ def agent(
         )
     )
     click.echo("==> Stopped.")
+
+
+def _server_config(
+    options: AgentOptions, given: ReadConfig, listen: Listen, directory: Path
+) -> ServerConfig:
+    from orchgit.configuration.settings import with_join_options
+    from orchgit.server.config import ServerConfig
+
+    overridden = _given(
+        region=options.region, datacenter=options.datacenter, name=options.node_name or None
+    )
+    config = ServerConfig(
+        data_dir=directory,
+        http_bind=listen.http,
+        rpc_bind=listen.rpc,
+        raft_bind=listen.serf,
+        dev_mode=options.dev,
+        **{**given.server, **overridden},
+    )
+    return with_join_options(
+        config, options.bootstrap_expect, options.retry_join, options.start_join
+    )
+
+
+def _agent_config(
+    options: AgentOptions, given: ReadConfig, listen: Listen, directory: Path
+) -> AgentConfig:
+    from agent.config import AgentConfig
+    from orchgit.configuration.settings import known_servers
+
+    settings = {
+        **given.agent,
+        **_given(
+            region=options.region,
+            datacenter=options.datacenter,
+            node_pool=options.node_pool,
+            node_class=options.node_class,
+        ),
+    }
+    return AgentConfig(
+        data_dir=directory,
+        servers=options.servers or known_servers(given.file.client) or (listen.rpc,),
+        node_name=options.node_name or given.file.name,
+        **(with_dev_defaults(settings, listen.host) if options.dev else settings),
+    )
+
+
+def with_dev_defaults(settings: dict[str, Any], host: str) -> dict[str, Any]:
+    """The agent's settings with what `-dev` and `orchgit dev` add where they say nothing else."""
+    added: dict[str, Any] = {"drivers": {**DEV_DRIVERS, **settings.get("drivers", {})}}
+    if host in LOOPBACK and not settings.get("network_interface"):
+        added["network_interface"] = "lo"
+    return {**settings, **added}
 
 
 def _given(**settings: Any) -> dict[str, Any]:

@@ -6,17 +6,17 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.command("agent-info")
 @formatted
 @connected
-def agent_info(client: ApiClient, as_json: bool, template: str | None) -> None:
+def agent_info(client: ApiClient, output: OutputFormat) -> None:
     """Counters and states of this one server or client; it needs no leader."""
     stats = client.get("/v1/agent/self")["stats"]
-    if print_formatted(stats, as_json, template):
+    if output.printed(stats):
         return
     for part, values in sorted(stats.items()):
         heading(part)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.blame import fetch_blame
-from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.options import (
+    connected,
+    formatted,
+    option,
+    option_field,
+    options_of,
+    verbose_option,
+)
+from orchgit.cli.printing.output import (
+    ago,
+    heading,
+    pairs,
+    plain,
+    short,
+    styled,
+    table,
+)
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 
 
@@ -29,54 +45,51 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """One allocation with its tasks, ports and commit; or all of them."""
     if identifier:
-        show_status(client, identifier, verbose, as_json, template)
+        show_status(client, identifier, verbose, output)
         return
     found = client.get("/v1/allocations")
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         show_table(found, verbose)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    task: str | None = option_field("task", help="The task whose log to show.")
+    stderr: bool = option_field(
+        "stderr", is_flag=True, help="Standard error instead of standard output."
+    )
+    follow: bool = option_field("f", is_flag=True, help="Go on as the log grows.")
+    tail: bool = option_field("tail", is_flag=True, help="Only the last lines (-n).")
+    lines: int = option_field("n", type=int, default=10, help="How many lines -tail shows.")
+    job: bool = option_field(
+        "job", is_flag=True, help="IDENTIFIER is a job: take one of its running allocations."
+    )
 
 
 @alloc.command("logs")
 @click.argument("identifier")
-@click.argument("task", required=False)
-@option("task", dest="task_option", help="The task whose log to show.")
-@option("stderr", is_flag=True, help="Standard error instead of standard output.")
-@option("f", dest="follow", is_flag=True, help="Go on as the log grows.")
-@option("tail", is_flag=True, help="Only the last lines (-n).")
-@option("n", dest="lines", type=int, default=10, help="How many lines -tail shows.")
-@option("job", is_flag=True, help="IDENTIFIER is a job: take one of its running allocations.")
+@click.argument("task_name", metavar="[TASK]", required=False)
+@options_of(LogOptions)
 @connected
-def logs(
-    client: ApiClient,
-    identifier: str,
-    task: str | None,
-    task_option: str | None,
-    stderr: bool,
-    follow: bool,
-    tail: bool,
-    lines: int,
-    job: bool,
-) -> None:
+def logs(client: ApiClient, identifier: str, task_name: str | None, options: LogOptions) -> None:
     """What a task wrote."""
-    found = _newest_of_job(client, identifier) if job else _find(client, identifier)
-    task = task or task_option or only_task(client, found)
+    found = _newest_of_job(client, identifier) if options.job else _find(client, identifier)
     follow_text = client.stream_text(
         f"/v1/client/fs/logs/{found['ID']}",
-        task=task,
-        type="stderr" if stderr else "stdout",
+        task=task_name or options.task or only_task(client, found),
+        type="stderr" if options.stderr else "stdout",
         plain="true",
-        follow="true" if follow else None,
-        origin="end" if tail else "start",
-        offset=lines * 200 if tail else None,
+        follow="true" if options.follow else None,
+        origin="end" if options.tail else "start",
+        offset=options.lines * 200 if options.tail else None,
     )
     out = raw_stream(sys.stdout)
-    if tail and not follow:
-        out.writelines("".join(follow_text).splitlines(keepends=True)[-lines:])
+    if options.tail and not options.follow:
+        out.writelines("".join(follow_text).splitlines(keepends=True)[-options.lines :])
         return
     for text in follow_text:
         out.write(text)
@@ -88,7 +101,7 @@ def logs(
 @click.argument("path", default="/")
 @formatted
 @connected
-def fs(client: ApiClient, identifier: str, path: str, as_json: bool, template: str | None) -> None:
+def fs(client: ApiClient, identifier: str, path: str, output: OutputFormat) -> None:
     """List a directory of an allocation, or print a file of it."""
     found = _find(client, identifier)
     info = client.get(f"/v1/client/fs/stat/{found['ID']}", path=path)
@@ -97,7 +110,7 @@ def fs(client: ApiClient, identifier: str, path: str, as_json: bool, template: s
             raw_stream(sys.stdout).write(text)
         return
     listing = client.get(f"/v1/client/fs/ls/{found['ID']}", path=path)
-    if print_formatted(listing, as_json, template):
+    if output.printed(listing):
         return
     table(
         ("Mode", "Size", "Modified Time", "Name"),
@@ -151,11 +164,11 @@ def signal(client: ApiClient, identifier: str, task: str | None, name: str) -> N
 @click.argument("identifier")
 @formatted
 @connected
-def checks(client: ApiClient, identifier: str, as_json: bool, template: str | None) -> None:
+def checks(client: ApiClient, identifier: str, output: OutputFormat) -> None:
     """The health checks of an allocation's services."""
     found = _find(client, identifier)
     data = client.get(f"/v1/client/allocation/{found['ID']}/checks")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     table(
         ("Service", "Check", "Mode", "Status", "Output"),
@@ -223,11 +236,9 @@ def show_table(allocations: list[dict[str, Any]], verbose: bool) -> None:
     )
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     data = client.get(f"/v1/allocation/{_find(client, identifier)['ID']}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     origin = fetch_blame(client, data["ID"]) if data.get("CommitID") else {}
     health = (data.get("DeploymentStatus") or {}).get("Healthy")

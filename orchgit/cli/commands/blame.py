@@ -9,17 +9,17 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted
 from orchgit.cli.printing.output import ago, pairs, plain, short
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.command("blame")
 @click.argument("identifier")
 @formatted
 @connected
-def blame(client: ApiClient, identifier: str, as_json: bool, template: str | None) -> None:
-    """The commit, author and line of the job file behind an allocation or a volume claim."""
+def blame(client: ApiClient, identifier: str, output: OutputFormat) -> None:
+    """Show the commit, author and job file line that an allocation or volume claim comes from."""
     data = client.get(f"/v1/gitops/blame/{identifier}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     where = f"{data['File']}:{data['Line']}" if data.get("File") else ""
     pairs(
@@ -40,7 +40,7 @@ def blame(client: ApiClient, identifier: str, as_json: bool, template: str | Non
 
 
 def fetch_blame(client: ApiClient, identifier: str) -> dict[str, Any]:
-    """The origin of an allocation; empty where its commit is not known any more."""
+    """Returns the origin of an allocation, or {} if it has none."""
     try:
         return dict(client.get(f"/v1/gitops/blame/{identifier}"))
     except ApiError as error:

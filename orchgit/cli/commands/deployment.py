@@ -9,8 +9,8 @@ import click
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.commit_text import commit_line
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("deployment")
@@ -22,10 +22,10 @@ def deployment() -> None:
 @verbose_option
 @formatted
 @connected
-def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None) -> None:
+def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
     """All deployments."""
     found = client.get("/v1/deployments")
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         show_table(found, verbose)
 
 
@@ -34,11 +34,9 @@ def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None)
 @verbose_option
 @formatted
 @connected
-def status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     """One deployment, group by group, and the commit it came from."""
-    show_status(client, identifier, verbose, as_json, template)
+    show_status(client, identifier, verbose, output)
 
 
 @deployment.command("promote")
@@ -106,12 +104,10 @@ def show_table(deployments: list[dict[str, Any]], verbose: bool) -> None:
     )
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     found = client.find("deployment", "/v1/deployments", identifier)
     data = client.get(f"/v1/deployment/{found['ID']}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     pairs(
         (

@@ -9,57 +9,63 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from orchgit.cli.client.tls_client import TlsClient
-from orchgit.cli.options import option
+from orchgit.cli.commands.agent import with_dev_defaults
+from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from orchgit.server.config import ServerConfig
 
 STARTED = time.monotonic()
 
-LOOPBACK = frozenset(("127.0.0.1", "localhost"))
-DEV_DRIVERS = {"raw_exec": {"enabled": True}}
-"""Off elsewhere, as it isolates nothing; on one's own machine it is what one tries first."""
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    data_dir: str = option_field(
+        "data-dir", default="./orchgit-data", help="Where state is kept; a restart goes on."
+    )
+    bind: str = option_field("bind", default="127.0.0.1", help="Address to listen on.")
+    port: int = option_field(
+        "port", type=int, default=4646, help="Port of the HTTP API; 0: any free one."
+    )
+    rpc_port: int = option_field(
+        "rpc-port", type=int, default=0, help="Port for agents; 0: any free one."
+    )
+    node_name: str = option_field(
+        "node-name", default="", help="Name of the node; the machine's name if not given."
+    )
+    local_path: tuple[str, ...] = option_field(
+        "local-path", multiple=True, help="Sources may have repositories below it; repeatable."
+    )
+    config: str | None = option_field(
+        "config", help="An agent configuration file, read before these options."
+    )
+    log_level: str | None = option_field(
+        "log-level", help="TRACE, DEBUG, INFO, WARN or ERROR; WARN if not given."
+    )
+    log_json: bool = option_field("log-json", is_flag=True, help="Log lines as JSON objects.")
+    no_demo: bool = option_field("no-demo", is_flag=True, help="Without the demo repository.")
+    cleanup: bool = option_field(
+        "cleanup", is_flag=True, help="Stop all tasks of the data directory, and leave."
+    )
 
 
 @click.command("dev")
-@option("data-dir", default="./orchgit-data", help="Where state is kept; a restart goes on.")
-@option("bind", default="127.0.0.1", help="Address to listen on.")
-@option("port", type=int, default=4646, help="Port of the HTTP API; 0: any free one.")
-@option("rpc-port", type=int, default=0, help="Port for agents; 0: any free one.")
-@option("node-name", default="", help="Name of the node; the machine's name if not given.")
-@option("local-path", multiple=True, help="Sources may have repositories below it; repeatable.")
-@option("config", help="An agent configuration file, read before these options.")
-@option("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR; WARN if not given.")
-@option("log-json", is_flag=True, help="Log lines as JSON objects.")
-@option("no-demo", is_flag=True, help="Without the demo repository.")
-@option("cleanup", is_flag=True, help="Stop all tasks of the data directory, and leave.")
-def dev(
-    data_dir: str,
-    bind: str,
-    port: int,
-    rpc_port: int,
-    node_name: str,
-    local_path: tuple[str, ...],
-    config: str | None,
-    log_level: str | None,
-    log_json: bool,
-    no_demo: bool,
-    cleanup: bool,
-) -> None:
+@options_of(DevOptions)
+def dev(options: DevOptions) -> None:
     """One server, one agent and a git repository, for trying things out and for one machine.
 
     Tasks go on when this process ends, and are taken up again by the next start; -cleanup ends
     them.
     """
-    directory = Path(data_dir).absolute()
-    if cleanup:
+    directory = Path(options.data_dir).absolute()
+    if options.cleanup:
         asyncio.run(end_tasks(directory))
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
@@ -73,62 +79,52 @@ def dev(
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.configuration.file import read_config
+    from orchgit.configuration.file import ReadConfig, read_config
     from orchgit.configuration.schema import FileConfig
     from orchgit.server.config import ServerConfig
 
-    given = read_config(Path(config)) if config else None
-    level = log_level or (given.file.log_level if given else "WARN")
-    file = given.file if given else FileConfig()
-    logs.configure(log_settings(file, level, log_json))
-    reloader = Reloader(
-        Path(config) if config else None, given.file if given else None, log_level, log_json
-    )
+    path = Path(options.config) if options.config else None
+    given = read_config(path) if path else ReadConfig(FileConfig(log_level="WARN"), {}, {})
+    logs.configure(log_settings(given.file, options.log_level, options.log_json))
+    reloader = Reloader(path, given.file, options.log_level, options.log_json)
 
     async def started(running: Running) -> None:
         assert running.server is not None
         assert running.agent is not None
-        _announce(running.http_url, directory)
+        click.echo("==> orchgit dev is running")
+        click.echo(f"    HTTP   {running.http_url}")
+        click.echo(f"    Git    {running.http_url}/git/demo.git")
+        click.echo(f"    State  {directory}")
         await node_ready(running.server, running.agent.node_id)
         took_s = time.monotonic() - STARTED
         click.echo(f"==> Node ready after {took_s:.2f} s: {running.agent.node_id}")
-        if not no_demo:
+        if not options.no_demo:
             await _seed(running.http_url, running.agent.node_id, _as_client(running.server.config))
 
     server_config = ServerConfig(
         data_dir=directory,
-        http_bind=f"{bind}:{port}",
-        rpc_bind=f"{bind}:{rpc_port}",
+        http_bind=f"{options.bind}:{options.port}",
+        rpc_bind=f"{options.bind}:{options.rpc_port}",
         dev_mode=True,
-        **(given.server if given else {}),
+        **given.server,
     )
-    if local_path:
-        paths = (*server_config.gitops.local_paths, *(str(Path(p).absolute()) for p in local_path))
+    if options.local_path:
+        allowed = (str(Path(each).absolute()) for each in options.local_path)
+        paths = (*server_config.gitops.local_paths, *allowed)
         gitops = replace(server_config.gitops, local_paths=paths)
         server_config = replace(server_config, gitops=gitops)
-    agent_settings = dict(given.agent) if given else {}
-    if bind in LOOPBACK and not agent_settings.get("network_interface"):
-        agent_settings["network_interface"] = "lo"
-    agent_settings["drivers"] = {**DEV_DRIVERS, **agent_settings.get("drivers", {})}
     agent_config = AgentConfig(
         data_dir=directory,
         servers=("127.0.0.1:4647",),
-        node_name=node_name,
-        **agent_settings,
+        node_name=options.node_name,
+        **with_dev_defaults(given.agent, options.bind),
     )
     run_event_loop(run_until_stopped(server_config, agent_config, "", started, reloader))
     click.echo("==> Stopped. Tasks run on; start again to go on, or end them with -cleanup.")
 
 
-def _announce(url: str, directory: Path) -> None:
-    click.echo("==> orchgit dev is running")
-    click.echo(f"    HTTP   {url}")
-    click.echo(f"    Git    {url}/git/demo.git")
-    click.echo(f"    State  {directory}")
-
-
 def _as_client(config: ServerConfig) -> TlsClient:
-    """The server's own certificate is one of its authority's, so it opens its own door."""
+    """The server's own certificate is one of its authority's, so it is accepted there."""
     if config.http_tls is None:
         return TlsClient()
     files = config.http_tls.files

@@ -16,9 +16,10 @@ from orchgit.cli.job_files.working_tree import (
     top_level,
     working_files,
 )
-from orchgit.cli.options import connected, option, verbose_option
+from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.diff_text import count_text, print_job_diff
-from orchgit.cli.printing.output import console, formatted, plain
+from orchgit.cli.printing.output import console, plain
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import OrchgitError
 
 NO_CHANGE, CHANGES, ERROR = 0, 1, 255
@@ -32,9 +33,9 @@ ACTION_STYLES = {
 
 @click.command("diff")
 @click.argument("revision", required=False)
-@option("source", help="The source to compare with; told from the git remote if not given.")
+@option("source", help="The source to compare with; by default that of the git remote.")
 @option("C", dest="directory", default=".", help="A directory of the working tree.")
-@option("json", dest="as_json", is_flag=True, help="Print the answer as JSON.")
+@formatted
 @verbose_option
 @connected
 def diff(
@@ -42,20 +43,20 @@ def diff(
     revision: str | None,
     source: str | None,
     directory: str,
-    as_json: bool,
+    output: OutputFormat,
     verbose: bool,
 ) -> None:
-    """What pushing this working tree would change, uncommitted files too.
+    """Show what a push of this working tree would change, with its uncommitted files.
 
-    With REVISION: what that commit would change. With REV1..REV2: what changes between two
-    commits, whatever runs now. Exit code 0: nothing changes, 1: something does, 255: error.
+    With REVISION: what a push of that commit would change. With REV1..REV2: what changes between
+    two commits, whatever runs now. Exit code 0: no job changes, 1: some job changes, 255: error.
     """
     try:
         plan = _plan(client, Path(directory), revision, source)
     except OrchgitError as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(ERROR) from error
-    if not formatted(plan, as_json, None):
+    if not output.printed(plan):
         _show(plan, verbose)
     if plan["Problems"]:
         raise SystemExit(ERROR)
@@ -73,10 +74,9 @@ def _plan(
         old, _, new = revision.partition("..")
         body["BaseFiles"] = _encoded(committed_files(root, old or "HEAD"))
         body["Files"] = _encoded(committed_files(root, new or "HEAD"))
-    elif revision:
-        body["Files"] = _encoded(committed_files(root, revision))
     else:
-        body["Files"] = _encoded(working_files(root))
+        files = committed_files(root, revision) if revision else working_files(root)
+        body["Files"] = _encoded(files)
     return dict(client.post(f"/v1/gitops/source/{name}/plan", body))
 
 
@@ -84,7 +84,7 @@ def _only_source(client: ApiClient) -> str:
     names = [each["Name"] for each in client.get("/v1/gitops/sources")]
     if len(names) != 1:
         raise ApiError(
-            "cannot tell which source this working tree is of: name one with -source "
+            "cannot tell which source this working tree belongs to: name it with -source "
             f"({', '.join(names) or 'there are none yet: `orchgit source add`'})"
         )
     return str(names[0])
@@ -110,7 +110,7 @@ def _show(plan: dict[str, Any], verbose: bool) -> None:
         click.echo(
             f"Jobs: {', '.join(words)}, {counts.get('Unchanged', 0)} unchanged."
             if words
-            else f"No changes. {counts.get('Unchanged', 0)} jobs are as the cluster has them."
+            else f"No changes: {counts.get('Unchanged', 0)} jobs are registered as their files say."
         )
 
 
@@ -125,7 +125,7 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
         if text:
             console().print(f"    group {plain(group)}: {text}")
     for group, metric in sorted((job.get("FailedTGAllocs") or {}).items()):
-        console().print(f"    [yellow]group {plain(group)} does not fit:[/yellow]")
+        console().print(f"    [yellow]group {plain(group)} cannot be placed:[/yellow]")
         for line in failure_lines(metric):
             console().print(f"      * {plain(line)}")
     for warning in job.get("Warnings") or []:

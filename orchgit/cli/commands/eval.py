@@ -8,8 +8,16 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import (
+    ago,
+    heading,
+    pairs,
+    plain,
+    short,
+    styled,
+    table,
+)
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("eval")
@@ -22,11 +30,9 @@ def eval_() -> None:
 @verbose_option
 @formatted
 @connected
-def status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     """One evaluation, and why placements failed if some did."""
-    show_status(client, identifier, verbose, as_json, template)
+    show_status(client, identifier, verbose, output)
 
 
 @eval_.command("list")
@@ -34,12 +40,10 @@ def status(
 @verbose_option
 @formatted
 @connected
-def list_(
-    client: ApiClient, job: str | None, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def list_(client: ApiClient, job: str | None, verbose: bool, output: OutputFormat) -> None:
     """All evaluations."""
     found = client.get("/v1/evaluations", job=job)
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         show_table(found, verbose)
 
 
@@ -61,12 +65,10 @@ def show_table(evaluations: list[dict[str, Any]], verbose: bool) -> None:
     )
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     found = client.find("eval", "/v1/evaluations", identifier)
     evaluation = client.get(f"/v1/evaluation/{found['ID']}")
-    if print_formatted(evaluation, as_json, template):
+    if output.printed(evaluation):
         return
     pairs(
         (

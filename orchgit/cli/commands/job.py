@@ -19,8 +19,16 @@ from orchgit.cli.commands.job_run import RUNS
 from orchgit.cli.commands.set_image import set_image
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.diff_text import print_job_diff
-from orchgit.cli.printing.output import ago, heading, pairs, plain, short, styled, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output import (
+    ago,
+    heading,
+    pairs,
+    plain,
+    short,
+    styled,
+    table,
+)
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("job")
@@ -41,14 +49,13 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """One job with its summary, deployment, allocations and commit; or all jobs."""
     if identifier:
-        show_status(client, identifier, verbose, as_json, template)
+        show_status(client, identifier, verbose, output)
     else:
-        show_list(client, as_json, template)
+        show_list(client, output)
 
 
 @job.command("inspect")
@@ -82,8 +89,7 @@ def history(
     identifier: str,
     with_diffs: bool,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """The versions of a job, newest first, with their commits."""
     found = resolve(client, identifier)
@@ -92,7 +98,7 @@ def history(
         namespace=found["Namespace"],
         diffs="true" if with_diffs else None,
     )
-    if print_formatted(data["Versions"], as_json, template):
+    if output.printed(data["Versions"]):
         return
     diffs = data.get("Diffs") or []
     for number, version in enumerate(data["Versions"]):
@@ -115,13 +121,11 @@ def history(
 @verbose_option
 @formatted
 @connected
-def allocs(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def allocs(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     """The allocations of a job."""
     found = resolve(client, identifier)
     data = _of_job(client, found, "allocations")
-    if not print_formatted(data, as_json, template):
+    if not output.printed(data):
         show_allocations(data, verbose)
 
 
@@ -130,12 +134,10 @@ def allocs(
 @verbose_option
 @formatted
 @connected
-def deployments(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def deployments(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     """The deployments of a job."""
     data = _of_job(client, resolve(client, identifier), "deployments")
-    if not print_formatted(data, as_json, template):
+    if not output.printed(data):
         show_deployments(data, verbose)
 
 
@@ -160,9 +162,9 @@ def origin_line(origin: dict[str, Any], verbose: bool) -> str:
     return f"{short(origin['CommitID'], verbose)} {origin['Subject']} ({origin['Author']}){where}"
 
 
-def show_list(client: ApiClient, as_json: bool, template: str | None) -> None:
+def show_list(client: ApiClient, output: OutputFormat) -> None:
     found = client.get("/v1/jobs")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("ID", "Type", "Priority", "Status", "Submit Date"),
@@ -180,12 +182,10 @@ def show_list(client: ApiClient, as_json: bool, template: str | None) -> None:
     )
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     found = resolve(client, identifier)
     data = client.get(f"/v1/job/{quoted(found['ID'])}", namespace=found["Namespace"])
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     pairs(
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,15 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.commands.eval import show_failures
-from orchgit.cli.job_files.job_files import FileVariables, read_job, submission_of, with_namespace
-from orchgit.cli.options import connected, detach_option, option, verbose_option
+from orchgit.cli.job_files.job_files import JobFileOptions, read_job, submission_of, with_namespace
+from orchgit.cli.options import (
+    connected,
+    detach_option,
+    option,
+    option_field,
+    options_of,
+    verbose_option,
+)
 from orchgit.cli.printing import go_json
 from orchgit.cli.printing.diff_text import changes_anything, print_job_diff
 from orchgit.cli.printing.monitor import monitor_evaluation
@@ -80,50 +87,39 @@ job "example" {{
 """
 
 
-def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command that reads a job file."""
-    for add in (
-        option("var", multiple=True, help="Variable, NAME=VALUE; may be repeated."),
-        option("var-file", multiple=True, help="File of variables; may be repeated."),
-        option("hcl2-strict", type=bool, default=True, help="Refuse undeclared variables."),
-        option("json", dest="as_json", is_flag=True, help="The file is the JSON of the API."),
-    ):
-        command = add(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    output: bool = option_field(
+        "output", is_flag=True, help="Print the job as JSON and send nothing."
+    )
+    check_index: int | None = option_field(
+        "check-index", type=int, help="Only if the job's modify index is this; 0: must be new."
+    )
+    preserve_counts: bool = option_field(
+        "preserve-counts", is_flag=True, help="Keep the counts that run now."
+    )
 
 
 @click.command("run")
 @click.argument("path")
-@file_options
-@option("output", is_flag=True, help="Print the job as JSON and send nothing.")
-@option("check-index", type=int, help="Only if the job's modify index is this; 0: must be new.")
-@option("preserve-counts", is_flag=True, help="Keep the counts that run now.")
+@options_of(JobFileOptions, "file")
+@options_of(RunOptions)
 @detach_option
 @connected
 def run(
-    client: ApiClient,
-    path: str,
-    var: tuple[str, ...],
-    var_file: tuple[str, ...],
-    hcl2_strict: bool,
-    as_json: bool,
-    output: bool,
-    check_index: int | None,
-    preserve_counts: bool,
-    detach: bool,
+    client: ApiClient, path: str, file: JobFileOptions, options: RunOptions, detach: bool
 ) -> None:
     """Register the job of a file and follow it until it runs."""
-    variables = FileVariables(var, var_file, hcl2_strict)
-    job = _read(path, variables, as_json)
-    if output:
+    job = _read(path, file)
+    if options.output:
         click.echo(go_json.dumps({"Job": job}))
         return
     namespace = with_namespace(client, job)
-    body: dict[str, Any] = {"Job": job, "PreserveCounts": preserve_counts}
-    if not as_json:
-        body["Submission"] = submission_of(path, variables)
-    if check_index is not None:
-        body |= {"EnforceIndex": True, "JobModifyIndex": check_index}
+    body: dict[str, Any] = {"Job": job, "PreserveCounts": options.preserve_counts}
+    if not file.as_json:
+        body["Submission"] = submission_of(path, file)
+    if options.check_index is not None:
+        body |= {"EnforceIndex": True, "JobModifyIndex": options.check_index}
     answer = client.put("/v1/jobs", body, namespace=namespace)
     _print_warnings(answer)
     if not answer["EvalID"]:
@@ -136,23 +132,14 @@ def run(
 
 @click.command("plan")
 @click.argument("path")
-@file_options
+@options_of(JobFileOptions, "file")
 @option("diff", type=bool, default=True, help="Show what changes in the job.")
 @verbose_option
 @connected
-def plan(
-    client: ApiClient,
-    path: str,
-    var: tuple[str, ...],
-    var_file: tuple[str, ...],
-    hcl2_strict: bool,
-    as_json: bool,
-    diff: bool,
-    verbose: bool,
-) -> None:
+def plan(client: ApiClient, path: str, file: JobFileOptions, diff: bool, verbose: bool) -> None:
     """What running a file would change: exit 0 nothing, 1 allocations change, 255 error."""
     try:
-        job = read_job(path, FileVariables(var, var_file, hcl2_strict), as_json)
+        job = read_job(path, file)
         namespace = with_namespace(client, job)
         answer = client.put(
             f"/v1/job/{quoted(job['ID'])}/plan", {"Job": job, "Diff": diff}, namespace=namespace
@@ -175,29 +162,21 @@ def plan(
 
 @click.command("validate")
 @click.argument("path")
-@file_options
+@options_of(JobFileOptions, "file")
 @connected
-def validate(
-    client: ApiClient,
-    path: str,
-    var: tuple[str, ...],
-    var_file: tuple[str, ...],
-    hcl2_strict: bool,
-    as_json: bool,
-) -> None:
+def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     """Check a job file; the server's rules included.
 
     What needs no server is checked first, with the place of each mistake. Where
     no server answers, that is all, and a note says so.
     """
-    variables = FileVariables(var, var_file, hcl2_strict)
-    if not as_json and path != "-":
-        _refuse_mistakes(path, variables)
-    job = _read(path, variables, as_json)
+    if not file.as_json and path != "-":
+        _refuse_mistakes(path, file)
+    job = _read(path, file)
     try:
         answer = client.put("/v1/validate/job", {"Job": job})
     except ApiError as error:
-        if error.status or as_json:
+        if error.status or file.as_json:
             raise
         click.echo(f"Note: checked without a server ({error})", err=True)
         answer = {}
@@ -226,12 +205,12 @@ def init(path: str, short: bool) -> None:
     click.echo(f"Example job file written to {path}")
 
 
-def _refuse_mistakes(path: str, variables: FileVariables) -> None:
+def _refuse_mistakes(path: str, options: JobFileOptions) -> None:
     """Print what can be found without a server, and end the command if that refuses the job."""
     # Only this command pays for the rules' import.
     from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
-    settings = LintSettings(variables.named(), variables.contents(), variables.strict)
+    settings = LintSettings(options.variables(), options.var_file_contents(), options.strict)
     findings = lint_files([path], settings)
     errors = [finding for finding in findings if finding.level == ERROR]
     for finding in errors:
@@ -240,9 +219,9 @@ def _refuse_mistakes(path: str, variables: FileVariables) -> None:
         raise SystemExit(1)
 
 
-def _read(path: str, variables: FileVariables, as_json: bool) -> dict[str, Any]:
+def _read(path: str, options: JobFileOptions) -> dict[str, Any]:
     try:
-        return read_job(path, variables, as_json)
+        return read_job(path, options)
     except JobFileError as error:
         _print_error(error)
         raise SystemExit(1) from error

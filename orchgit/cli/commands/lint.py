@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.job_files.job_files import var_file_contents, variables_of
 from orchgit.cli.job_files.paths import found_files
 from orchgit.cli.options import option
 
@@ -38,12 +36,12 @@ def lint(
     # Reading HCL is what few commands do; the others do not pay for its import.
     from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
-    variables = dict(_split(each) for each in var)
-    var_files = [(os.path.basename(each), _content(each)) for each in var_file]
     files = [each for each in found_files(paths, recursive=True) if each not in var_file]
-    findings = lint_files(files, LintSettings(variables, var_files))
+    findings = lint_files(files, LintSettings(variables_of(var), var_file_contents(var_file)))
     if as_sarif:
-        _print_sarif(findings)
+        from orchgit.cli.printing.sarif import sarif_log  # imports the reader of job files
+
+        click.echo(json.dumps(sarif_log(findings), indent=2))
     elif as_json:
         _print_json(findings, len(files))
     else:
@@ -74,23 +72,3 @@ def _print_json(findings: list[Finding], files: int) -> None:
     ]
     problems = [f"{each.place}: {each.message}" for each in findings if each.level == "error"]
     click.echo(json.dumps({"Files": files, "Problems": problems, "Findings": shown}, indent=4))
-
-
-def _print_sarif(findings: list[Finding]) -> None:
-    from orchgit.cli.printing.sarif import sarif_log  # imports the reader of job files
-
-    click.echo(json.dumps(sarif_log(findings), indent=2))
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise click.UsageError(f"cannot read -var {text!r}: write NAME=VALUE")
-    return name, value
-
-
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ApiError(f"cannot read {path}: {error.strerror}") from error

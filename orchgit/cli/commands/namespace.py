@@ -6,8 +6,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import plain, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("namespace")
@@ -18,10 +18,10 @@ def namespace() -> None:
 @namespace.command("list")
 @formatted
 @connected
-def list_(client: ApiClient, as_json: bool, template: str | None) -> None:
+def list_(client: ApiClient, output: OutputFormat) -> None:
     """All namespaces."""
     found = client.get("/v1/namespaces")
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         table(
             ("Name", "Description"),
             ((plain(each["Name"]), plain(each["Description"])) for each in found),

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc import show_table as show_allocations
-from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.options import (
+    connected,
+    formatted,
+    option,
+    option_field,
+    options_of,
+    verbose_option,
+    yes_option,
+)
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.durations import parse_length_ns
+
+own_node_option = option(
+    "self", dest="own", is_flag=True, help="The node of the agent that is asked."
+)
 
 
 @click.group("node")
@@ -21,7 +34,7 @@ def node() -> None:
 
 @node.command("status")
 @click.argument("identifier", required=False)
-@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
+@own_node_option
 @option("allocs", is_flag=True, help="Count the allocations of each node.")
 @verbose_option
 @formatted
@@ -32,17 +45,16 @@ def status(
     own: bool,
     allocs: bool,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """All nodes, or one of them with its drivers, resources and allocations."""
     if own:
         identifier = own_node_id(client)
     if identifier:
-        show_status(client, identifier, verbose, as_json, template)
+        show_status(client, identifier, verbose, output)
         return
     found = client.get("/v1/nodes")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     counts = _running_counts(client, found) if allocs else {}
     columns = ["ID", "Node Pool", "DC", "Name", "Class", "Drain", "Eligibility", "Status"]
@@ -66,66 +78,73 @@ def status(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    enable: bool = option_field("enable", is_flag=True, help="Start draining.")
+    disable: bool = option_field("disable", is_flag=True, help="Stop draining.")
+    deadline: str = option_field(
+        "deadline", default="1h", help="Allocations still there after this are stopped."
+    )
+    force: bool = option_field("force", is_flag=True, help="Stop everything at once.")
+    no_deadline: bool = option_field("no-deadline", is_flag=True, help="Wait as long as it takes.")
+    ignore_system: bool = option_field(
+        "ignore-system", is_flag=True, help="Leave system jobs running."
+    )
+    keep_ineligible: bool = option_field(
+        "keep-ineligible", is_flag=True, help="With -disable: place nothing there yet."
+    )
+    message: str | None = option_field("m", help="Why; kept with the node's last drain.")
+    meta: tuple[str, ...] = option_field(
+        "meta", multiple=True, help="key=value to keep with the last drain; may be repeated."
+    )
+
+    def spec(self) -> dict[str, Any] | None:
+        """The request's DrainSpec; None ends the drain."""
+        if not self.enable:
+            return None
+        deadline_ns = -1 if self.force else 0
+        if not self.force and not self.no_deadline:
+            deadline_ns = parse_length_ns(self.deadline)
+        return {"Deadline": deadline_ns, "IgnoreSystemJobs": self.ignore_system}
+
+    def drain_meta(self) -> dict[str, str]:
+        if unreadable := [entry for entry in self.meta if "=" not in entry]:
+            raise click.UsageError(f"cannot read -meta {unreadable[0]}: give it as key=value")
+        meta = dict(entry.split("=", 1) for entry in self.meta)
+        return {**meta, "message": self.message} if self.message else meta
+
+
 @node.command("drain")
 @click.argument("identifier", required=False)
-@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
-@option("enable", is_flag=True, help="Start draining.")
-@option("disable", is_flag=True, help="Stop draining.")
-@option("deadline", default="1h", help="Allocations still there after this are stopped.")
-@option("force", is_flag=True, help="Stop everything at once.")
-@option("no-deadline", is_flag=True, help="Wait as long as it takes.")
-@option("ignore-system", is_flag=True, help="Leave system jobs running.")
-@option("keep-ineligible", is_flag=True, help="With -disable: place nothing there yet.")
-@option("m", dest="message", help="Why; kept with the node's last drain.")
-@option("meta", multiple=True, help="key=value to keep with the last drain; may be repeated.")
+@own_node_option
+@options_of(DrainOptions)
 @yes_option
 @connected
 def drain(
-    client: ApiClient,
-    identifier: str | None,
-    own: bool,
-    enable: bool,
-    disable: bool,
-    deadline: str,
-    force: bool,
-    no_deadline: bool,
-    ignore_system: bool,
-    keep_ineligible: bool,
-    message: str | None,
-    meta: tuple[str, ...],
-    yes: bool,
+    client: ApiClient, identifier: str | None, own: bool, options: DrainOptions, yes: bool
 ) -> None:
     """Move everything off a node (-enable), or let work come back (-disable)."""
-    if enable == disable:
+    if options.enable == options.disable:
         raise click.UsageError("cannot drain: give exactly one of -enable and -disable")
     found = _find(client, identifier, own)
     question = f"Drain node {short(found['ID'])} ({found['Name']})?"
-    if enable and not yes and not click.confirm(question):
+    if options.enable and not yes and not click.confirm(question):
         return
-    deadline_ns = -1 if force else 0 if no_deadline else parse_length_ns(deadline)
-    spec = {"Deadline": deadline_ns, "IgnoreSystemJobs": ignore_system} if enable else None
     client.put(
         f"/v1/node/{found['ID']}/drain",
         {
             "NodeID": found["ID"],
-            "DrainSpec": spec,
-            "MarkEligible": not keep_ineligible,
-            "Meta": _drain_meta(message, meta),
+            "DrainSpec": options.spec(),
+            "MarkEligible": not options.keep_ineligible,
+            "Meta": options.drain_meta(),
         },
     )
-    click.echo(f"Node {short(found['ID'])} drain strategy {'set' if enable else 'unset'}.")
-
-
-def _drain_meta(message: str | None, entries: tuple[str, ...]) -> dict[str, str]:
-    if unreadable := [entry for entry in entries if "=" not in entry]:
-        raise click.UsageError(f"cannot read -meta {unreadable[0]}: give it as key=value")
-    meta = dict(entry.split("=", 1) for entry in entries)
-    return {**meta, "message": message} if message else meta
+    click.echo(f"Node {short(found['ID'])} drain strategy {'set' if options.enable else 'unset'}.")
 
 
 @node.command("eligibility")
 @click.argument("identifier", required=False)
-@option("self", dest="own", is_flag=True, help="The node of the agent that is asked.")
+@own_node_option
 @option("enable", is_flag=True, help="Work may be placed there.")
 @option("disable", is_flag=True, help="Nothing more is placed there.")
 @connected
@@ -189,12 +208,10 @@ def _running_counts(client: ApiClient, nodes: list[dict[str, Any]]) -> dict[str,
     return counts
 
 
-def show_status(
-    client: ApiClient, identifier: str, verbose: bool, as_json: bool, template: str | None
-) -> None:
+def show_status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     found = client.find("node", "/v1/nodes", identifier)
     data = client.get(f"/v1/node/{found['ID']}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
     drivers = sorted(name for name, info in data["Drivers"].items() if info["Healthy"])
     resources = data["NodeResources"]

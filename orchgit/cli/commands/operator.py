@@ -13,7 +13,7 @@ from orchgit.cli.commands.operator_raft import raft
 from orchgit.cli.commands.operator_snapshot import snapshot
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, pairs, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("operator")
@@ -33,10 +33,10 @@ def scheduler() -> None:
 @scheduler.command("get-config")
 @formatted
 @connected
-def get_config(client: ApiClient, as_json: bool, template: str | None) -> None:
+def get_config(client: ApiClient, output: OutputFormat) -> None:
     """The scheduler configuration."""
     config = client.get("/v1/operator/scheduler/configuration")["SchedulerConfig"]
-    if print_formatted(config, as_json, template):
+    if output.printed(config):
         return
     preemption = config["PreemptionConfig"]
     pairs(
@@ -95,10 +95,10 @@ def keyring() -> None:
 @keyring.command("list")
 @formatted
 @connected
-def keyring_list(client: ApiClient, as_json: bool, template: str | None) -> None:
+def keyring_list(client: ApiClient, output: OutputFormat) -> None:
     """The root keys, newest first; not what they are made of."""
     found = client.get("/v1/operator/keyring/keys")
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         table(
             ("Key", "State", "Algorithm", "Created"),
             (

@@ -6,8 +6,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import pairs, plain, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 _PATH = "/v1/operator/autopilot/configuration"
 _COLUMNS = (
@@ -24,10 +24,10 @@ def autopilot() -> None:
 @autopilot.command("get-config")
 @formatted
 @connected
-def get_config(client: ApiClient, as_json: bool, template: str | None) -> None:
+def get_config(client: ApiClient, output: OutputFormat) -> None:
     """The settings."""
     config = client.get(_PATH)
-    if not print_formatted(config, as_json, template):
+    if not output.printed(config):
         shown = (
             "CleanupDeadServers",
             "LastContactThreshold",
@@ -60,10 +60,10 @@ def set_config(client: ApiClient, **given: object) -> None:
 @autopilot.command("health")
 @formatted
 @connected
-def health(client: ApiClient, as_json: bool, template: str | None) -> None:
+def health(client: ApiClient, output: OutputFormat) -> None:
     """How each server does; ends with 1 if the cluster is not healthy."""
     found = client.autopilot_health()
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         pairs(
             (
                 ("Healthy", str(found["Healthy"]).lower()),

@@ -6,8 +6,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import plain, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("raft")
@@ -23,11 +23,11 @@ _peer_id = option("peer-id", default="", help="Its id, as list-peers shows it.")
 @option("stale", is_flag=True, help="As this server knows them; for a cluster without a leader.")
 @formatted
 @connected
-def list_peers(client: ApiClient, stale: bool, as_json: bool, template: str | None) -> None:
+def list_peers(client: ApiClient, stale: bool, output: OutputFormat) -> None:
     """The members: who leads, who has a vote."""
     asked = {"stale": "true"} if stale else {}
     found = client.get("/v1/operator/raft/configuration", **asked)
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("Node", "ID", "Address", "State", "Voter", "RaftProtocol"),

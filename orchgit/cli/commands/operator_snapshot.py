@@ -18,8 +18,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, yes_option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, table
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import datetime_of_ns
@@ -102,11 +102,11 @@ def _check_digest(file: IO[bytes], given: str) -> None:
 @snapshot.command("inspect")
 @formatted
 @click.argument("file")
-def inspect(file: str, as_json: bool, template: str | None) -> None:
+def inspect(file: str, output: OutputFormat) -> None:
     """Check FILE, without a server, and tell what is in it."""
     with _open(file) as archive, _read(archive) as (meta, state):
         found = _described(meta, _row_counts(state))
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     counts, repositories = found.pop("Tables"), found.pop("Repositories")
     pairs((name, plain(value)) for name, value in found.items())

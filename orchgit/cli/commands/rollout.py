@@ -26,14 +26,14 @@ from orchgit.cli.printing.output import (
     styled,
     table,
 )
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 
 TERMINAL = frozenset(("healthy", "degraded", "reverted", "failed"))
 
 
 @click.group("rollout")
 def rollout() -> None:
-    """Commits going out: list, status, watch, revert."""
+    """Rollouts: commits that were applied, and the health of their jobs."""
 
 
 @rollout.command("list")
@@ -47,12 +47,11 @@ def list_(
     source: str | None,
     limit: int,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
-    """The newest rollouts first."""
+    """List the rollouts, the newest first."""
     found = client.get("/v1/gitops/rollouts", source=source, per_page=limit)
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("ID", "Source", "Commit", "Author", "Subject", "Jobs", "Status", "When", "Took"),
@@ -83,12 +82,11 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
-    """One rollout, job by job; without IDENTIFIER the newest."""
+    """Show one rollout, job by job; without IDENTIFIER the newest."""
     data = client.get(f"/v1/gitops/rollout/{identifier or newest_id(client)}")
-    if not print_formatted(data, as_json, template):
+    if not output.printed(data):
         show(data, verbose)
 
 
@@ -96,7 +94,7 @@ def status(
 @click.argument("identifier", required=False)
 @connected
 def watch(client: ApiClient, identifier: str | None) -> None:
-    """Follow a rollout to its end; exit 0 when it is healthy, else 1."""
+    """Follow a rollout to its end. Exit code 0: it is healthy, 1: it is not."""
     raise SystemExit(follow(client, identifier or newest_id(client)))
 
 
@@ -106,32 +104,37 @@ def watch(client: ApiClient, identifier: str | None) -> None:
 @yes_option
 @connected
 def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
-    """Run the jobs of the commit before again; the bad commit is not applied again by itself."""
+    """Revert a rollout: run the jobs of the commit before it.
+
+    The reverted commit is not applied again by itself.
+    """
     bad = client.get(f"/v1/gitops/rollout/{identifier}")
-    question = f"Take back {short(bad['Commit']['ID'])} ({bad['Commit']['Subject']})?"
+    question = f"Revert commit {short(bad['Commit']['ID'])} ({bad['Commit']['Subject']})?"
     if not yes and not click.confirm(question):
         return
     answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
-    click.echo(f"Rollout {short(answer['ID'])} takes {short(bad['Commit']['ID'])} back.")
+    click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
     if not detach:
         raise SystemExit(follow(client, answer["ID"]))
 
 
 def newest_id(client: ApiClient) -> str:
+    """Returns the id of the newest rollout. Raises ClickException if there is none."""
     found = client.get("/v1/gitops/rollouts", per_page=1)
     if not found:
-        raise click.ClickException("cannot show a rollout: there is none yet")
+        raise click.ClickException("cannot show a rollout: there is none yet; push a commit")
     return str(found[0]["ID"])
 
 
 def took(data: dict[str, Any]) -> str:
+    """Returns how long a rollout took, or '-' while it goes on."""
     if not data.get("FinishedTime"):
         return "-"
     return duration(data["FinishedTime"] - data["CreateTime"])
 
 
 def follow(client: ApiClient, identifier: str) -> int:
-    """Print each change of a rollout until its end; the exit code is 0 for healthy."""
+    """Prints each change of a rollout until its end; returns the exit code, 0 for healthy."""
     index = 0
     seen: dict[str, str] = {}
     while True:
@@ -149,6 +152,7 @@ def follow(client: ApiClient, identifier: str) -> int:
 
 
 def show(data: dict[str, Any], verbose: bool) -> None:
+    """Prints one rollout and its jobs."""
     commit = data["Commit"]
     pairs(
         (
@@ -187,4 +191,4 @@ def show(data: dict[str, Any], verbose: bool) -> None:
         )
     unchanged = len(data["Jobs"]) - len(changed)
     if unchanged:
-        click.echo(f"{unchanged} jobs unchanged.")
+        click.echo(f"{unchanged} job{'s' * (unchanged != 1)} unchanged.")

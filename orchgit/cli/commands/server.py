@@ -8,8 +8,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import heading, pairs, plain, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("server")
@@ -22,15 +22,15 @@ def server() -> None:
 @option("detailed", is_flag=True, help="Every tag of every server.")
 @formatted
 @connected
-def members(
-    client: ApiClient, verbose: bool, detailed: bool, as_json: bool, template: str | None
-) -> None:
+def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputFormat) -> None:
     """Each server, its address, how it does, and whether it leads."""
     found = client.get("/v1/agent/members")["Members"]
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     if detailed:
-        _show_tags(found)
+        for each in found:
+            heading(f"{each['Name']} ({each['Status']})")
+            pairs((name, plain(value)) for name, value in sorted(each["Tags"].items()))
         return
     leader = client.get("/v1/status/leader")
     columns = ["Name", "Address", "Port", "Status", "Leader", "Build", "Datacenter", "Region"]
@@ -39,7 +39,11 @@ def members(
         columns += ["Voter", "Healthy", "Log Version", "ID"]
         told = _told_by_leader(client)
         for each, row in zip(found, rows, strict=True):
-            row += _more(each, told.get(each["Tags"].get("id", ""), {}))
+            tags = each["Tags"]
+            seen = told.get(tags.get("id", ""), {})
+            for name in ("Voter", "Healthy"):
+                row.append(str(seen[name]).lower() if name in seen else "-")
+            row += [tags.get("command_version", "-"), tags.get("id", "-")]
     table(columns, rows)
     if not leader:
         click.echo("\nNo leader: the cluster cannot write. It needs a majority of its servers.")
@@ -70,18 +74,6 @@ def _told_by_leader(client: ApiClient) -> dict[str, dict[str, Any]]:
     except ApiError:
         return {}
     return told
-
-
-def _more(each: dict[str, Any], told: dict[str, Any]) -> list[object]:
-    said = [str(told[name]).lower() if name in told else "-" for name in ("Voter", "Healthy")]
-    tags = each["Tags"]
-    return [*said, tags.get("command_version", "-"), tags.get("id", "-")]
-
-
-def _show_tags(found: list[dict[str, Any]]) -> None:
-    for each in found:
-        heading(f"{each['Name']} ({each['Status']})")
-        pairs((name, plain(value)) for name, value in sorted(each["Tags"].items()))
 
 
 @server.command("join")

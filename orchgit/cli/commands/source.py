@@ -9,7 +9,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.source_options import location, settings_options
 
 _NOT_COPIED = frozenset(("Status", "CreateIndex", "ModifyIndex"))
@@ -32,10 +32,10 @@ def add(
     settings: dict[str, Any],
     variables: dict[str, str],
 ) -> None:
-    """Follow a repository: a URL, a local path, or (without URL) the built-in remote.
+    """Follow a repository: a URL, a local path, or, without URL, the built-in remote.
 
-    The built-in remote is pushed to at <address>/git/NAME.git. A path is one on the machine of the
-    servers, and their configuration has to allow it (gitops.local_paths).
+    Push to the built-in remote at <address>/git/NAME.git. A path is a path on the servers'
+    machines, and their configuration has to allow it (gitops.local_paths).
     """
     body = {"Name": name, **location(url), **settings, "Variables": variables}
     client.put(f"/v1/gitops/source/{name}", body)
@@ -54,7 +54,7 @@ def _say_where_to_push(client: ApiClient, name: str) -> None:
 @source.command("set")
 @click.argument("name")
 @option("url", help="Another URL, or path, of the same kind of source.")
-@option("remove-var", multiple=True, help="A variable that the source has no more; repeatable.")
+@option("remove-var", multiple=True, help="A variable to remove; repeatable.")
 @settings_options
 @connected
 def set_(
@@ -65,9 +65,9 @@ def set_(
     settings: dict[str, Any],
     variables: dict[str, str],
 ) -> None:
-    """Change the settings that are given; the others stay. A refused commit is tried again.
+    """Change the given settings of a source, and try a refused commit again.
 
-    -path and -var-file take the place of all there were; -var adds or changes one.
+    -path and -var-file replace all earlier ones; -var adds or changes one variable.
     """
     body = dict(settings)
     if url is not None:
@@ -76,13 +76,17 @@ def set_(
         known = client.get(f"/v1/gitops/source/{name}")["Variables"]
         missing = [each for each in remove_var if each not in known]
         if missing:
-            raise ApiError(f"cannot remove variable {missing[0]!r}: source {name!r} has none")
+            raise ApiError(
+                f"cannot remove variable {missing[0]!r}: source {name!r} has no such one"
+            )
         kept = {key: value for key, value in known.items() if key not in remove_var}
         body["Variables"] = {**kept, **variables}
     if not body:
-        raise ApiError("cannot change nothing: name a setting, `orchgit source set -h` lists them")
+        raise ApiError(
+            "cannot change the source: name a setting, `orchgit source set -h` lists them"
+        )
     client.put(f"/v1/gitops/source/{name}/settings", body)
-    click.echo(f"Source {name!r} is changed: {', '.join(sorted(body))}.")
+    click.echo(f"Changed source {name!r}: {', '.join(sorted(body))}.")
 
 
 @source.command("rename")
@@ -90,9 +94,9 @@ def set_(
 @click.argument("new_name")
 @connected
 def rename(client: ApiClient, name: str, new_name: str) -> None:
-    """Add a source with the same settings, which takes over the jobs, and remove this one.
+    """Rename a source: a new source with the same settings takes its jobs over.
 
-    Jobs go on running. The built-in repository of the new name is empty: push the history to it.
+    Jobs keep running. The built-in repository of the new name is empty: push the history to it.
     """
     known = client.get(f"/v1/gitops/source/{name}")
     body = {key: value for key, value in known.items() if key not in _NOT_COPIED}
@@ -101,7 +105,7 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
     _remove(client, name, stop=False)
     if not known["Paused"]:
         client.post(f"/v1/gitops/source/{new_name}/resume")
-    click.echo(f"Source {name!r} is now {new_name!r}; its next commit takes the jobs over.")
+    click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
     if known["Kind"] == "builtin":
         _say_where_to_push(client, new_name)
 
@@ -110,10 +114,10 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
 @verbose_option
 @formatted
 @connected
-def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None) -> None:
-    """All sources and what was last applied of each."""
+def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
+    """List the sources with the last applied commit of each."""
     found = client.get("/v1/gitops/sources")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("Name", "Kind", "URL", "Ref", "Applied", "Checked", "State"),
@@ -137,12 +141,14 @@ def list_(client: ApiClient, verbose: bool, as_json: bool, template: str | None)
 @click.argument("name")
 @formatted
 @connected
-def status(client: ApiClient, name: str, as_json: bool, template: str | None) -> None:
-    """One source: settings, what was seen and applied, the last error."""
+def status(client: ApiClient, name: str, output: OutputFormat) -> None:
+    """Show one source: its settings, applied commit and last error."""
     data = client.get(f"/v1/gitops/source/{name}")
-    if print_formatted(data, as_json, template):
+    if output.printed(data):
         return
-    seen = data["Status"]
+    seen, deadline = data["Status"], "from the jobs' progress deadlines"
+    if data["RolloutDeadline"]:
+        deadline = duration(data["RolloutDeadline"])
     pairs(
         (
             ("Name", plain(data["Name"])),
@@ -151,7 +157,7 @@ def status(client: ApiClient, name: str, as_json: bool, template: str | None) ->
             ("Ref", plain(data["Ref"])),
             ("Paths", plain(", ".join(data["Paths"]))),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
-            ("Rollout deadline", _deadline(data["RolloutDeadline"])),
+            ("Rollout deadline", deadline),
             ("State", _state(data)),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
@@ -168,18 +174,18 @@ def status(client: ApiClient, name: str, as_json: bool, template: str | None) ->
 @option("rerun", multiple=True, help="A completed job to run again, by its id; repeatable.")
 @connected
 def sync(client: ApiClient, name: str, rerun: tuple[str, ...]) -> None:
-    """Look for new commits now.
+    """Check a source for new commits now.
 
-    With -rerun, run jobs of the applied commit again: a batch job that has completed is otherwise
-    created again only when its file changes.
+    With -rerun, run jobs of the applied commit again. Without it, a batch job that has completed
+    runs again only when its file changes.
     """
     if not rerun:
         client.post(f"/v1/gitops/source/{name}/sync")
-        click.echo(f"Checking {name!r} for new commits; `orchgit rollout list` shows what follows.")
+        click.echo(f"Checking {name!r} for new commits; `orchgit rollout list` shows the result.")
         return
     made = client.post(f"/v1/gitops/source/{name}/sync", {"Rerun": list(rerun)})
     click.echo(
-        f"Rollout {short(made['ID'])} runs {', '.join(rerun)} again; `orchgit rollout watch "
+        f"Running {', '.join(rerun)} again in rollout {short(made['ID'])}; `orchgit rollout watch "
         f"{short(made['ID'])}` follows it."
     )
 
@@ -189,62 +195,58 @@ def sync(client: ApiClient, name: str, rerun: tuple[str, ...]) -> None:
 @option("undo", is_flag=True, help="Give the job back to the source that it was released from.")
 @connected
 def release(client: ApiClient, job: str, undo: bool) -> None:
-    """Take a job out of its source: its file, or that file's removal, changes it no more.
+    """Release a job from its source: neither its file nor that file's removal changes it.
 
-    Another source with a file of the job takes it over.
+    Another source that has a file of the job takes it over.
     """
     client.put("/v1/gitops/release", {"JobID": job, "Undo": undo})
     if undo:
-        click.echo(f"Job {job!r} belongs to its source again; the next commit puts it in order.")
+        click.echo(f"Gave job {job!r} back to its source; the next commit updates it to its file.")
     else:
-        click.echo(f"Job {job!r} is released: it goes on running, and no source manages it.")
+        click.echo(f"Released job {job!r}: it keeps running, and no source manages it.")
 
 
 @source.command("pause")
 @click.argument("name")
 @connected
 def pause(client: ApiClient, name: str) -> None:
-    """Apply nothing more of a source until it is resumed."""
+    """Pause a source: its commits are not applied until it is resumed."""
     client.post(f"/v1/gitops/source/{name}/pause")
-    click.echo(f"Source {name!r} is paused.")
+    click.echo(f"Paused source {name!r}; `orchgit source resume {name}` applies its commits again.")
 
 
 @source.command("resume")
 @click.argument("name")
 @connected
 def resume(client: ApiClient, name: str) -> None:
-    """Follow a paused source again."""
+    """Resume a paused source: its newest commit is applied."""
     client.post(f"/v1/gitops/source/{name}/resume")
-    click.echo(f"Source {name!r} is followed again.")
+    click.echo(f"Resumed source {name!r}.")
 
 
 @source.command("remove")
 @click.argument("name")
-@option("keep", is_flag=True, help="Its jobs go on running, without a source (the default).")
-@option("stop", is_flag=True, help="Its jobs are stopped.")
+@option("keep", is_flag=True, help="Keep its jobs running, without a source (the default).")
+@option("stop", is_flag=True, help="Stop its jobs.")
 @yes_option
 @connected
 def remove(client: ApiClient, name: str, keep: bool, stop: bool, yes: bool) -> None:
-    """Follow a source no more; its jobs go on running, or are stopped with -stop.
+    """Remove a source. Its jobs keep running, or are stopped with -stop.
 
-    A source with the setting -adopt takes over the jobs that go on, where it has a file of them.
+    A source with the setting -adopt takes over jobs that keep running, if it has a file of them.
     """
     if keep and stop:
         raise ApiError("cannot use -keep and -stop together: give one of them")
-    fate = "Its jobs are stopped." if stop else "Its jobs go on running."
+    fate = "Its jobs are stopped." if stop else "Its jobs keep running."
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
         _remove(client, name, stop)
-        click.echo(f"Source {name!r} is removed. {fate}")
+        click.echo(f"Removed source {name!r}. {fate}")
 
 
 def _remove(client: ApiClient, name: str, stop: bool) -> None:
     answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
     for warning in answer["Warnings"]:
         click.echo(f"warning: {warning}", err=True)
-
-
-def _deadline(duration_ns: int) -> str:
-    return duration(duration_ns) if duration_ns else "from the jobs' progress deadlines"
 
 
 def _state(data: dict[str, object]) -> str:

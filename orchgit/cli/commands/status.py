@@ -9,6 +9,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands import alloc, deployment, eval, job, node
 from orchgit.cli.options import connected, formatted, verbose_option
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.command("status")
@@ -20,22 +21,19 @@ def status(
     client: ApiClient,
     identifier: str | None,
     verbose: bool,
-    as_json: bool,
-    template: str | None,
+    output: OutputFormat,
 ) -> None:
     """The jobs of the namespace, or the status of what IDENTIFIER begins."""
     if identifier is None:
-        job.show_list(client, as_json, template)
+        job.show_list(client, output)
         return
     matches = client.post("/v1/search", {"Prefix": identifier, "Context": "all"})["Matches"] or {}
     shown: dict[str, Any] = {
-        "jobs": lambda found: job.show_status(client, found, verbose, as_json, template),
-        "allocs": lambda found: alloc.show_status(client, found, verbose, as_json, template),
-        "nodes": lambda found: node.show_status(client, found, verbose, as_json, template),
-        "evals": lambda found: eval.show_status(client, found, verbose, as_json, template),
-        "deployment": lambda found: deployment.show_status(
-            client, found, verbose, as_json, template
-        ),
+        "jobs": lambda found: job.show_status(client, found, verbose, output),
+        "allocs": lambda found: alloc.show_status(client, found, verbose, output),
+        "nodes": lambda found: node.show_status(client, found, verbose, output),
+        "evals": lambda found: eval.show_status(client, found, verbose, output),
+        "deployment": lambda found: deployment.show_status(client, found, verbose, output),
     }
     found = [(kind, name) for kind in shown for name in matches.get(kind) or []]
     exact = [(kind, name) for kind, name in found if name == identifier]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from orchgit.cli.options import formatted, option
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.options import formatted, option, option_field, options_of
 from orchgit.cli.printing.output import pairs
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -88,43 +89,48 @@ def ca_create(
     click.echo(f"==> CA certificate saved to {cert_file}")
     click.echo(f"==> CA key saved to {key_file}; keep it apart from the cluster")
     click.echo("    Next, once per server, with the address at which the others reach it:")
-    click.echo(f"    orchgit tls cert create -server {_domain_flag(domain)}", nl=False)
-    click.echo("-additional-ipaddress ADDRESS")
+    flag = "" if domain == DOMAIN else f"-domain {domain} "
+    click.echo(f"    orchgit tls cert create -server {flag}-additional-ipaddress ADDRESS")
 
 
 @ca.command("info")
 @formatted
 @click.argument("file", default=f"{DOMAIN}-agent-ca.pem")
-def ca_info(file: str, as_json: bool, template: str | None) -> None:
+def ca_info(file: str, output: OutputFormat) -> None:
     """What is in an authority's certificate."""
-    _show(Path(file), as_json, template)
+    _show(Path(file), output)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateOptions:
+    server: bool = option_field("server", is_flag=True, help="For a server.")
+    client: bool = option_field("client", is_flag=True, help="For an agent that runs tasks.")
+    cli: bool = option_field("cli", is_flag=True, help="For the command line.")
+    days: int = option_field(
+        "days", type=int, default=365, show_default=True, help="How long it is valid."
+    )
+    domain: str = option_field(
+        "domain", default=DOMAIN, show_default=True, help="Domain of its names."
+    )
+    region: str = option_field(
+        "region", "cluster-region", default="global", show_default=True, help="Region."
+    )
+    names: tuple[str, ...] = option_field(
+        "additional-dnsname", multiple=True, help="A further name it is reached by; repeatable."
+    )
+    addresses: tuple[str, ...] = option_field(
+        "additional-ipaddress", multiple=True, help="An address it is reached at; repeatable."
+    )
+    ca_file: str = option_field("ca", default="", help="The authority's certificate.")
+    key_file: str = option_field("key", default="", help="The authority's key.")
+    out: str = option_field(
+        "out", default="", help="Write OUT.pem and OUT-key.pem [REGION-ROLE-DOMAIN]."
+    )
 
 
 @cert.command("create")
-@option("server", is_flag=True, help="For a server.")
-@option("client", is_flag=True, help="For an agent that runs tasks.")
-@option("cli", is_flag=True, help="For the command line.")
-@option("days", type=int, default=365, show_default=True, help="How long it is valid.")
-@option("domain", default=DOMAIN, show_default=True, help="Domain of its names.")
-@option("region", "cluster-region", default="global", show_default=True, help="Region.")
-@option("additional-dnsname", multiple=True, help="A further name it is reached by; repeatable.")
-@option("additional-ipaddress", multiple=True, help="An address it is reached at; repeatable.")
-@option("ca", dest="ca_file", default="", help="The authority's certificate.")
-@option("key", dest="key_file", default="", help="The authority's key.")
-@option("out", default="", help="Write OUT.pem and OUT-key.pem [REGION-ROLE-DOMAIN].")
-def cert_create(
-    server: bool,
-    client: bool,
-    cli: bool,
-    days: int,
-    domain: str,
-    region: str,
-    additional_dnsname: tuple[str, ...],
-    additional_ipaddress: tuple[str, ...],
-    ca_file: str,
-    key_file: str,
-    out: str,
-) -> None:
+@options_of(CertificateOptions)
+def cert_create(options: CertificateOptions) -> None:
     """Make a certificate in this directory, signed by the authority that is there.
 
     Who is connected to is checked against the address: name the host of a server's advertised
@@ -134,30 +140,38 @@ def cert_create(
     from orchgit.cli.certificates import CertificateRequest, CertificateRole, Pair, make_certificate
 
     chosen = {
-        CertificateRole.SERVER: server,
-        CertificateRole.CLIENT: client,
-        CertificateRole.CLI: cli,
+        CertificateRole.SERVER: options.server,
+        CertificateRole.CLIENT: options.client,
+        CertificateRole.CLI: options.cli,
     }
     roles = [role for role, wanted in chosen.items() if wanted]
     if len(roles) != 1:
         raise InvalidInputError("cannot make a certificate: give one of -server, -client and -cli")
-    ca_path = Path(ca_file or f"{domain}-agent-ca.pem")
-    authority = Pair(_read(ca_path), _read(Path(key_file or f"{domain}-agent-ca-key.pem")))
+    (role,) = roles
+    domain = options.domain
+    ca_file = Path(options.ca_file or f"{domain}-agent-ca.pem")
+    ca_key_file = Path(options.key_file or f"{domain}-agent-ca-key.pem")
     request = CertificateRequest(
-        *(roles[0], region, domain, days, additional_dnsname, additional_ipaddress)
+        role=role,
+        region=options.region,
+        domain=domain,
+        days=options.days,
+        dns_names=options.names,
+        ip_addresses=options.addresses,
     )
+    authority = Pair(_read(ca_file), _read(ca_key_file))
     pair = make_certificate(authority, request, datetime.now(UTC))
-    stem = out or f"{region}-{roles[0]}-{domain}"
-    cert_file, key_path = Path(f"{stem}.pem"), Path(f"{stem}-key.pem")
-    _write(cert_file, pair.cert, key_path, pair.key)
-    click.echo(f"==> {roles[0].capitalize()} certificate saved to {cert_file}")
-    click.echo(f"==> {roles[0].capitalize()} key saved to {key_path}")
-    if roles[0] is CertificateRole.SERVER and not (additional_dnsname or additional_ipaddress):
+    stem = options.out or f"{options.region}-{role}-{domain}"
+    cert_file, key_file = Path(f"{stem}.pem"), Path(f"{stem}-key.pem")
+    _write(cert_file, pair.cert, key_file, pair.key)
+    click.echo(f"==> {role.capitalize()} certificate saved to {cert_file}")
+    click.echo(f"==> {role.capitalize()} key saved to {key_file}")
+    if role is CertificateRole.SERVER and not (options.names or options.addresses):
         click.echo(
             "    It names this machine's loop-back only. Other machines reach a server whose"
         )
         click.echo("    certificate names its address: -additional-ipaddress, -additional-dnsname")
-    _say_next(roles[0], ca_path, cert_file, key_path)
+    _say_next(role, ca_file, cert_file, key_file)
 
 
 def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None:
@@ -182,12 +196,12 @@ def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None
 @formatted
 @option("ca", dest="ca_file", default="", help="Also say whether this authority signed it.")
 @click.argument("file")
-def cert_info(file: str, ca_file: str, as_json: bool, template: str | None) -> None:
+def cert_info(file: str, ca_file: str, output: OutputFormat) -> None:
     """What is in a certificate: whom it names, until when it is valid."""
-    _show(Path(file), as_json, template, Path(ca_file) if ca_file else None)
+    _show(Path(file), output, Path(ca_file) if ca_file else None)
 
 
-def _show(path: Path, as_json: bool, template: str | None, ca_path: Path | None = None) -> None:
+def _show(path: Path, output: OutputFormat, ca_path: Path | None = None) -> None:
     # As above: only these commands need it.
     from orchgit.cli.certificates import is_signed_by, read_certificate
 
@@ -195,8 +209,11 @@ def _show(path: Path, as_json: bool, template: str | None, ca_path: Path | None 
     found = _described(certificate)
     if ca_path is not None:
         found["SignedByCA"] = is_signed_by(certificate, read_certificate(_read(ca_path), "-ca"))
-    if not print_formatted(found, as_json, template):
-        pairs((name, _text(value)) for name, value in found.items())
+    if not output.printed(found):
+        pairs(
+            (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
+            for name, value in found.items()
+        )
 
 
 def _described(certificate: x509.Certificate) -> dict[str, object]:
@@ -219,14 +236,6 @@ def _described(certificate: x509.Certificate) -> dict[str, object]:
         "SerialNumber": f"{certificate.serial_number:x}",
         "SHA256": certificate.fingerprint(hashes.SHA256()).hex(),
     }
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _domain_flag(domain: str) -> str:
-    return "" if domain == DOMAIN else f"-domain {domain} "
 
 
 def _read(path: Path) -> bytes:

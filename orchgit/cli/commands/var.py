@@ -15,7 +15,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, pairs, plain, table
-from orchgit.cli.printing.output import formatted as print_formatted
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.durations import parse_length_ns
 
 CONFLICT = 409
@@ -36,10 +36,10 @@ def _url(path: str) -> str:
 @click.argument("prefix", default="")
 @formatted
 @connected
-def list_(client: ApiClient, prefix: str, as_json: bool, template: str | None) -> None:
+def list_(client: ApiClient, prefix: str, output: OutputFormat) -> None:
     """Variables whose path begins with PREFIX; not what is in them."""
     found = client.get("/v1/vars", prefix=prefix)
-    if not print_formatted(found, as_json, template):
+    if not output.printed(found):
         table(
             ("Namespace", "Path", "Last Updated", "Locked"),
             (
@@ -60,16 +60,14 @@ def list_(client: ApiClient, prefix: str, as_json: bool, template: str | None) -
 @option("item", help="Print the value of this item only.")
 @formatted
 @connected
-def get(
-    client: ApiClient, path: str, item: str | None, as_json: bool, template: str | None
-) -> None:
+def get(client: ApiClient, path: str, item: str | None, output: OutputFormat) -> None:
     """A variable with its items."""
     found = client.get(_url(path))
     if item is not None:
         if item not in found["Items"]:
             raise ApiError(f"cannot find item {item!r} in variable {path!r}")
         click.echo(found["Items"][item])
-    elif not print_formatted(found, as_json, template):
+    elif not output.printed(found):
         _show(found)
 
 

@@ -7,8 +7,8 @@ import click
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.commit_text import commit_line
-from orchgit.cli.printing.output import formatted as print_formatted
 from orchgit.cli.printing.output import plain, short, styled, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 
 @click.group("volume")
@@ -20,10 +20,10 @@ def volume() -> None:
 @verbose_option
 @formatted
 @connected
-def status(client: ApiClient, verbose: bool, as_json: bool, template: str | None) -> None:
+def status(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
     """All host volumes."""
     found = client.get("/v1/volumes", type="host")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("ID", "Name", "Namespace", "Plugin", "Node ID", "Node Pool", "State"),
@@ -82,10 +82,10 @@ def delete(client: ApiClient, identifier: str, yes: bool) -> None:
 @verbose_option
 @formatted
 @connected
-def claims(client: ApiClient, verbose: bool, as_json: bool, template: str | None) -> None:
+def claims(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
     """Which group owns which sticky volume, and since which commit."""
     found = client.get("/v1/volumes/claims")
-    if print_formatted(found, as_json, template):
+    if output.printed(found):
         return
     table(
         ("ID", "Job", "Group", "Volume", "Volume ID", "Allocation", "Commit"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,32 +12,49 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-
-MAX_JSON_BYTES = 100 * 1024 * 1024
+from orchgit.cli.options import option_field
 
 
 @dataclass(frozen=True)
-class FileVariables:
-    """`-var` values and `-var-file` paths, in the order given."""
+class JobFileOptions:
+    """How a job file is read: the options of every command that sends one."""
 
-    values: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    strict: bool = True
+    var: tuple[str, ...] = option_field(
+        "var", multiple=True, help="Variable, NAME=VALUE; may be repeated."
+    )
+    var_file: tuple[str, ...] = option_field(
+        "var-file", multiple=True, help="File of variables; may be repeated."
+    )
+    strict: bool = option_field(
+        "hcl2-strict", type=bool, default=True, help="Refuse undeclared variables."
+    )
+    as_json: bool = option_field("json", is_flag=True, help="The file is the JSON of the API.")
 
-    def named(self) -> dict[str, str]:
-        return dict(_split(each) for each in self.values)
+    def variables(self) -> dict[str, str]:
+        return variables_of(self.var)
 
-    def contents(self) -> list[tuple[str, bytes]]:
-        """Of the files: (base name, content)."""
-        return [(os.path.basename(each), _read(each)) for each in self.files]
+    def var_file_contents(self) -> list[tuple[str, bytes]]:
+        return var_file_contents(self.var_file)
 
 
-def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict[str, Any]:
+def variables_of(given: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` texts as a map; raises click.UsageError for anything else."""
+    if wrong := [text for text in given if "=" not in text]:
+        raise click.UsageError(f"cannot read -var {wrong[0]!r}: write NAME=VALUE")
+    return dict(text.split("=", 1) for text in given)
+
+
+def var_file_contents(paths: Sequence[str]) -> list[tuple[str, bytes]]:
+    """(base name, content) of each file; raises ApiError for one that cannot be read."""
+    return [(os.path.basename(each), _read(each)) for each in paths]
+
+
+def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
     """The API-shaped job of a file (`-` is standard input).
 
     Raises orchgit.errors.JobFileError with every problem of the file.
     """
-    if as_json:
+    if options.as_json:
         return _read_json_job(path)
     # Reading HCL is what few commands do; the others do not pay for its import.
     from jobspec.files import CurrentDirectory
@@ -45,24 +63,26 @@ def read_job(path: str, variables: FileVariables, as_json: bool = False) -> dict
     parsed = parse_job(
         _read(path),
         filename="<stdin>" if path == "-" else os.path.basename(path),
-        variables=variables.named(),
-        var_files=variables.contents(),
+        variables=options.variables(),
+        var_files=options.var_file_contents(),
         env=dict(os.environ),
         files=CurrentDirectory(),
-        strict=variables.strict,
+        strict=options.strict,
     )
     return parsed.spec
 
 
-def submission_of(path: str, variables: FileVariables) -> dict[str, Any] | None:
+def submission_of(path: str, options: JobFileOptions) -> dict[str, Any] | None:
     """The text a job was made from, stored beside its version."""
     if path == "-":
         return None
     return {
         "Source": _read(path).decode("utf-8", "replace"),
         "Format": "hcl2",
-        "VariableFlags": variables.named() or None,
-        "Variables": "".join(text.decode("utf-8", "replace") for _, text in variables.contents()),
+        "VariableFlags": options.variables() or None,
+        "Variables": "".join(
+            text.decode("utf-8", "replace") for _, text in options.var_file_contents()
+        ),
     }
 
 
@@ -90,10 +110,3 @@ def _read_json_job(path: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ApiError(f"cannot read {path} as a job: it is not a JSON object")
     return dict(data.get("Job") or data)
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise click.UsageError(f"cannot read -var {text!r}: write NAME=VALUE")
-    return name, value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -96,23 +95,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
         line = Text(" " * gap).join(row)
         line.rstrip()
         out.print(line, overflow="ignore", crop=False)
-
-
-def formatted(data: Any, as_json: bool, template: str | None) -> bool:
-    """Prints `data` as JSON or through a Go template where one of them is asked for.
-
-    Returns whether it did; the caller prints the data for people otherwise.
-    """
-    if template is not None:
-        # Few commands are given a template, and every command should start fast.
-        from orchgit.go_templates.render import render
-
-        click.echo(render(template, data, functions={"toJSON": json.dumps}))
-        return True
-    if as_json:
-        click.echo(json.dumps(data, indent=4))
-        return True
-    return False
 
 
 def ago(unix_ns: int | None) -> str:

@@ -30,7 +30,7 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
-from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.store import Store, StoreReader
@@ -70,7 +70,7 @@ class StoreViews:
             self._columns.refresh(snapshot)
             self.in_flight.add_to(self._columns, snapshot)
             self._settle()
-            yield SnapshotView(snapshot, self._columns, self.in_flight)
+            yield SnapshotClusterView(snapshot, self._columns, self.in_flight)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:

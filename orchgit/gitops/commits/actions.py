@@ -1,8 +1,8 @@
-"""What a commit does: the jobs it asks for against the jobs that are registered. Pure.
+"""Which jobs a commit creates, updates and deletes: desired against registered jobs. Pure.
 
-A job's identity is (namespace, id): moving a file changes nothing. A deletion happens only because
-a tree that was read whole no longer names the job, within the source's prune policy; a job that
-owns volume claims, or more deletions than the policy's share, must be named in the commit message.
+A job's identity is (namespace, id), so moving a file changes nothing. A job is deleted only when a
+tree that was read whole no longer names it, within the source's prune policy. The commit message
+must name a deleted job that owns volume claims, and all deletions beyond the policy's share.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ _TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredJob:
-    """A job as it is registered. `former` is the source that managed it and was removed, or ''."""
+    """A job as it is registered. `has_claims`: it owns sticky volume claims. `removed_owner` is the
+    source that managed it and was removed, or ''."""
 
     job: Job
     has_claims: bool = False
-    former: str = ""
+    removed_owner: str = ""
 
     @property
     def source(self) -> str:
         """The source that manages the job, or ''."""
-        return "" if self.former else owner_of(self.job)
+        return "" if self.removed_owner else owner_of(self.job)
 
     def was_released_from(self, source: str) -> bool:
-        """Whether a person released the job from this source, and none has taken it over since."""
+        """Returns whether a person released the job from this source and no source owns it now."""
         origin = self.job.origin
         return origin is not None and not self.source and origin.released_from == source
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do. `desired` is None for a deletion, `registered` for a creation."""
+    """One change of one job. `desired` is None for a deletion, `registered` for a new job."""
 
     kind: JobAction
     key: JobKey
@@ -54,14 +55,18 @@ class Action:
 
     @property
     def expected_modify_index(self) -> int:
-        """The compare-and-set condition: 0 means that the job must be new."""
+        """The job's modify index for compare-and-set; 0: no such job may exist."""
         return self.registered.job.job_modify_index if self.registered is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """`problems` refuse the whole commit; `kept` are jobs that pruning being off leaves alone;
-    `released` are jobs with a file that were released from the source, and are left alone too."""
+    """What a commit does to each job.
+
+    Any of `problems` refuses the whole commit. `kept` are jobs without a file that stay because the
+    source does not prune; `released` are jobs with a file that were released from the source, and
+    stay as they are.
+    """
 
     changes: tuple[Action, ...]
     unchanged: tuple[JobKey, ...]
@@ -70,11 +75,12 @@ class Actions:
     released: tuple[JobKey, ...] = ()
 
     def of(self, kind: JobAction) -> list[Action]:
+        """Returns the changes of one kind."""
         return [action for action in self.changes if action.kind is kind]
 
 
 def delete_trailers(messages: Iterable[str]) -> frozenset[str]:
-    """Job names that `Orchgit-Delete:` lines give leave to delete; several may share a line."""
+    """Returns the job names on `Orchgit-Delete:` lines; commas or spaces separate several."""
     return frozenset(
         name
         for message in messages
@@ -90,17 +96,18 @@ def plan_actions(
     registered: Mapping[JobKey, RegisteredJob],
     prune: PrunePolicy,
     may_delete: Collection[str],
-    steady: Collection[JobKey] = (),
+    unchanged: Collection[JobKey] = (),
     adopt: bool = False,
 ) -> Actions:
-    """`steady` are jobs for which nothing is to be done; `desired` are the others. `adopt`: jobs of
-    removed sources are taken over, as those that never had a source always are.
+    """Returns what to do so that the source's registered jobs become the desired ones.
 
-    `registered` holds every job this source manages, but for the steady ones, and every other one
-    that `desired` names. `may_delete` are job ids (or `namespace/id`) of the commit's trailers.
+    `unchanged` are further jobs of the source for which nothing is to be done. `registered` holds
+    the source's other jobs, and every job that `desired` names. `may_delete` are the job ids (or
+    `namespace/id`) of the commit's `Orchgit-Delete:` lines. With `adopt` the source takes over jobs
+    of removed sources; jobs that never had a source are always taken over.
     """
     changes: list[Action] = []
-    unchanged: list[JobKey] = list(steady)
+    same: list[JobKey] = list(unchanged)
     problems: list[str] = []
     released: list[JobKey] = []
     for key, wanted in desired.items():
@@ -108,31 +115,37 @@ def plan_actions(
         if known is not None and not known.job.stop and known.was_released_from(source):
             released.append(key)
             continue
-        problems.extend(_foreign(source, wanted, known, adopt))
+        problems.extend(_ownership_problems(source, wanted, known, adopt))
         action = _upsert(source, key, wanted, known)
         if action is None:
-            unchanged.append(key)
+            same.append(key)
         else:
             changes.append(action)
-    gone = _gone(source, desired, registered)
+    # Launched children follow their parent; stopped jobs are gone already.
+    managed = [
+        key
+        for key, known in registered.items()
+        if known.source == source and not known.job.stop and not known.job.parent_id
+    ]
+    gone = sorted(key for key in managed if key not in desired)
     if not prune.enabled:
-        return Actions(
-            tuple(changes), tuple(unchanged), tuple(problems), tuple(gone), tuple(released)
+        return Actions(tuple(changes), tuple(same), tuple(problems), tuple(gone), tuple(released))
+    unnamed = [key for key in gone if key[1] not in may_delete and "/".join(key) not in may_delete]
+    owned_count = len(unchanged) + len(managed)
+    problems.extend(_deletion_problems(unnamed, registered, owned_count, prune))
+    if unnamed and not desired and not unchanged:
+        problems.append(
+            "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
+            f"the last jobs add '{DELETE_TRAILER}: {unnamed[0][1]}' lines to the commit message"
         )
-    owned = len(steady) + sum(1 for job in registered.values() if _managed(source, job))
-    problems.extend(_unwanted_deletions(gone, registered, owned, prune, may_delete))
-    if gone and not desired and not steady:
-        problems.extend(_empty_tree(gone, may_delete))
     changes += [Action(JobAction.DELETE, key, None, registered[key]) for key in gone]
-    return Actions(tuple(changes), tuple(unchanged), tuple(problems), released=tuple(released))
+    return Actions(tuple(changes), tuple(same), tuple(problems), released=tuple(released))
 
 
 def _upsert(
     source: str, key: JobKey, wanted: DesiredJob, known: RegisteredJob | None
 ) -> Action | None:
-    if known is None:
-        return Action(JobAction.CREATE, key, wanted, None)
-    if known.job.stop:
+    if known is None or known.job.stop:
         return Action(JobAction.CREATE, key, wanted, known)
     scaled = replace(wanted, job=with_scaled_counts(wanted.job, known.job))
     if same_spec(known.job, scaled.job) and known.source == source:
@@ -140,8 +153,9 @@ def _upsert(
     return Action(JobAction.UPDATE, key, scaled, known)
 
 
-def stands(source: str, wanted: DesiredJob, known: RegisteredJob | None) -> bool:
-    """Whether the job is registered by this source exactly as wanted; `wanted` is completed."""
+def is_registered_as_wanted(source: str, wanted: DesiredJob, known: RegisteredJob | None) -> bool:
+    """Returns whether this source registered the job exactly as wanted. `wanted` has its defaults
+    filled in, as admission does."""
     return (
         known is not None
         and known.source == source
@@ -150,8 +164,8 @@ def stands(source: str, wanted: DesiredJob, known: RegisteredJob | None) -> bool
 
 
 def with_scaled_counts(wanted: Job, known: Job) -> Job:
-    """A group with a scaling policy keeps the count it was scaled to, within the policy's bounds:
-    the file gives only the first count."""
+    """Returns `wanted` with the registered count of each group that has an enabled scaling policy,
+    within the policy's bounds: the file gives such a group only its first count."""
     groups = []
     for group in wanted.task_groups:
         before = known.group(group.name)
@@ -163,15 +177,15 @@ def with_scaled_counts(wanted: Job, known: Job) -> Job:
     return replace_fields(wanted, task_groups=groups)
 
 
-def _foreign(
+def _ownership_problems(
     source: str, wanted: DesiredJob, known: RegisteredJob | None, adopt: bool
 ) -> Iterable[str]:
     if known is None or known.job.stop:
         return
     place = f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r}"
-    if known.former and not adopt:
+    if known.removed_owner and not adopt:
         yield (
-            f"{place} belonged to source {known.former!r}, which was removed: "
+            f"{place} belonged to source {known.removed_owner!r}, which was removed: "
             f"`orchgit source set {source} -adopt` takes such jobs over, "
             f"`{release_command(wanted.key)}` frees this one"
         )
@@ -183,54 +197,31 @@ def _foreign(
 
 
 def release_command(key: JobKey, *options: str) -> str:
-    """What a person types to release a job from its source."""
+    """Returns the command that releases a job from its source."""
     namespace, job_id = key
     where = () if namespace == "default" else ("-namespace", namespace)
     return " ".join(("orchgit source release", *options, *where, job_id))
 
 
-def _managed(source: str, known: RegisteredJob) -> bool:
-    """Launched children follow their parent; stopped jobs are already gone."""
-    return known.source == source and not known.job.stop and not known.job.parent_id
-
-
-def _gone(
-    source: str, desired: Mapping[JobKey, DesiredJob], registered: Mapping[JobKey, RegisteredJob]
-) -> list[JobKey]:
-    return sorted(k for k, job in registered.items() if _managed(source, job) and k not in desired)
-
-
-def _named(key: JobKey, may_delete: Collection[str]) -> bool:
-    return key[1] in may_delete or f"{key[0]}/{key[1]}" in may_delete
-
-
-def _unwanted_deletions(
-    gone: Sequence[JobKey],
+def _deletion_problems(
+    unnamed: Sequence[JobKey],
     registered: Mapping[JobKey, RegisteredJob],
-    owned: int,
+    owned_count: int,
     prune: PrunePolicy,
-    may_delete: Collection[str],
 ) -> Iterable[str]:
-    unnamed = [key for key in gone if not _named(key, may_delete)]
+    """Returns why jobs without a file may not be deleted. `unnamed` are those that no trailer
+    names, `owned_count` is how many jobs the source has."""
     for namespace, job_id in unnamed:
         if registered[namespace, job_id].has_claims:
             yield (
                 f"cannot delete job {job_id!r}: it owns sticky volume claims; add the line "
                 f"'{DELETE_TRAILER}: {job_id}' to the commit message to delete it"
             )
-    if len(unnamed) * 100 > prune.max_share_percent * owned and len(unnamed) > 1:
+    if len(unnamed) * 100 > prune.max_share_percent * owned_count and len(unnamed) > 1:
         names = ", ".join(job_id for _, job_id in unnamed[:5])
+        more = ", ..." if len(unnamed) > 5 else ""
         yield (
-            f"cannot delete {len(unnamed)} of {owned} jobs ({names}{', ...' * (len(unnamed) > 5)})"
+            f"cannot delete {len(unnamed)} of {owned_count} jobs ({names}{more})"
             f" in one commit: the limit is {prune.max_share_percent} %; add "
             f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the prune limit"
-        )
-
-
-def _empty_tree(gone: Sequence[JobKey], may_delete: Collection[str]) -> Iterable[str]:
-    unnamed = [job_id for namespace, job_id in gone if not _named((namespace, job_id), may_delete)]
-    if unnamed:
-        yield (
-            "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
-            f"the last jobs add '{DELETE_TRAILER}: {unnamed[0]}' lines to the commit message"
         )

@@ -1,26 +1,20 @@
-"""The plan of one commit against one snapshot, and the log entry that carries it out.
-
-Made again, without reading git again, when a compare-and-set failed.
-"""
+"""The plan of one commit against one snapshot of the state."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 
-import msgspec
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
-    Action,
     Actions,
     RegisteredJob,
+    is_registered_as_wanted,
     plan_actions,
     release_command,
-    stands,
 )
 from orchgit.gitops.commits.run_once import (
     RunOnceChange,
@@ -29,47 +23,31 @@ from orchgit.gitops.commits.run_once import (
     run_once_records,
 )
 from orchgit.gitops.parsing.discovery import DesiredJob, Discovery, JobKey
-from orchgit.jobdiff.spec import bare_spec
-from orchgit.model.job import Job, JobOrigin, JobSubmission
-from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+from orchgit.model.job import Job, JobOrigin
+from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy, Source
-from orchgit.replication.commands import JobDeletion, JobUpsert
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
+
+_READ_ALL_FROM = 200
+"""From this many jobs on, one read of all jobs of the source is cheaper than a read of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """What applying the commit would do. Jobs in `actions` are admitted. With `problems` it must
-    not be applied; `warnings` are for the author."""
+    """What applying a commit would do.
+
+    The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
+    `warnings` are for the commit's author. `rerun`, if not empty, names the only jobs that the plan
+    creates, though they have run before.
+    """
 
     source: Source
     actions: Actions
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
-    memory: RunOnceChange = field(default_factory=RunOnceChange)
+    run_once: RunOnceChange = field(default_factory=RunOnceChange)
     rerun: frozenset[JobKey] = frozenset()
-    """Not empty: only these jobs are created, though the source remembers that they have run."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastApplied:
-    """A job as a commit wanted it, and the index at which it was registered so."""
-
-    desired: DesiredJob
-    job_modify_index: int
-
-
-def last_applied_jobs(
-    desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
-) -> dict[JobKey, LastApplied]:
-    """What to remember of a commit applied at `applied_index`, from the indexes read after it. A
-    job with a later index was changed by somebody else already."""
-    return {
-        key: LastApplied(job, indexes[key])
-        for key, job in desired.items()
-        if indexes.get(key, applied_index + 1) <= applied_index
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +60,33 @@ class Trigger:
     reverts: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LastApplied:
+    """A job as the last applied commit wanted it, and the index at which it was registered so."""
+
+    desired: DesiredJob
+    job_modify_index: int
+
+
+def last_applied_jobs(
+    desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
+) -> dict[JobKey, LastApplied]:
+    """Returns what to cache of a commit applied at `applied_index`. `indexes` are the jobs' modify
+    indexes, read after it: a job with a later one was changed by somebody else already."""
+    return {
+        key: LastApplied(job, indexes[key])
+        for key, job in desired.items()
+        if indexes.get(key, applied_index + 1) <= applied_index
+    }
+
+
 def plan_commit(
     source: Source,
     discovery: Discovery,
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
     last_applied: Mapping[JobKey, LastApplied] | None = None,
-    reference: Mapping[JobKey, DesiredJob] | None = None,
+    previous_jobs: Mapping[JobKey, DesiredJob] | None = None,
     rerun: frozenset[JobKey] = frozenset(),
     job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
@@ -98,48 +96,49 @@ def plan_commit(
     commit wants unchanged, and that nobody changed since, is not looked at again. Of the others,
     those that are registered exactly as wanted (nearly all, after a restart) skip admission.
 
-    A job that runs once, and that the source remembers, is not created again unless `rerun` names
-    it. `reference`: the applied commit's jobs, where the source's memory is older than itself.
+    A job that runs once and that the source has recorded is not created again unless `rerun` names
+    it. `previous_jobs`: see `ReadCommit`.
     """
     indexes = snapshot.jobs.modify_indexes_of_source(source.name)
-    steady = _steady(discovery.jobs, last_applied or {}, indexes)
-    unsure = {key: job for key, job in discovery.jobs.items() if key not in steady}
-    registered = _registered(snapshot, source.name, (set(indexes) - steady) | set(unsure), unsure)
-    remembered = run_once_records(snapshot, source.name, reference or {})
-    known_steady = steady if source.status.remembers_jobs else frozenset()
-    memory = run_once_change(source.name, discovery.jobs, remembered, known_steady)
-    steady = steady | (finished_jobs(unsure, registered, remembered) - rerun)
-    steady |= {
+    cached = last_applied or {}
+    unchanged = {
         key
-        for key, job in unsure.items()
-        if stands(source.name, _completed(job), registered.get(key))
+        for key, job in discovery.jobs.items()
+        if (known := cached.get(key)) is not None
+        and known.desired is job
+        and indexes.get(key) == known.job_modify_index
     }
-    changed = {key: job for key, job in unsure.items() if key not in steady}
+    unsure = {key: job for key, job in discovery.jobs.items() if key not in unchanged}
+    keys = (set(indexes) - unchanged) | set(unsure)
+    registered = _registered(snapshot, source.name, keys, unsure)
+    records = run_once_records(snapshot, source.name, previous_jobs or {})
+    recorded = unchanged if source.status.remembers_jobs else frozenset()
+    run_once = run_once_change(source.name, discovery.jobs, records, recorded)
+    unchanged = unchanged | (finished_jobs(unsure, registered, records) - rerun)
+    for key, job in unsure.items():
+        finished = with_fields(job, job=completed(job.job))
+        if is_registered_as_wanted(source.name, finished, registered.get(key)):
+            unchanged.add(key)
+    changed = {key: job for key, job in unsure.items() if key not in unchanged}
     admitted, problems, warnings = _admit_all(changed, snapshot, job_max_count)
-    others = {key: known for key, known in registered.items() if key not in steady}
     actions = plan_actions(
         source.name,
         admitted,
-        others,
+        {key: known for key, known in registered.items() if key not in unchanged},
         source.prune,
         may_delete,
-        steady=sorted(steady),
+        unchanged=sorted(unchanged),
         adopt=source.adopt,
     )
-    if rerun:
-        actions = _only(actions, rerun)
-    found = (*discovery.problems, *problems, *actions.problems)
-    warnings += [_released(discovery.jobs[key]) for key in actions.released]
-    return CommitPlan(source, actions, found, tuple(warnings), memory, rerun)
+    if rerun:  # what else has drifted waits for the next commit
+        wanted = [a for a in actions.changes if a.key in rerun and a.kind is not JobAction.DELETE]
+        actions = Actions(tuple(wanted), (), actions.problems)
+    warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
+    problems = [*discovery.problems, *problems, *actions.problems]
+    return CommitPlan(source, actions, tuple(problems), tuple(warnings), run_once, rerun)
 
 
-def _only(actions: Actions, keys: Collection[JobKey]) -> Actions:
-    """The creations of these jobs: what else has drifted waits for the next commit."""
-    wanted = [a for a in actions.changes if a.key in keys and a.kind is not JobAction.DELETE]
-    return Actions(tuple(wanted), (), actions.problems)
-
-
-def _released(wanted: DesiredJob) -> str:
+def _released_warning(wanted: DesiredJob) -> str:
     return (
         f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r} was released from this source, so "
         f"its file changes nothing; `{release_command(wanted.key, '-undo')}` gives it back"
@@ -153,8 +152,10 @@ def plan_between(
     snapshot: Snapshot,
     job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
-    """What changes between two trees: `old` stands for what is registered. Deletions are shown,
-    not judged. Problems of the old tree are left out: it is there already."""
+    """Returns the plan from one tree to another, as if exactly the jobs of `old` were registered.
+
+    Deletions are shown and never refused. Problems of the old tree are left out.
+    """
     before, _, _ = _admit_all(old.jobs, snapshot, job_max_count)
     after, problems, warnings = _admit_all(new.jobs, snapshot, job_max_count)
     origin = JobOrigin(source=source.name)
@@ -163,31 +164,15 @@ def plan_between(
     }
     gone = {job_id for namespace, job_id in before.keys() - after.keys()}
     actions = plan_actions(source.name, after, registered, PrunePolicy(), gone)
-    found = (*new.problems, *problems, *actions.problems)
-    return CommitPlan(source, actions, found, tuple(warnings))
-
-
-def _steady(
-    desired: Mapping[JobKey, DesiredJob],
-    last_applied: Mapping[JobKey, LastApplied],
-    indexes: Mapping[JobKey, int],
-) -> set[JobKey]:
-    return {
-        key
-        for key, job in desired.items()
-        if (known := last_applied.get(key)) is not None
-        and known.desired is job
-        and indexes.get(key) == known.job_modify_index
-    }
-
-
-def _completed(wanted: DesiredJob) -> DesiredJob:
-    return with_fields(wanted, job=completed(wanted.job))
+    problems = [*new.problems, *problems, *actions.problems]
+    return CommitPlan(source, actions, tuple(problems), tuple(warnings))
 
 
 def _admit_all(
     desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot, job_max_count: int
 ) -> tuple[dict[JobKey, DesiredJob], list[str], list[str]]:
+    """Returns the jobs that pass the admission steps of `job run`, completed by them; the problems
+    of the others; and the warnings, each with its file and line."""
     admitted: dict[JobKey, DesiredJob] = {}
     problems: list[str] = []
     warnings: list[str] = []
@@ -206,158 +191,30 @@ def _admit_all(
     return admitted, problems, warnings
 
 
-_READ_TOGETHER = 200
-"""From so many jobs on, reading all of a source in one go is cheaper than each by its key."""
-
-
 def _registered(
     snapshot: Snapshot, source: str, keys: Collection[JobKey], wanted: Collection[JobKey]
 ) -> dict[JobKey, RegisteredJob]:
-    """What is registered under the keys; who owns volume claims is asked of the unwanted only."""
+    """Returns what is registered under the keys. Volume claims are looked up only for jobs that are
+    not `wanted`, since only deletions ask for them."""
     known: dict[JobKey, Job] = {}
-    if len(keys) >= _READ_TOGETHER:
+    if len(keys) >= _READ_ALL_FROM:
         known = {(job.namespace, job.id): job for job in snapshot.jobs.of_source(source)}
-    live = {each.name for each in snapshot.sources.all()}
+    sources = {each.name for each in snapshot.sources.all()}
     found: dict[JobKey, RegisteredJob] = {}
     for namespace, job_id in keys:
         key = (namespace, job_id)
         job = known.get(key) or snapshot.jobs.get(namespace, job_id)
         if job is not None:
             claims = key not in wanted and bool(snapshot.volume_claims.all(namespace, job_id))
-            found[key] = RegisteredJob(job, claims, _former(job, live))
+            found[key] = RegisteredJob(job, claims, _removed_owner(job, sources))
     return found
 
 
-def _former(job: Job, live: Collection[str]) -> str:
-    """The owner of the job that was removed. Earlier versions removed a source and left its name
-    on its jobs."""
+def _removed_owner(job: Job, sources: Collection[str]) -> str:
+    """Returns the source that managed the job and was removed, or ''. Earlier versions of the
+    program left a removed source's name in `origin.source`."""
     if job.origin is None:
         return ""
     if job.origin.source:
-        return "" if job.origin.source in live else job.origin.source
+        return "" if job.origin.source in sources else job.origin.source
     return job.origin.former_source
-
-
-def plan_hash(plan: CommitPlan) -> str:
-    """Names exactly what would be done: the actions, the jobs, and what they were computed from."""
-    digest = hashlib.sha256()
-    for action in plan.actions.changes:
-        spec = bare_spec(action.desired.job) if action.desired is not None else None
-        part = (action.kind, action.key, action.expected_modify_index, spec)
-        digest.update(msgspec.msgpack.encode(part))
-    return digest.hexdigest()
-
-
-def rollout_of(
-    plan: CommitPlan, commit: Commit, trigger: Trigger, rollout_id: str, now_ns: int
-) -> Rollout:
-    """The rollout as the entry will store it."""
-    return Rollout(
-        id=rollout_id,
-        source=plan.source.name,
-        commit=commit,
-        previous_commit=plan.source.status.applied_commit,
-        reverts=trigger.reverts,
-        trigger=trigger.kind,
-        pusher=trigger.pusher,
-        status=RolloutStatus.APPLIED if plan.actions.changes else RolloutStatus.HEALTHY,
-        status_description="" if plan.actions.changes else "no job changed",
-        jobs=[_rollout_job(action) for action in plan.actions.changes],
-        plan_hash=plan_hash(plan),
-        create_time_ns=now_ns,
-        applied_time_ns=now_ns,
-        finished_time_ns=0 if plan.actions.changes else now_ns,
-    )
-
-
-def _rollout_job(action: Action) -> RolloutJob:
-    namespace, job_id = action.key
-    known = action.registered.job if action.registered is not None else None
-    job = RolloutJob(
-        namespace=namespace,
-        job_id=job_id,
-        action=action.kind,
-        job_version=known.version + 1 if known is not None else 0,
-    )
-    if action.desired is None:
-        assert known is not None
-        origin = known.origin or JobOrigin()
-        return replace(job, job_type=known.type, file=origin.file, line=origin.line)
-    return replace(
-        job,
-        job_type=action.desired.job.type,
-        file=action.desired.path,
-        line=action.desired.line,
-        blob_id=action.desired.blob_id,
-    )
-
-
-def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) -> list[JobUpsert]:
-    """The jobs to register, each stamped with the commit it comes from. `texts` are their files."""
-    return [
-        JobUpsert(
-            _stamped(action.desired, rollout),
-            _submission(action.desired, plan.source, texts.get(action.key)),
-            action.expected_modify_index,
-        )
-        for action in plan.actions.changes
-        if action.desired is not None
-    ]
-
-
-def _stamped(desired: DesiredJob, rollout: Rollout) -> Job:
-    origin = JobOrigin(
-        source=rollout.source,
-        rollout_id=rollout.id,
-        commit_id=rollout.commit.id,
-        author=rollout.commit.author,
-        subject=rollout.commit.subject,
-        file=desired.path,
-        line=desired.line,
-        blob_id=desired.blob_id,
-    )
-    return replace(desired.job, origin=origin, submit_time_ns=rollout.create_time_ns)
-
-
-def _submission(desired: DesiredJob, source: Source, text: str | None) -> JobSubmission | None:
-    if text is None:
-        return None
-    return JobSubmission(
-        namespace=desired.job.namespace,
-        job_id=desired.job.id,
-        source=text,
-        format="hcl2",
-        variable_flags=dict(source.variables) or None,
-    )
-
-
-def deletions_of(plan: CommitPlan) -> list[JobDeletion]:
-    return [
-        JobDeletion(*action.key, expected_modify_index=action.expected_modify_index)
-        for action in plan.actions.of(JobAction.DELETE)
-    ]
-
-
-def refused_rollout(
-    source: Source,
-    commit: Commit,
-    trigger: Trigger,
-    problems: Sequence[str],
-    rollout_id: str,
-    now_ns: int,
-) -> Rollout:
-    """The record of a commit that changes nothing because of its problems."""
-    count = len(problems)
-    return Rollout(
-        id=rollout_id,
-        source=source.name,
-        commit=commit,
-        previous_commit=source.status.applied_commit,
-        trigger=trigger.kind,
-        pusher=trigger.pusher,
-        status=RolloutStatus.FAILED,
-        status_description=f"refused: {count} problem{'s' * (count != 1)}",
-        problems=list(problems[:200]),
-        create_time_ns=now_ns,
-        finished_time_ns=now_ns,
-    )

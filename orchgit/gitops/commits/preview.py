@@ -1,4 +1,4 @@
-"""What a commit, or files that are not committed yet, would do: the plan without the log entry."""
+"""What files that are not committed yet would do: a commit's plan, without the log entry."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.applier import CommitApplier, ReadCommit, SourceCache
+from orchgit.gitops.commits.applier import ReadCommit
 from orchgit.gitops.commits.forecast import Forecast, Forecaster
-from orchgit.gitops.commits.plan import CommitPlan, plan_hash
-from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.commits.log_entry import plan_hash
+from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.repository import CommitInfo
 from orchgit.gitops.parsing.discovery import JobKey
 from orchgit.gitops.parsing.trees import MemoryTree
@@ -24,7 +25,8 @@ from orchgit.model.source import Source
 
 
 class PreviewJob(Model):
-    """One job that would change. `unplaced` says what the scheduler finds no place for, and why."""
+    """One job that would change. `unplaced` has a line for each group that the scheduler finds no
+    place for."""
 
     namespace: str
     job_id: str
@@ -37,7 +39,8 @@ class PreviewJob(Model):
 
 
 class Preview(Model):
-    """`problems` not empty: the commit would be refused. `plan_hash` names exactly this plan."""
+    """What a commit of the files would do. With `problems` it would be refused. `plan_hash` names
+    exactly this plan."""
 
     source: str
     commit: Commit | None = None
@@ -48,69 +51,53 @@ class Preview(Model):
     warnings: list[str] = []
     plan_hash: str = ""
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self.jobs)
-
 
 @dataclass(frozen=True, slots=True)
 class Previewer:
-    applier: CommitApplier
-    forecaster: Forecaster
-    limits: GitLimits
+    """Plans trees of files for `orchgit diff`. Trees are bounded like a push: TooLargeError names
+    the limit that one exceeds."""
 
-    async def of_files(
-        self, source_name: str, files: Mapping[str, bytes], memory: SourceCache
-    ) -> Preview:
-        """`files` are a whole work tree, by path from its root: a job whose file is not among them
-        would be deleted. Bounded like a push."""
-        source = self.applier.source(source_name)
-        read = await self._read(files, source, memory)
-        return await self._preview(source, read, memory, None)
+    services: CommitServices
+    forecaster: Forecaster
+
+    async def of_files(self, source_name: str, files: Mapping[str, bytes]) -> Preview:
+        """Returns what a commit of `files` would do now. `files` are a whole work tree, by path
+        from its root: a job whose file is not among them would be deleted."""
+        source = self.services.applier.source(source_name)
+        read = await self._read(files, source)
+        cache = self.services.caches.of(source_name)
+        plan = await self.services.applier.plan(read, source_name, cache)
+        forecasts = {} if plan.problems else await self.forecaster.forecast(plan)
+        return _preview_of(plan, forecasts)
 
     async def between(
-        self,
-        source_name: str,
-        old_files: Mapping[str, bytes],
-        new_files: Mapping[str, bytes],
-        memory: SourceCache,
+        self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]
     ) -> Preview:
-        """What changes from one tree to another, whatever is registered; nothing is forecast."""
-        source = self.applier.source(source_name)
-        old = await self._read(old_files, source, memory)
-        new = await self._read(new_files, source, memory)
-        plan = await self.applier.plan_between(source, old.discovery, new.discovery)
-        return preview_of(plan, None, {})
+        """Returns what changes from one tree to another, whatever is registered, without asking
+        the scheduler."""
+        source = self.services.applier.source(source_name)
+        old = await self._read(old_files, source)
+        new = await self._read(new_files, source)
+        plan = await self.services.applier.plan_between(source, old.discovery, new.discovery)
+        return _preview_of(plan, {})
 
-    async def _read(
-        self, files: Mapping[str, bytes], source: Source, memory: SourceCache
-    ) -> ReadCommit:
+    async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
+        limits = self.services.git.limits
         size = sum(len(content) for content in files.values())
-        if size > self.limits.max_push_bytes:
+        if size > limits.max_push_bytes:
             raise TooLargeError(
                 f"cannot preview {size} bytes of files: the limit max_push_bytes is "
-                f"{self.limits.max_push_bytes}"
+                f"{limits.max_push_bytes}"
             )
-        tree = MemoryTree(files, self.limits)
-        discovery = await asyncio.to_thread(memory.discoverer.discover, tree, source)
+        tree = MemoryTree(files, limits)
+        discoverer = self.services.caches.of(source.name).discoverer
+        discovery = await asyncio.to_thread(discoverer.discover, tree, source)
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
-    async def _preview(
-        self, source: Source, read: ReadCommit, memory: SourceCache, commit: Commit | None
-    ) -> Preview:
-        plan = await self.applier.plan(read, source.name, memory)
-        forecasts: dict[JobKey, Forecast] = {}
-        if not plan.problems:
-            forecasts = await self.forecaster.forecast(plan)
-        return preview_of(plan, commit, forecasts)
 
-
-def preview_of(
-    plan: CommitPlan, commit: Commit | None, forecasts: Mapping[JobKey, Forecast]
-) -> Preview:
+def _preview_of(plan: CommitPlan, forecasts: Mapping[JobKey, Forecast]) -> Preview:
     return Preview(
         source=plan.source.name,
-        commit=commit,
         applied_commit=plan.source.status.applied_commit,
         jobs=[_job(action, forecasts.get(action.key)) for action in plan.actions.changes],
         unchanged=len(plan.actions.unchanged),

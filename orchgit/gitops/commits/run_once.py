@@ -1,7 +1,8 @@
-"""What a source remembers of the jobs that run once, so that none of them runs twice. Pure.
+"""Which jobs that run once a source has applied, so that none of them runs twice. Pure.
 
-A completed batch job's record is collected after a while, and a person may stop or purge one. It is
-created again only when its file changed, in content and in meaning, or when a person asks for it.
+A batch job's record is collected some time after the job completed, and a person may stop or purge
+the job. It is created again only when both its file and the job that the file means changed, or
+when a person asks for it.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True)
 class RunOnceChange:
-    """What the log entry of a commit writes down, and what it strikes out."""
+    """Rows of the `applied_jobs` table that a commit's log entry writes (`remember`) and deletes
+    (`forget`)."""
 
     remember: tuple[AppliedJob, ...] = ()
     forget: tuple[JobKey, ...] = ()
 
 
 def run_once_records(
-    snapshot: StateReads, source: str, reference: Mapping[JobKey, DesiredJob]
+    snapshot: StateReads, source: str, previous_jobs: Mapping[JobKey, DesiredJob]
 ) -> dict[JobKey, AppliedJob]:
-    """The source's jobs that run once, and those of removed sources: work that was done is not
-    repeated because another source takes a file over. `reference` stands for what an earlier
-    version of the program did not write down."""
-    found = {key: _applied(job, "") for key, job in reference.items() if runs_once(job.job)}
+    """Returns what is recorded of jobs that run once: the source's own, and those of removed
+    sources, so that a source that takes a file over does not repeat its work. `previous_jobs`
+    stand for what an earlier version of the program did not record."""
+    found = {key: _record(job, "") for key, job in previous_jobs.items() if runs_once(job.job)}
     for row in (*snapshot.applied_jobs.of_source(""), *snapshot.applied_jobs.of_source(source)):
         found[row.namespace, row.job_id] = row
     return found
@@ -47,53 +49,52 @@ def run_once_records(
 def finished_jobs(
     desired: Mapping[JobKey, DesiredJob],
     registered: Mapping[JobKey, RegisteredJob],
-    remembered: Mapping[JobKey, AppliedJob],
+    records: Mapping[JobKey, AppliedJob],
 ) -> set[JobKey]:
-    """Those that were applied as they are wanted, and whose record is gone or stopped since."""
+    """Returns the jobs that were applied as they are wanted now, and that are stopped or no longer
+    registered."""
     return {
         key
         for key, job in desired.items()
         if runs_once(job.job)
         and ((known := registered.get(key)) is None or known.job.stop)
-        and (applied := remembered.get(key)) is not None
-        and _is_the_same(job, applied)
+        and (applied := records.get(key)) is not None
+        and _is_same_work(job, applied)
     }
 
 
 def run_once_change(
     source: str,
     desired: Mapping[JobKey, DesiredJob],
-    remembered: Mapping[JobKey, AppliedJob],
-    steady: Collection[JobKey],
+    records: Mapping[JobKey, AppliedJob],
+    unchanged: Collection[JobKey],
 ) -> RunOnceChange:
-    """`steady` are jobs that were remembered when they were applied, and are the same since."""
-    remember = [
-        _applied(job, source)
-        for key, job in desired.items()
-        if key not in steady and runs_once(job.job) and not _is_noted(source, job, remembered)
-    ]
+    """Returns how the records change with a commit that wants `desired`. Jobs in `unchanged` have
+    an up-to-date record already."""
+    remember = []
+    for key, job in desired.items():
+        if key in unchanged or not runs_once(job.job):
+            continue
+        applied = records.get(key)
+        if applied is None or (applied.source, applied.content_id) != (source, job.content_id):
+            remember.append(_record(job, source))
     forget = [
         key
-        for key, applied in remembered.items()
+        for key, applied in records.items()
         if applied.source == source and (key not in desired or not runs_once(desired[key].job))
     ]
     return RunOnceChange(tuple(remember), tuple(forget))
 
 
-def _is_noted(source: str, job: DesiredJob, remembered: Mapping[JobKey, AppliedJob]) -> bool:
-    applied = remembered.get(job.key)
-    return applied is not None and applied.source == source and applied.content_id == job.content_id
-
-
-def _is_the_same(job: DesiredJob, applied: AppliedJob) -> bool:
-    """The job that comes of a file may change with the program that reads it, and a file may change
-    without another job coming of it: neither is a reason to repeat work."""
+def _is_same_work(job: DesiredJob, applied: AppliedJob) -> bool:
+    """Compares content first, then meaning: an upgrade may read another job from the same file, and
+    an edit may leave the job as it was. Neither is a reason to repeat work."""
     if job.content_id and job.content_id == applied.content_id:
         return True
     return _spec_id(job.job) == applied.spec_id
 
 
-def _applied(job: DesiredJob, source: str) -> AppliedJob:
+def _record(job: DesiredJob, source: str) -> AppliedJob:
     namespace, job_id = job.key
     return AppliedJob(
         namespace=namespace,

@@ -13,9 +13,11 @@ from orchgit.gitops.git.urls import RepositoryUrl
 
 @dataclass(frozen=True, slots=True)
 class GitCredential:
-    """How to log in at one origin. `origin` (`https://host[:port]` or `ssh://host`) binds it: it is
-    never sent anywhere else, so that a source whose URL is changed does not carry it along.
-    `sources` and `urls` are globs of the names and URLs of the sources that may use it."""
+    """How to log in at one origin, `https://host[:port]` or `ssh://host`.
+
+    It is never sent to another origin, so a source whose URL changes does not carry it along.
+    `sources` and `urls` are globs of the names and URLs of the sources that may use it.
+    """
 
     origin: str
     username: str = ""
@@ -27,8 +29,9 @@ class GitCredential:
 
 
 def login_environment(url: RepositoryUrl, credential: GitCredential | None) -> dict[str, str]:
-    """Settings that let git log in, passed by environment: never in an argument list or a file. git
-    may use the URL's own protocol and no other."""
+    """Returns the environment variables by which git logs in. They allow the URL's own protocol and
+    no other. Raises SourceError for a credential of another origin. No secret gets into an argument
+    list or a file."""
     allowed = {"GIT_ALLOW_PROTOCOL": url.protocol}
     if url.protocol == "ssh":
         command = _ssh_command(url, credential)
@@ -50,8 +53,9 @@ def login_environment(url: RepositoryUrl, credential: GitCredential | None) -> d
 
 
 def _ssh_command(url: RepositoryUrl, credential: GitCredential | None) -> str:
-    """git hands this to a shell: every part comes from the server's config and is quoted. The keys,
-    the agent and the settings of the user that runs the server are not for sources to use."""
+    """Returns the ssh command for git, which hands it to a shell: every part comes from the
+    server's config and is quoted. It uses no key, agent or settings of the user that runs the
+    server."""
     options = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
     options += ["-o", "ConnectTimeout=10", "-o", "IdentityAgent=none", "-o", "IdentityFile=none"]
     options += ["-o", "GSSAPIAuthentication=no", "-o", "HostbasedAuthentication=no"]

@@ -11,12 +11,13 @@ from orchgit.regex import Pattern, compile_pattern
 
 @lru_cache(maxsize=256)
 def compile_globs(patterns: tuple[str, ...]) -> Globs:
+    """Returns the compiled patterns, cached by their text."""
     return Globs(patterns)
 
 
 class Globs:
-    """Matches a path when any pattern does; `**/x` also matches `x`. Raises InvalidInputError for
-    patterns that cannot be used."""
+    """Matches a path if any of the patterns does; `**/x` also matches `x`. The constructor raises
+    InvalidInputError for a pattern that is absolute or leads outside."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._everything = "**" in patterns
@@ -25,10 +26,12 @@ class Globs:
         ]
 
     def fullmatch(self, path: str) -> bool:
+        """Returns whether the whole path matches."""
         return self._everything or any(pattern.fullmatch(path) for pattern in self._patterns)
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Returns whether any of the patterns matches the whole path."""
     return compile_globs(tuple(patterns)).fullmatch(path)
 
 
@@ -52,10 +55,8 @@ def _translate(pattern: str) -> str:
             out.append(".*")
             at += 2
         else:
-            out.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], _escaped(pattern[at])))
+            char = pattern[at]
+            literal = char if char.isalnum() or ord(char) > 0x7F else f"\\x{ord(char):02x}"
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(char, literal))
             at += 1
     return "".join(out)
-
-
-def _escaped(char: str) -> str:
-    return char if char.isalnum() or ord(char) > 0x7F else f"\\x{ord(char):02x}"

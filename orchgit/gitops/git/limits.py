@@ -1,4 +1,4 @@
-"""What a repository may cost. Every limit is named in the error that passing it causes."""
+"""What a repository may cost. An error that a limit causes names the limit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """`max_push_bytes` bounds a push to the built-in remote, `max_fetch_bytes` a pack
-    fetched from a source, `max_mirror_bytes` one from another server of the cluster (a whole
-    repository at most), `max_parsed_bytes` what is kept on disk of files that were parsed.
+    """Limits of git and of the trees it reads.
 
-    A push waits `hold_timeout_s` for a majority of the servers to have its objects, and
-    `catch_up_timeout_s` for this server to have those of the commits before it."""
+    `max_push_bytes` bounds a push to the built-in remote, `max_fetch_bytes` a pack fetched from a
+    source, `max_mirror_bytes` a pack from another server of the cluster (a whole repository at
+    most), and `max_parsed_bytes` the disk cache of parsed files.
+
+    A push waits at most `hold_timeout_s` until a majority of the servers has its objects, and
+    `catch_up_timeout_s` until this server has those of the commits before it.
+    """
 
     max_file_bytes: int = MIB
     max_job_files: int = 20_000

@@ -1,4 +1,4 @@
-"""git's pkt-lines: four hexadecimal digits of length, then the data; and the bands inside them."""
+"""git's pkt-lines (four hexadecimal digits of length, then the data) and the side-bands in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_BAND_DATA = 65_515
 
 
 class Band(IntEnum):
-    """Channels of a side-band answer: the report, text for people, a last error."""
+    """Channels of a side-band answer: the report, text for people, a fatal error."""
 
     DATA = 1
     PROGRESS = 2
@@ -21,19 +21,24 @@ class Band(IntEnum):
 
 
 def pkt(data: bytes) -> bytes:
+    """Returns the data as one pkt-line. Raises TooLargeError for more than 65,516 bytes."""
     if len(data) > _MAX_DATA:
         raise TooLargeError(f"cannot put {len(data)} bytes into one pkt-line")
     return b"%04x" % (len(data) + 4) + data
 
 
 def band(channel: Band, data: bytes) -> Iterator[bytes]:
-    """The data as pkt-lines of one band."""
+    """Yields the data as pkt-lines of one band."""
     for at in range(0, len(data), _MAX_BAND_DATA):
         yield pkt(bytes((channel,)) + data[at : at + _MAX_BAND_DATA])
 
 
 class ByteReader:
-    """Reads exact pieces from a stream of chunks and counts what went through."""
+    """Reads exact pieces from a stream of chunks.
+
+    Raises InvalidInputError where the stream ends early, and TooLargeError once more than
+    `max_bytes` were read; `limit_name` is named in that error.
+    """
 
     def __init__(self, chunks: AsyncIterator[bytes], max_bytes: int, limit_name: str) -> None:
         self._chunks = chunks
@@ -50,7 +55,8 @@ class ByteReader:
         return True
 
     def _take(self, size: int) -> bytes:
-        """Counted when handed out: what waits here is at most one chunk of the transport."""
+        """Returns bytes of the buffer. They count towards the limit when they are handed out; the
+        buffer holds at most one chunk more."""
         self._left -= size
         if self._left < 0:
             raise TooLargeError(f"cannot receive this push: it is too large, {self._limit}")
@@ -59,17 +65,18 @@ class ByteReader:
         return data
 
     def allow(self, max_bytes: int) -> None:
-        """Count anew, for reading on after a refusal."""
+        """Sets another limit for what is read from now on."""
         self._left = max_bytes
 
     async def exactly(self, size: int) -> bytes:
+        """Returns the next `size` bytes."""
         while len(self._buffer) < size:
             if not await self._more():
                 raise InvalidInputError("cannot read the push: it ends in the middle")
         return self._take(size)
 
     async def pkt(self) -> bytes | None:
-        """The next pkt-line's data, or None for a flush."""
+        """Returns the next pkt-line's data, or None for a flush."""
         head = await self.exactly(4)
         try:
             size = int(head, 16)
@@ -82,7 +89,8 @@ class ByteReader:
         return await self.exactly(size - 4)
 
     async def pkts(self, limit: int) -> list[bytes]:
-        """pkt-lines up to the next flush, at most `limit` of them."""
+        """Returns the pkt-lines up to the next flush; TooLargeError if they are more than
+        `limit`."""
         lines: list[bytes] = []
         while (line := await self.pkt()) is not None:
             lines.append(line)
@@ -91,6 +99,7 @@ class ByteReader:
         return lines
 
     async def rest(self) -> AsyncIterator[bytes]:
+        """Yields what is left of the stream."""
         while True:
             if self._buffer:
                 yield self._take(len(self._buffer))

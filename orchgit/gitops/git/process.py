@@ -1,8 +1,8 @@
-"""Running git: always a child with an argument list, a clean environment, limits and a time-out.
+"""Runs git as a child process with an argument list, a clean environment, limits and a time-out.
 
-The environment holds nothing of the server's. The only config git reads is the file written here
-and the repository's own, which no repository content can change: no hooks, no external protocols,
-every object checked on the way in.
+The environment holds nothing of the server's. git reads the config written here and the
+repository's own, which no content of a repository can change: no hooks, no external protocols,
+every object checked as it comes in.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _CONFIG = """\
 """
 _STDERR_KEPT = 8_192
 _STREAM_BYTES = 256 * 1024
-_TELLING = re.compile(r"^(fatal|error|ssh|remote):|denied|verification failed|not resolve")
+_ERROR_LINE = re.compile(r"^(fatal|error|ssh|remote):|denied|verification failed|not resolve")
 
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What a finished git said; `stderr` is already free of credentials."""
+    """What a finished git wrote; credentials in `stderr` are redacted."""
 
     returncode: int
     stdout: bytes
@@ -78,11 +78,13 @@ class GitProcess:
         self.limits = limits
 
     def prepare(self) -> None:
-        """Write the config that every child reads; `safe.directory` lets local sources be read."""
+        """Writes the config that every child reads; its `safe.directory` allows local sources of
+        other users."""
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._home / "gitconfig").write_text(_CONFIG, encoding="ascii")
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Returns the whole environment of a child."""
         return {
             "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
             "HOME": str(self._home),
@@ -106,7 +108,10 @@ class GitProcess:
         env: Mapping[str, str] | None = None,
         max_file_bytes: int = 0,
     ) -> Child:
-        """A running git with pipes; the leader of a process group, which `kill` ends whole."""
+        """Starts git with pipes, as the leader of a process group, which `kill` ends whole.
+
+        `max_file_bytes` bounds each file that git writes; 0: `max_fetch_bytes`.
+        """
         process = await start_child(
             "git",
             *args,
@@ -117,19 +122,16 @@ class GitProcess:
             env=self.environment(env),
             start_new_session=True,
         )
-        self._limit(process.pid, max_file_bytes or self.limits.max_fetch_bytes)
-        return process
-
-    def _limit(self, pid: int, max_file_bytes: int) -> None:
-        """Applied before any data is fed; children that git starts later inherit them."""
+        # Set before any data is fed; children that git starts later inherit them.
         limits = {
             resource.RLIMIT_AS: self.limits.max_git_memory_bytes,
-            resource.RLIMIT_FSIZE: max_file_bytes,
+            resource.RLIMIT_FSIZE: max_file_bytes or self.limits.max_fetch_bytes,
             resource.RLIMIT_CORE: 0,
         }
         for which, value in limits.items():
             with contextlib.suppress(ProcessLookupError):
-                resource.prlimit(pid, which, (value, value))
+                resource.prlimit(process.pid, which, (value, value))
+        return process
 
     async def run(
         self,
@@ -142,7 +144,8 @@ class GitProcess:
         max_output_bytes: int = 16 * 1024 * 1024,
         max_file_bytes: int = 0,
     ) -> GitResult:
-        """Run git to its end. TimedOutError and TooLargeError kill it and all it started."""
+        """Runs git to its end, whatever its exit status. Raises TimedOutError and, for an answer
+        above `max_output_bytes`, TooLargeError; git and all that it started are killed then."""
         process = await self.start(args, cwd=cwd, env=env, max_file_bytes=max_file_bytes)
         try:
             async with asyncio.timeout(timeout_s):
@@ -163,11 +166,11 @@ class GitProcess:
     async def stream(
         self, args: Sequence[str], *, timeout_s: float, stdin: bytes
     ) -> AsyncGenerator[bytes, None]:
-        """git's output as it comes. SourceError at the end if git failed: what came before is then
-        worth nothing."""
+        """Yields git's output as it comes. Raises SourceError at the end if git failed; what was
+        yielded is then invalid."""
         process = await self.start(args)
         feeding = asyncio.create_task(_feed(process, stdin))
-        telling = asyncio.create_task(_read_tail(process))
+        reading = asyncio.create_task(_read_tail(process))
         assert process.stdout is not None
         try:
             async with asyncio.timeout(timeout_s):
@@ -181,7 +184,7 @@ class GitProcess:
         finally:
             feeding.cancel()
             await kill(process)
-            stderr = await telling
+            stderr = await reading
         if returncode != 0:
             words = last_words(redact(stderr.decode("utf-8", "replace")))
             raise SourceError(f"cannot run git {_verb(args)}: {words}")
@@ -195,7 +198,7 @@ class GitProcess:
         env: Mapping[str, str] | None = None,
         stdin: AsyncIterator[bytes] | bytes | None = None,
     ) -> bytes:
-        """`run`, and a SourceError with git's own last words if it failed."""
+        """Runs git and returns its output. Raises SourceError with git's own words if it failed."""
         result = await self.run(args, timeout_s=timeout_s, cwd=cwd, env=env, stdin=stdin)
         if result.returncode != 0:
             raise SourceError(f"cannot run git {_verb(args)}: {last_words(result.stderr)}")
@@ -203,33 +206,28 @@ class GitProcess:
 
 
 def _verb(args: Sequence[str]) -> str:
-    """The first argument that is no option: no path of the server's is shown."""
+    """Returns the first argument that is no option; errors show no path of the server's."""
     return next((arg for arg in args if not arg.startswith("-")), "")
 
 
 def last_words(stderr: str) -> str:
-    """The lines of git's stderr that say what went wrong, on one line."""
+    """Returns the lines of git's stderr that say what went wrong, on one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)] or lines
-    return "; ".join(telling[-3:])[:600] or "it said nothing"
+    errors = [line for line in lines if _ERROR_LINE.search(line)] or lines
+    return "; ".join(errors[-3:])[:600] or "it said nothing"
 
 
 async def kill(process: Child) -> None:
-    """End the process and its group if it still runs, and reap it."""
+    """Kills the process and its group if it still runs, and reaps it."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     # A pipe that nobody reads stays paused, and open.
     for pipe in (process.stdout, process.stderr):
-        await _drain(pipe)
+        with contextlib.suppress(RuntimeError):  # somebody else reads it
+            while pipe is not None and await pipe.read(_STREAM_BYTES):
+                pass
     await process.wait()
-
-
-async def _drain(pipe: asyncio.StreamReader | None) -> None:
-    """Read to the end what is left, unless somebody else does."""
-    with contextlib.suppress(RuntimeError):
-        while pipe is not None and await pipe.read(_STREAM_BYTES):
-            pass
 
 
 async def _feed(process: Child, data: AsyncIterator[bytes] | bytes | None) -> None:
@@ -245,7 +243,7 @@ async def _feed(process: Child, data: AsyncIterator[bytes] | bytes | None) -> No
         process.stdin.close()
         await process.stdin.wait_closed()
     except (BrokenPipeError, ConnectionResetError):
-        return  # git ended early; its exit status tells why
+        return  # git ended early; its exit status says why
 
 
 async def _read_capped(process: Child, limit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Objects of a push, or from another server, kept apart until they are accepted."""
+"""Objects of a push, or of a pack from another server, kept apart until they are accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError, TooLargeError
-from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess, GitResult, last_words
 
 _REF = re.compile(rb"(?:[0-9a-f]{40}|ref: refs/[^\n]+)\n")
@@ -20,7 +19,7 @@ _PREFIX = "tmp_objdir-incoming-"
 
 @dataclass(frozen=True, slots=True)
 class PackLimit:
-    """What one pack may weigh; `name` is the limit's, `what` how the pack is called in errors."""
+    """How large one pack may be. Errors call the pack `what`, and the limit `name`."""
 
     what: str
     name: str
@@ -28,16 +27,18 @@ class PackLimit:
     timeout_s: float
 
 
-def push_limit(limits: GitLimits) -> PackLimit:
-    return PackLimit("this push", "max_push_bytes", limits.max_push_bytes, limits.pack_timeout_s)
-
-
 class Quarantine:
-    """A directory for one pack. Its objects see the repository's; not the other way round."""
+    """An object directory for one pack, that of a push unless `limit` says otherwise.
+
+    git sees the repository's objects from here, but not these from the repository.
+    """
 
     def __init__(self, git: GitProcess, mirror: Path, limit: PackLimit | None = None) -> None:
         self._git = git
-        self._limit = limit or push_limit(git.limits)
+        limits = git.limits
+        self._limit = limit or PackLimit(
+            "this push", "max_push_bytes", limits.max_push_bytes, limits.pack_timeout_s
+        )
         self._mirror = mirror
         self._objects = mirror / "objects"
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._objects))
@@ -51,10 +52,22 @@ class Quarantine:
         }
 
     async def receive(self, pack: AsyncIterator[bytes]) -> None:
-        """Index the pack with every check git has. The pack is fsynced when this returns."""
+        """Indexes the pack with every check that git has; it is on disk when this returns.
+
+        Raises TooLargeError for a pack above the limit, and InvalidInputError for a bad one.
+        """
         limit = self._limit
         size = f"--max-input-size={limit.max_bytes}"
-        result = await self._run(["index-pack", "--stdin", "--fix-thin", "--strict", size], pack)
+        result = await self._git.run(
+            [
+                f"--git-dir={self._mirror}",
+                *("index-pack", "--stdin", "--fix-thin", "--strict", size),
+            ],
+            timeout_s=limit.timeout_s,
+            env=self._environment,
+            stdin=pack,
+            max_file_bytes=limit.max_bytes,
+        )
         if result.returncode == 0:
             return
         words = last_words(result.stderr)
@@ -65,7 +78,7 @@ class Quarantine:
         raise InvalidInputError(f"cannot receive {limit.what}: {words}")
 
     async def check_connected(self, commit_ids: Sequence[str]) -> None:
-        """Every object the new refs lead to is here; a half push would break later reads."""
+        """Raises InvalidInputError unless every object is here that the commits lead to."""
         result = await check_connected(self._git, self._mirror, commit_ids, self._environment)
         if result.returncode != 0:
             raise InvalidInputError(
@@ -73,26 +86,23 @@ class Quarantine:
                 f"({last_words(result.stderr)})"
             )
 
-    async def _run(self, args: Sequence[str], stdin: AsyncIterator[bytes] | bytes) -> GitResult:
-        return await self._git.run(
-            [f"--git-dir={self._mirror}", *args],
-            timeout_s=self._limit.timeout_s,
-            env=self._environment,
-            stdin=stdin,
-            max_file_bytes=self._limit.max_bytes,
-        )
-
     def accept(self) -> None:
-        """Move the objects into the repository, indexes last, so that no half pack is seen."""
+        """Moves the objects into the repository, indexes last, so that no reader sees half a
+        pack."""
         incoming = self.path / "pack"
         target = self._objects / "pack"
         target.mkdir(exist_ok=True)
         names = sorted(incoming.iterdir()) if incoming.is_dir() else []
         for file in sorted(names, key=lambda path: path.suffix == ".idx"):
             os.replace(file, target / file.name)
-        _sync_directory(target)
+        handle = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
     def discard(self) -> None:
+        """Deletes the directory with what was not accepted."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -102,9 +112,10 @@ async def check_connected(
     object_ids: Sequence[str],
     env: Mapping[str, str] | None = None,
 ) -> GitResult:
-    """Walks from the objects to what the mirror's refs reach; fails where something is missing."""
+    """Walks from the objects to what the mirror's refs reach. git's exit status is not 0 if an
+    object is missing."""
     return await git.run(
-        [f"--git-dir={mirror}", *["rev-list", "--objects", "--stdin", "--quiet", "--not", "--all"]],
+        [f"--git-dir={mirror}", "rev-list", "--objects", "--stdin", "--quiet", "--not", "--all"],
         timeout_s=git.limits.pack_timeout_s,
         env=env,
         stdin="".join(f"{object_id}\n" for object_id in object_ids).encode(),
@@ -112,8 +123,8 @@ async def check_connected(
 
 
 def remove_leftovers(mirror: Path) -> None:
-    """What a process that was killed left half received, and refs that a crash of the machine left
-    empty: they are made anew from the state. Nobody else writes here now."""
+    """Deletes what a killed process left half received, and refs that a crash of the machine left
+    empty; they are written again from the state. Nobody else may write to the mirror now."""
     objects = mirror / "objects"
     for directory in objects.glob(f"{_PREFIX}*"):
         shutil.rmtree(directory, ignore_errors=True)
@@ -122,11 +133,3 @@ def remove_leftovers(mirror: Path) -> None:
     for file in (mirror / "refs").rglob("*"):
         if file.is_file() and not _REF.fullmatch(file.read_bytes()[:1024]):
             file.unlink()
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

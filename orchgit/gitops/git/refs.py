@@ -1,4 +1,4 @@
-"""Names of refs: which may be used at all, and which advertised ref a source's setting means."""
+"""Names of refs: which are valid, and which of a remote's refs a source's setting means. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ ZERO_ID = "0" * 40
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """`name` is what to fetch: a full ref name, or the commit id itself."""
+    """`name` is what to fetch: a full ref name, or a commit id."""
 
     name: str
     commit_id: str
 
 
 def is_commit_id(text: str) -> bool:
+    """Returns whether the text is a full object id: 40 or 64 hexadecimal digits."""
     return _COMMIT_ID.match(text) is not None
 
 
 def check_ref_name(ref: str) -> str:
-    """The same ref, if git would accept it as a name and it cannot be read as an option."""
+    """Returns the ref. Raises InvalidInputError if git would not accept it, or could read it as an
+    option."""
     if any(part.startswith("-") for part in ref.split("/")):
         raise InvalidInputError(f"cannot use ref {ref!r}: a part of a ref must not start with '-'")
     if not ref or _BAD.search(ref) or ref.endswith(("/", ".")) or ref.startswith(("/", ".")):
@@ -35,9 +37,9 @@ def check_ref_name(ref: str) -> str:
 
 
 def resolve_ref(wanted: str, advertised: Mapping[str, str]) -> ResolvedRef:
-    """Which commit a source's `ref` means among a remote's refs; tags are peeled.
+    """Returns which ref and commit a source's `ref` means among a remote's refs; tags are peeled.
 
-    A missing ref is a SourceError: an outage, never "no jobs".
+    Raises SourceError if the remote has no such ref, which is an outage and never "no jobs".
     """
     check_ref_name(wanted)
     if is_commit_id(wanted):

@@ -1,14 +1,15 @@
-"""Bare mirrors, read through libgit2: the only module that imports pygit2.
+"""Bare repositories, read and written through libgit2: the only module that imports pygit2.
 
-Content comes from the object database by id. There is no checkout, links and submodules are listed
-as what they are and never followed. A `Repository` is a cheap handle for one piece of work in one
-thread; what is worth keeping between them lies in the `TreeCache`.
+Content comes from the object database by id. There is no checkout; links and submodules are listed
+and never followed. A `Repository` is a cheap handle for one piece of work in one thread; the
+`TreeCache` is shared between handles.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -32,13 +33,13 @@ class EntryKind(StrEnum):
     LINK = "link"
     SUBMODULE = "submodule"
     NO_TEXT_PATH = "no-text-path"
-    """A file whose path is not UTF-8: no job file can name it, and no message can quote it."""
+    """An entry whose path is not UTF-8, so that neither job files nor messages can name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file of a tree; `blob_id` is a commit's id for a submodule. Bytes of the path that are not
-    UTF-8 are written as `\\xff`."""
+    """An entry of a tree that is not a directory. `blob_id` is a commit's id for a submodule. Bytes
+    of the path that are not UTF-8 are written as `\\xff`."""
 
     path: str
     blob_id: str
@@ -47,6 +48,8 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
+    """A commit with its whole message, its tree and its parents."""
+
     commit: Commit
     message: str
     tree_id: str
@@ -55,38 +58,32 @@ class CommitInfo:
 
 @dataclass(slots=True)
 class TreeCache:
-    """Flattened sub-trees by tree id: an unchanged directory is walked once."""
+    """Caches the entries below each tree id, so that an unchanged directory is walked once. Tree
+    ids name content, so nothing invalidates an entry; the oldest leave first."""
 
     max_trees: int = 4_096
     trees: dict[str, tuple[TreeEntry, ...]] = field(default_factory=dict)
 
     def put(self, tree_id: str, entries: tuple[TreeEntry, ...]) -> None:
+        """Caches the entries of one tree."""
         while len(self.trees) >= self.max_trees:
             self.trees.pop(next(iter(self.trees)), None)
         self.trees[tree_id] = entries
 
 
 def init_bare(path: Path) -> None:
-    """Make a bare repository, readable by this user only, if there is none yet."""
+    """Makes a bare repository, readable by this user only, if there is none yet."""
     if not (path / "HEAD").exists():
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         pygit2.init_repository(str(path), bare=True, initial_head="main")
-    for useless in ("hooks", "description"):
-        _remove_template(path / useless)
-
-
-def _remove_template(path: Path) -> None:
-    """What libgit2's template put there: nothing of it is ever run or read."""
-    if path.is_file():
-        path.unlink()
-    elif path.is_dir():
-        for child in path.iterdir():
-            child.unlink()
-        path.rmdir()
+    # Of libgit2's template; nothing of it is ever run or read.
+    shutil.rmtree(path / "hooks", ignore_errors=True)
+    (path / "description").unlink(missing_ok=True)
 
 
 class Repository:
-    """`quarantine` adds an object directory whose objects are not yet part of the repository."""
+    """A handle of one repository. `quarantine` adds an object directory whose objects are not part
+    of the repository yet. Raises SourceError if there is no repository at `path`."""
 
     def __init__(
         self,
@@ -105,7 +102,7 @@ class Repository:
             raise SourceError(f"cannot open the repository {path.name}: {error}") from error
 
     def refs(self) -> dict[str, str]:
-        """Every ref with the id it points at, sorted by name; tags as they lie."""
+        """Returns every ref with the id it points at, sorted by name; tags are not peeled."""
         found = {}
         for name in sorted(self._git.references):
             target = self._git.references[name].target
@@ -114,35 +111,36 @@ class Repository:
         return found
 
     def head(self) -> str:
-        """The name of the branch that a clone checks out; it need not be there yet."""
+        """Returns the name of the branch that a clone checks out; the branch may not exist yet."""
         return str(self._git.lookup_reference("HEAD").target)
 
     def has_object(self, object_id: str) -> bool:
+        """Returns whether the object itself is here, whatever it leads to."""
         return is_commit_id(object_id) and object_id in self._git
 
     def set_head(self, ref: str) -> None:
+        """Sets the branch that a clone checks out."""
         self._git.set_head(check_ref_name(ref))
 
     def resolve(self, name: str) -> str | None:
-        """The commit a full ref name points at (tags peeled); None if there is no such ref."""
+        """Returns the commit that a full ref name points at, tags peeled; None if there is none."""
         if name not in self._git.references:
             return None
-        return self._peel(self._git.references[name].resolve().target)
-
-    def _peel(self, object_id: pygit2.Oid | str) -> str | None:
         try:
-            found = self._git.get(object_id)
+            found = self._git.get(self._git.references[name].resolve().target)
             return str(found.peel(pygit2.Commit).id) if found is not None else None
         except (pygit2.GitError, ValueError):
             return None
 
     def has_commit(self, commit_id: str) -> bool:
+        """Returns whether the text is the id of a commit that is here."""
         if not is_commit_id(commit_id):
             return False
         found = self._git.get(commit_id)
         return found is not None and found.type == ObjectType.COMMIT
 
     def commit(self, commit_id: str) -> CommitInfo:
+        """Raises NotFoundError if the commit is not here."""
         found = self._commit(commit_id)
         encoding = _header_encoding(found)
         message = decode_text(found.raw_message, encoding)
@@ -167,7 +165,7 @@ class Repository:
         return found
 
     def is_descendant(self, commit_id: str, ancestor_id: str) -> bool:
-        """Whether `ancestor_id` is `commit_id` or one of its ancestors."""
+        """Returns whether `ancestor_id` is `commit_id` or one of its ancestors."""
         if commit_id == ancestor_id:
             return True
         if not self.has_commit(ancestor_id) or not self.has_commit(commit_id):
@@ -175,7 +173,8 @@ class Repository:
         return bool(self._git.descendant_of(commit_id, ancestor_id))
 
     def messages_between(self, new_id: str, old_id: str, limit: int = 1000) -> list[str]:
-        """Messages of the commits reachable from `new_id` and not from `old_id`, newest first."""
+        """Returns the messages of the commits reachable from `new_id` and not from `old_id`, newest
+        first."""
         walker = self._git.walk(new_id)
         if old_id and self.has_commit(old_id):
             walker.hide(old_id)
@@ -187,7 +186,8 @@ class Repository:
         return messages
 
     def files(self, commit_id: str, globs: Sequence[str]) -> list[TreeEntry]:
-        """What the globs match in the commit's tree, sorted by path; links and submodules too."""
+        """Returns what the globs match in the commit's tree, links and submodules too, sorted by
+        path. Raises TooLargeError above `max_job_files`."""
         wanted = compile_globs(tuple(globs))
         entries = self.tree(commit_id)
         found = [entry for entry in entries.values() if wanted.fullmatch(entry.path)]
@@ -199,7 +199,8 @@ class Repository:
         return found
 
     def tree(self, commit_id: str) -> dict[str, TreeEntry]:
-        """Every entry of the commit's tree by path, in order of path."""
+        """Returns every entry of the commit's tree by path, in order of path. Raises TooLargeError
+        above `max_tree_entries` and `max_tree_depth`."""
         entries = self._flatten(self._commit(commit_id).tree, 0)
         if len(entries) > self._limits.max_tree_entries:
             raise TooLargeError(
@@ -246,7 +247,8 @@ class Repository:
                 yield TreeEntry(name, str(item.id), EntryKind.FILE)
 
     def read_blob(self, blob_id: str, path: str) -> bytes:
-        """The blob's content. Its size is read first, so that a huge one is never loaded."""
+        """Returns the blob's content. Raises TooLargeError above `max_file_bytes`, without loading
+        it."""
         try:
             _, size = self._git.odb.read_header(blob_id)
         except KeyError as error:
@@ -259,10 +261,11 @@ class Repository:
         return self._git.odb.read(blob_id)[1]
 
     def set_ref(self, name: str, commit_id: str) -> None:
-        """Point a ref at an object, whatever it pointed at; the caller holds the repository."""
+        """Points a ref at an object. The caller holds the mirror's lock."""
         self._git.references.create(check_ref_name(name), commit_id, force=True)
 
     def delete_ref(self, name: str) -> None:
+        """Deletes a ref. The caller holds the mirror's lock."""
         self._git.references.delete(name)
 
     def write_commit(
@@ -272,50 +275,41 @@ class Repository:
         author: Commit,
         message: str,
     ) -> str:
-        """A new commit on top of `parent_id`: files put, or removed where the content is None.
-        It is on disk when this returns."""
-        with _durably():
-            return self._write_commit(parent_id, changes, author, message)
-
-    def _write_commit(
-        self,
-        parent_id: str | None,
-        changes: Mapping[str, bytes | None],
-        author: Commit,
-        message: str,
-    ) -> str:
+        """Writes a commit on top of `parent_id` with files put, or removed where their content is
+        None. Returns its id; the commit is on disk then."""
         index = pygit2.Index()
         if parent_id is not None:
             index.read_tree(self._commit(parent_id).tree)
-        for path, content in changes.items():
-            if content is None:
-                index.remove(path)
-            else:
-                blob = self._git.create_blob(content)
-                index.add(pygit2.IndexEntry(path, blob, FileMode.BLOB))
-        return self.write_commit_of_tree(
-            str(index.write_tree(self._git)), parent_id, author, message
-        )
+        with _fsync_objects():
+            for path, content in changes.items():
+                if content is None:
+                    index.remove(path)
+                else:
+                    blob = self._git.create_blob(content)
+                    index.add(pygit2.IndexEntry(path, blob, FileMode.BLOB))
+            tree_id = str(index.write_tree(self._git))
+        return self.write_commit_of_tree(tree_id, parent_id, author, message)
 
     def write_commit_of_tree(
         self, tree_id: str, parent_id: str | None, author: Commit, message: str
     ) -> str:
-        """A new commit with a tree that is here already; it is on disk when this returns."""
+        """Writes a commit with a tree that is here. Returns its id; the commit is on disk then."""
         who = pygit2.Signature(author.author, author.email, author.time_ns // NS_PER_S, 0)
         parents = [parent_id] if parent_id is not None else []
-        with _durably():
+        with _fsync_objects():
             return str(self._git.create_commit(None, who, who, message, tree_id, parents))
 
 
 _TEXT_ENCODINGS = re.compile(
     r"utf-?8|us-ascii|latin-?1|iso-?8859-?\d{1,2}|(windows|cp)-?125\d", re.I
 )
-"""What `i18n.commitEncoding` is set to in practice. Python knows codecs that are no encodings of
-text, and slow ones, so a commit cannot choose freely."""
+"""What `i18n.commitEncoding` is set to in practice. Python also has codecs that are slow, or are no
+encodings of text, so a commit cannot choose freely."""
 
 
 def decode_text(raw: bytes, encoding: str = "") -> str:
-    """Text of a commit as its header says, else UTF-8; what is neither is replaced."""
+    """Returns text of a commit: decoded as UTF-8, else as its header says; other bytes are
+    replaced."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -331,8 +325,8 @@ def _header_encoding(commit: pygit2.Commit) -> str:
 
 
 @contextlib.contextmanager
-def _durably() -> Iterator[None]:
-    """Objects written meanwhile are fsynced. Refs never need it: they are made from the log."""
+def _fsync_objects() -> Iterator[None]:
+    """Makes libgit2 fsync the objects that it writes. Refs need no fsync: the log has them."""
     pygit2.settings.enable_fsync_gitdir(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Repository URLs: which are allowed, and how they are shown without their secrets."""
+"""Repository URLs: which are allowed, and their text without secrets. Pure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ class RepositoryUrl:
 
 
 def parse_url(text: str) -> RepositoryUrl:
-    """Raises InvalidInputError for anything but file, http(s) and ssh repositories.
+    """Parses a repository URL. Raises InvalidInputError for all but file, http(s) and ssh.
 
-    `host:path` is ssh, as in git; `helper::address` would run a program and is refused; an absolute
-    path is `file`. A leading `-` is refused everywhere,
-    since git would read it as an option (or hand it to ssh as one).
+    `host:path` is ssh, as in git, and an absolute path is file. `helper::address`, which would run
+    a program, is refused; so is a leading `-`, which git or ssh would read as an option.
     """
     if not text or text != text.strip() or any(ord(c) < 32 for c in text):
         raise InvalidInputError(
@@ -83,7 +82,7 @@ def _ssh(text: str, host: str, user: str, path: str) -> RepositoryUrl:
 
 
 def _check_path(text: str, path: str) -> None:
-    """What a credential's `urls` allow must be what the host reads."""
+    """Refuses `.` and `..`, so that what a credential's `urls` allow is what the host reads."""
     if any(part in (".", "..") for part in unquote(path).split("/")):
         raise _refused(text, "its path must not have '.' or '..' in it")
 
@@ -93,12 +92,13 @@ def _refused(text: str, why: str) -> InvalidInputError:
 
 
 def redact(text: str) -> str:
-    """The text with `user:password@` of every URL in it replaced; for errors, logs and status."""
+    """Returns the text with `user:password@` of every URL in it replaced by `***@`."""
     return _CREDENTIALS.sub(lambda match: f"{match['scheme']}***@", text)
 
 
 def normalized(url: str) -> str:
-    """One spelling per repository, to match a webhook's URLs with a source's: host and path."""
+    """Returns one spelling of a repository's URLs, host and path, by which a webhook's URL matches
+    a source's; '' for a text that is no URL."""
     try:
         parsed = parse_url(redact(url).replace("***@", ""))
     except InvalidInputError:

@@ -1,1 +1,1 @@
-"""The bare mirrors of each server, and the exchange of git objects between servers."""
+"""Each server's bare mirrors of the repositories, and the git objects that servers exchange."""

@@ -1,7 +1,7 @@
-"""The repositories that this cluster is the home of, as packs of a backup.
+"""The built-in repositories as packs of a cluster snapshot (`orchgit operator snapshot save`).
 
-Their refs lie in the state, their objects do not: a backup of the state alone knows commits that a
-new cluster cannot show, compare or go back to.
+Their refs are in the state, their objects are not: a cluster restored from the state alone would
+know commits that it cannot show, compare or revert to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _READ_BYTES = 256 << 10
 
 
 class RepositoryBackup:
-    """`Repositories` of `orchgit.services.cluster.snapshots`."""
+    """Implements `Repositories` of `orchgit.services.cluster.snapshots`."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class RepositoryBackup:
         self._quorum = quorum
 
     def wanted(self, state: StateReads) -> dict[str, frozenset[str]]:
-        """By repository: what its refs point at, and the commits that can be gone back to."""
+        """Returns the objects to save by repository: what its refs point at, and the commits that a
+        revert may go back to."""
         names = {one.name for one in state.sources.all() if one.kind == SourceKind.BUILTIN}
         names.update(state.git_refs.repositories())
         found = {name: wanted_of(state, name).objects for name in sorted(names)}
@@ -51,8 +52,9 @@ class RepositoryBackup:
     async def pack(
         self, wanted: Mapping[str, Collection[str]], directory: Path
     ) -> tuple[dict[str, Path], int]:
-        """One pack for each repository, in `directory`; and how many of the wanted objects no
-        server has. UnavailableError while a server that has some is out of reach."""
+        """Writes one pack for each repository into `directory`. Returns the packs' paths by
+        repository, and how many of the wanted objects no server has. Raises UnavailableError while
+        a server that may have some is out of reach."""
         directory.mkdir()
         packs: dict[str, Path] = {}
         lost = 0
@@ -88,8 +90,11 @@ class RepositoryBackup:
                     await asyncio.to_thread(file.write, chunk)
 
     async def take(self, wanted: Mapping[str, Collection[str]], packs: Mapping[str, Path]) -> None:
-        """Every object is checked like those of a push. Returns when a majority of the servers has
-        them; the others fetch them when the state names them. Nothing shows them before."""
+        """Takes the objects of a snapshot's packs in, each checked like those of a push.
+
+        Returns when a majority of the servers has them. The others fetch them when the restored
+        state names them; until then no ref shows them.
+        """
         for name, path in packs.items():
             mirror = await asyncio.to_thread(self._mirrors.get, name)
             found = await self._take(mirror, wanted.get(name, ()), path)

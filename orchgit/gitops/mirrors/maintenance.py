@@ -1,4 +1,4 @@
-"""Keeping mirrors small: now and then git packs what many small pushes and fetches left behind."""
+"""Packs mirrors now and then: `git gc` joins what many small pushes and fetches left behind."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _LOOSE_KEPT = 2_000
 
 
 class Maintenance:
-    """`after_write` is called by whoever brought objects in; the work is done later, holding the
-    mirror's lock, so that no pack goes away under a reader of this process."""
+    """Packs a mirror after every `WRITES_BETWEEN` writes, in a task of its own that holds the
+    mirror's lock, so that no pack disappears under a reader of this process."""
 
     def __init__(self, git: GitProcess) -> None:
         self._git = git
         self._tasks: set[asyncio.Task[None]] = set()
 
     def after_write(self, mirror: Mirror) -> None:
+        """Counts a push or fetch that brought objects in."""
         mirror.writes += 1
         if mirror.writes % WRITES_BETWEEN == 0:
             task = asyncio.create_task(self.pack(mirror), name=f"pack {mirror.name}")
@@ -33,9 +34,11 @@ class Maintenance:
             task.add_done_callback(self._tasks.discard)
 
     async def pack(self, mirror: Mirror) -> None:
-        """Let git judge whether there is anything to do. Objects that no ref leads to stay for
-        two weeks: those of a push whose log entry this server has not seen yet are among them.
-        Whatever the state names is held by a ref of ours, on every server."""
+        """Runs `git gc --auto`, which packs if there are too many loose objects or packs.
+
+        git keeps unreferenced objects for two weeks, so those of a push whose log entry this server
+        has not applied yet are safe. Commits that the state names have a ref of ours.
+        """
         args = [
             f"--git-dir={mirror.path}",
             *("-c", f"gc.auto={_LOOSE_KEPT}", "-c", f"gc.autoPackLimit={_PACKS_KEPT}"),
@@ -50,6 +53,7 @@ class Maintenance:
                 _log.warning("cannot pack a mirror", source=mirror.name, error=str(error))
 
     async def close(self) -> None:
+        """Ends the tasks under way."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Where the mirrors lie, and the locks of each: who moves refs holds one, who fetches the other."""
+"""The mirrors of a server: one bare repository for each source, with its locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchgit.gitops.mirrors.rules import Wanted
 from orchgit.model.source import SourceKind, is_source_name
 
 _MARKER = "orchgit-source"
-"""A file in the repository that says which source it is for."""
+"""Name of a file in the repository that says which source the repository is for."""
 _EXPECTED = "expected"
 
 
@@ -24,9 +24,10 @@ _EXPECTED = "expected"
 class Mirror:
     """One source's bare repository.
 
-    `lock` is held while refs move or packs are replaced, `fetching` while objects are brought in
-    from another server. `held` are objects known to be here with all they lead to; `settled` is
-    what the refs were last made to show.
+    `lock` is held while refs move or packs are replaced, `fetching` while objects come in from
+    another server. `held` are objects known to be here with all that they lead to. `synced` is what
+    the refs were last made to show, or None while something of it is missing. `writes` counts
+    pushes and fetches for maintenance.
     """
 
     name: str
@@ -40,14 +41,17 @@ class Mirror:
     writes: int = 0
 
     def create(self) -> None:
-        """Make it, or take it over from a process that may have died in the middle of anything."""
+        """Makes the repository, or takes it over from a process that died at any point."""
         init_bare(self.path)
         remove_leftovers(self.path)
 
     def become(self, identity: str, is_wanted: bool) -> None:
-        """Make sure that nothing is here which was fetched for another source of this name.
-        `is_wanted`: the state names objects of it, so one from before identities were written is
-        this source's. The caller holds `lock`."""
+        """Makes the repository that of the source `identity`, and empties it if it was fetched for
+        another source of the same name. The caller holds `lock`.
+
+        `is_wanted`: the state names objects of the source, so a repository from before identities
+        were written belongs to it.
+        """
         marker = self.path / _MARKER
         known = marker.read_text(encoding="ascii") if marker.exists() else ""
         if known == identity:
@@ -60,16 +64,17 @@ class Mirror:
         marker.write_text(identity, encoding="ascii")
 
     def expect(self) -> None:
-        """Objects come for a source that this server has not heard of yet: they are to stay. The
-        caller holds `lock`."""
+        """Marks the repository as that of the next source of its name, so that objects which come
+        before the source does are kept. The caller holds `lock`."""
         (self.path / _MARKER).write_text(_EXPECTED, encoding="ascii")
 
     def open(self, quarantine: Path | None = None) -> Repository:
+        """Opens the repository; with the objects of a push that is not accepted yet, if given."""
         return Repository(self.path, self.limits, self.cache, quarantine)
 
 
 class MirrorStore:
-    """All mirrors of a server, in one directory that only this user may enter."""
+    """All mirrors of a server, in one directory that only the server's user may enter."""
 
     def __init__(self, directory: Path, limits: GitLimits) -> None:
         self.directory = directory
@@ -78,8 +83,8 @@ class MirrorStore:
         self._making = threading.Lock()
 
     def get(self, source: str) -> Mirror:
-        """The mirror of a source; its repository is made, or taken over, at first use. May be
-        called from any thread: taking over removes what must not be in use already."""
+        """Returns the mirror of a source; its repository is made, or taken over, at first use. Safe
+        to call from any thread. Raises InvalidInputError for what cannot be a source's name."""
         with self._making:
             mirror = self._mirrors.get(source)
             if mirror is None:
@@ -90,11 +95,11 @@ class MirrorStore:
             return mirror
 
     def existing(self, source: str) -> Mirror | None:
-        """The mirror of a source, if this server has one."""
+        """Returns the mirror of a source if this server has one, else None."""
         return self.get(source) if (self._path(source) / "HEAD").exists() else None
 
     def served(self, source: str, kind: str | None) -> Mirror:
-        """The mirror of a source whose repository this cluster is the home of."""
+        """Returns the mirror of a source. Raises NotFoundError unless its kind is built in."""
         if kind != SourceKind.BUILTIN:
             raise NotFoundError(
                 f"cannot find a git repository named {source!r} here: "
@@ -103,7 +108,7 @@ class MirrorStore:
         return self.get(source)
 
     def _path(self, source: str) -> Path:
-        """Other servers name sources too: only what can be a source's name becomes a path."""
+        """Raises InvalidInputError for what cannot be a source's name: other servers send names."""
         if not is_source_name(source):
             raise InvalidInputError(f"cannot use {source[:80]!r} as the name of a repository")
         return self.directory / f"{source}.git"

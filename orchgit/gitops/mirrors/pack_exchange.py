@@ -1,4 +1,4 @@
-"""Objects between servers: asking others for what a mirror lacks, and giving them what it has."""
+"""Exchanges git objects with other servers: fetches what a mirror lacks, sends what it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.maintenance import Maintenance
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
-from orchgit.gitops.mirrors.packs import known_to, lacking, make_pack, take_pack, with_signs_of_life
+from orchgit.gitops.mirrors.packs import known_to, lacking, make_pack, take_pack, with_keep_alives
 from orchgit.gitops.mirrors.peers import Peer, PeerClient, Peers
 from orchgit.wire.messages import PackFrame
 
@@ -21,13 +21,14 @@ _log = structlog.get_logger(component="gitops")
 
 _FETCHES_AT_ONCE = 2
 _HOLDS_AT_ONCE = 4
-"""What the leader waits for does not queue up behind what this server catches up with."""
+"""Counted apart, so that a push, for which the leader waits, does not queue behind catching up."""
 _PACKS_AT_ONCE = 4
 
 
 @dataclass(slots=True)
 class ExchangeCounts:
-    """What was asked of other servers and sent to them so far."""
+    """What was fetched from other servers and sent to them since the start. The field names are
+    those of metrics."""
 
     fetches: int = 0
     failed_fetches: int = 0
@@ -36,7 +37,7 @@ class ExchangeCounts:
 
 
 class PackExchange:
-    """Few at once each way: packs are large, and git works on them."""
+    """Bounds how many packs are fetched and sent at once, since each costs git memory."""
 
     def __init__(
         self,
@@ -58,16 +59,19 @@ class PackExchange:
 
     @property
     def own_name(self) -> str:
-        """This server, as errors name it."""
+        """This server's name in errors."""
         return self._peers.own_name
 
     def others(self) -> frozenset[str]:
-        """The addresses of the other servers."""
+        """Returns the RPC addresses of the other servers."""
         return frozenset(peer.address for peer in self._peers.others())
 
     async def fetch_from_any(self, mirror: Mirror, missing: frozenset[str]) -> None:
-        """Each server is asked for what the ones before it did not have. UnavailableError: one
-        that may have the rest was not reached. NotFoundError: all were asked, and none has it."""
+        """Fetches missing objects, asking each server for what the ones before it did not have.
+
+        Raises UnavailableError if a server that may have the rest was not reached, and
+        NotFoundError if all servers answered and none has it.
+        """
         unasked: list[str] = []
         peers = [peer for peer in self._peers.others() if peer.address]
         for peer in peers:
@@ -84,7 +88,7 @@ class PackExchange:
         raise _still_lacking(mirror.name, missing, peers, unasked, self.own_name)
 
     async def hold(self, mirror: Mirror, wants: Sequence[str], address: str) -> None:
-        """Returns when the objects, which the server at `address` has, are here and on disk."""
+        """Fetches objects from the server at `address`; returns when they are here and on disk."""
         async with mirror.fetching:
             missing = await lacking(self._git, mirror, wants)
             if missing:
@@ -92,7 +96,7 @@ class PackExchange:
                     await self._fetch(mirror, Peer(address), missing)
             missing = await lacking(self._git, mirror, wants)
         if missing:
-            raise UnavailableError(f"cannot hold {len(missing)} objects: {address} lacks them too")
+            raise UnavailableError(f"cannot store {len(missing)} objects: {address} lacks them too")
 
     async def _fetch(self, mirror: Mirror, peer: Peer, missing: frozenset[str]) -> None:
         self.counts.fetches += 1
@@ -109,8 +113,9 @@ class PackExchange:
     async def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]
     ) -> AsyncGenerator[PackFrame, None]:
-        """What of the wants is missing here, then a pack with the others."""
-        frames = with_signs_of_life(self._frames(source, wants, haves))
+        """Yields which of the wants are missing here, then a pack with the others, and empty frames
+        while git takes long."""
+        frames = with_keep_alives(self._frames(source, wants, haves))
         async with contextlib.aclosing(frames):
             async for frame in frames:
                 self.counts.bytes_sent += len(frame.data)

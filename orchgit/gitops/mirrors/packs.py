@@ -1,7 +1,7 @@
-"""Packs between servers: `git pack-objects` makes them on one, `git index-pack` takes them in.
+"""Packs of git objects between servers: `git pack-objects` makes one, `git index-pack` reads it.
 
-What arrives is checked like a push: every object by fsck, then that nothing is missing. It becomes
-part of the mirror whole and on disk, or not at all.
+A pack that arrives is checked like a push: every object by fsck, then that no object is missing. It
+becomes part of the mirror whole and on disk, or not at all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from typing import TypeVar
 
 from orchgit.errors import NotFoundError, TimedOutError
 from orchgit.gitops.git.limits import GitLimits
@@ -21,20 +20,19 @@ from orchgit.wire.messages import PackFrame
 
 MAX_IDS = 30_000
 _MAX_HAVES = 1_000
-_SIGN_OF_LIFE_S = 5.0
+_KEEP_ALIVE_S = 5.0
 _PACK_OBJECTS = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"]
-
-T = TypeVar("T")
 
 
 def known_to(mirror: Mirror) -> list[str]:
-    """What to tell another server that need not be sent: the ends of what is here."""
+    """Returns the newest ref targets of the mirror, which another server need not send."""
     targets = mirror.open().refs().values()
     return list(dict.fromkeys(targets))[-_MAX_HAVES:]
 
 
 async def lacking(git: GitProcess, mirror: Mirror, object_ids: Iterable[str]) -> frozenset[str]:
-    """Which of the objects are not here with everything they lead to."""
+    """Returns which objects are not here with everything that they lead to. Objects found complete
+    are added to `mirror.held`."""
     repository = mirror.open()
     unsure = set(object_ids) - mirror.held
     if not unsure:
@@ -54,7 +52,7 @@ async def lacking(git: GitProcess, mirror: Mirror, object_ids: Iterable[str]) ->
 async def make_pack(
     git: GitProcess, mirror: Mirror | None, wants: Sequence[str], haves: Sequence[str]
 ) -> AsyncGenerator[PackFrame, None]:
-    """First which of the wants are not here, then a pack with the others and all that they lead to,
+    """Yields which of the wants are not here, then a pack: the others with all that they lead to,
     without what the haves lead to."""
     repository = mirror.open() if mirror is not None else None
     ids = [each for each in wants[:MAX_IDS] if is_commit_id(each)]
@@ -86,9 +84,12 @@ async def take_pack(
     wants: Collection[str],
     frames: AsyncGenerator[PackFrame, None],
 ) -> None:
-    """Take in what `server` answered. NotFoundError if it had none of the wants; what it had of
-    them is in `mirror.held` afterwards. The caller holds `mirror.fetching`."""
-    frames = _heard(frames, git.limits.mirror_silence_s, server)
+    """Takes in the frames that `server` sent; the wants it had are in `mirror.held` afterwards.
+
+    The caller holds `mirror.fetching`. Raises NotFoundError if the server had none of the wants,
+    and TimedOutError if it sends nothing for `mirror_silence_s`.
+    """
+    frames = _bounded_silence(frames, git.limits.mirror_silence_s, server)
     missing = set((await anext(frames, PackFrame(missing=list(wants)))).missing)
     found = sorted(set(wants) - missing)
     if not found:
@@ -104,10 +105,10 @@ async def take_pack(
     mirror.held.update(found)
 
 
-async def _heard(
+async def _bounded_silence(
     frames: AsyncGenerator[PackFrame, None], silence_s: float, server: str
 ) -> AsyncGenerator[PackFrame, None]:
-    """A server that is gone without a word must not hold the mirror for ever."""
+    """Yields the frames. Raises TimedOutError if the server sends nothing for `silence_s`."""
     try:
         while True:
             try:
@@ -117,21 +118,21 @@ async def _heard(
                 return
             except TimeoutError:
                 raise TimedOutError(
-                    f"cannot get objects from {server}: nothing was heard for {silence_s:g} s"
+                    f"cannot get objects from {server}: it sent nothing for {silence_s:g} s"
                 ) from None
             yield frame
     finally:
         await frames.aclose()
 
 
-async def with_signs_of_life(
+async def with_keep_alives(
     frames: AsyncGenerator[PackFrame, None],
 ) -> AsyncGenerator[PackFrame, None]:
-    """An empty frame whenever there is nothing else for a while: git may count for long."""
+    """Yields the frames, and an empty one whenever the next takes longer than five seconds."""
     coming = asyncio.ensure_future(_next(frames))
     try:
         while True:
-            done, _ = await asyncio.wait((coming,), timeout=_SIGN_OF_LIFE_S)
+            done, _ = await asyncio.wait((coming,), timeout=_KEEP_ALIVE_S)
             if not done:
                 yield PackFrame()
                 continue

@@ -1,4 +1,4 @@
-"""The other servers of the cluster, as far as git objects concern them."""
+"""The other servers of the cluster, and the calls by which servers exchange git objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchgit.wire.tls import TlsFiles
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another server. `address` is its RPC address, "" while that is not known."""
+    """Another server. `address` is its RPC address, or '' while that is not known."""
 
     address: str
     name: str = ""
@@ -27,23 +27,25 @@ class Peer:
 
 
 class Peers(Protocol):
-    """Read anew each time it matters: members come and go."""
+    """The members of the cluster, read anew at each use."""
 
     @property
     def own_address(self) -> str:
-        """The RPC address at which the others reach this server."""
+        """The RPC address at which the other servers reach this one."""
         ...
 
     @property
-    def own_name(self) -> str: ...
+    def own_name(self) -> str:
+        """This server's name in errors."""
+        ...
 
     def others(self) -> Sequence[Peer]:
-        """All other members, the leader first."""
+        """Returns all other members, the leader first."""
         ...
 
 
 class NoPeers:
-    """A lone server's."""
+    """`Peers` of a lone server."""
 
     own_address = ""
     own_name = "this server"
@@ -53,7 +55,7 @@ class NoPeers:
 
 
 class PeerClient:
-    """Calls to servers by address; one connection to each is kept."""
+    """Calls servers by address, over one connection to each."""
 
     def __init__(self, tls: TlsFiles | None = None) -> None:
         self._tls = tls
@@ -62,8 +64,12 @@ class PeerClient:
     async def fetch_pack(
         self, address: str, source: str, wants: Sequence[str], haves: Sequence[str]
     ) -> AsyncGenerator[PackFrame, None]:
-        request = FetchPackRequest(source=source, wants=list(wants), haves=list(haves))
-        frames = self._channel(address).stream(FETCH_PACK, _one(request))
+        """Yields what the server's `PackExchange.pack` answers."""
+
+        async def requests() -> AsyncIterator[FetchPackRequest]:
+            yield FetchPackRequest(source=source, wants=list(wants), haves=list(haves))
+
+        frames = self._channel(address).stream(FETCH_PACK, requests())
         async with contextlib.aclosing(frames):
             async for frame in frames:
                 yield frame
@@ -71,6 +77,7 @@ class PeerClient:
     async def hold(
         self, address: str, source: str, wants: Sequence[str], own_address: str, timeout_s: float
     ) -> None:
+        """Asks the server to store objects that this server has; returns when it has them."""
         request = HoldObjectsRequest(source=source, wants=list(wants), address=own_address)
         await self._channel(address).call(HOLD_OBJECTS, request, timeout_s)
 
@@ -80,9 +87,6 @@ class PeerClient:
         return self._channels[address]
 
     async def close(self) -> None:
+        """Closes all connections."""
         channels, self._channels = list(self._channels.values()), {}
         await asyncio.gather(*(channel.close() for channel in channels))
-
-
-async def _one(request: FetchPackRequest) -> AsyncIterator[FetchPackRequest]:
-    yield request

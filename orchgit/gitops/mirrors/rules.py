@@ -1,4 +1,4 @@
-"""What a mirror must hold and show, and what to do about the difference: pure decisions.
+"""Which objects and refs a mirror must have by the state, and how it gets there. Pure.
 
 The same rules run on every server, so at one index all servers show the same branches and tags.
 """
@@ -9,37 +9,42 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from orchgit.gitops.git.refs import is_commit_id
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import SourceKind
 from orchgit.state.snapshot import StateReads
 
 KEPT_PREFIX = "refs/orchgit/keep/"
-"""Our own refs, one for each commit that the state names: git then keeps all that it leads to."""
+"""Refs of our own, one for each commit that the state names, so that git keeps its objects."""
 PUBLIC_PREFIXES = ("refs/heads/", "refs/tags/", "refs/notes/")
 FIRST_BACKOFF_S = 0.25
 MAX_BACKOFF_S = 15.0
 MAX_LOST_BACKOFF_S = 3600.0
-"""Between two questions for what no server had. It is asked for at once where servers change."""
+"""The longest pause before objects that no server had are asked for again. They are asked for at
+once when the servers change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the state says of one source. `refs` is None where the log does not hold the
-    repository's refs: a repository that is not built in, or one from before they were in it."""
+    """What the state says of one source's repository.
+
+    `refs` is None where the log does not hold the refs: for a repository that is not built in, or
+    from before refs were in the log. `head` is the branch that a clone checks out, or ''.
+    `identity` names the source that the repository is for, or is '' if the source was removed.
+    """
 
     refs: Mapping[str, str] | None = None
     head: str = ""
     commits: frozenset[str] = frozenset()
     identity: str = ""
-    """Of the source that the repository is for; '': the source was removed."""
 
     @property
     def objects(self) -> frozenset[str]:
+        """All objects that the mirror must have, with everything that they lead to."""
         return self.commits | frozenset((self.refs or {}).values())
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """`put` and `drop` are refs of the mirror; `lacking` are objects to get from elsewhere."""
+    """Refs of the mirror to set and to delete, and objects to get from other servers."""
 
     put: Mapping[str, str]
     drop: tuple[str, ...]
@@ -47,44 +52,41 @@ class MirrorPlan:
 
 
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
-    """The commits of the applied state, those taken back, and those of rollouts that are kept: what
-    a revert, a comparison or a new push may ask for."""
+    """Returns what the mirror of a source must have: its refs, and the commits that a revert, a
+    comparison or a push may ask for. These are the applied one, those of stored rollouts, and those
+    that were reverted."""
     source = snapshot.sources.get(name)
     refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if source is None:
         return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name)))
-    # What was fetched for another source of this name is none of this one's.
+    # Commits that were fetched for an earlier source of this name do not belong to this one.
     since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
     commits = snapshot.rollouts.applied_commits(name, since_index)
     commits |= {source.status.applied_commit, *source.status.quarantined}
     commits.discard("")
-    if source.kind != SourceKind.BUILTIN or not (refs or not source.status.applied_commit):
+    if source.kind != SourceKind.BUILTIN:
+        # A fetched repository goes with its source; a built-in one stays.
+        identity = f"{source.kind} {source.create_index}"
+        return Wanted(None, "", frozenset(commits), identity)
+    if not refs and source.status.applied_commit:
         refs = None
-    return Wanted(refs, _head(source), frozenset(commits), _identity(source))
-
-
-def _identity(source: Source) -> str:
-    """A built-in repository outlives its source; one that was fetched does not."""
-    if source.kind == SourceKind.BUILTIN:
-        return source.kind
-    return f"{source.kind} {source.create_index}"
-
-
-def _head(source: Source) -> str:
-    """The branch that a clone checks out."""
     ref = full_ref(source.ref)
-    return ref if source.kind == SourceKind.BUILTIN and ref.startswith("refs/heads/") else ""
+    head = ref if ref.startswith("refs/heads/") else ""
+    return Wanted(refs, head, frozenset(commits), source.kind)
 
 
 def full_ref(ref: str) -> str:
-    """The full name of a built-in repository's branch; remotes are asked what they have."""
+    """Returns the full name of a built-in repository's branch; a remote lists its own refs."""
     return ref if ref.startswith("refs/") or is_commit_id(ref) else f"refs/heads/{ref}"
 
 
 def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str]) -> MirrorPlan:
-    """`held` are the wanted objects that are here with all they lead to, `present` the mirror's
-    refs. A ref never points at what is not held: until then it stays where it is. A kept commit is
-    let go when the state no longer names it."""
+    """Returns what to do so that the mirror shows what is wanted.
+
+    `held` are the wanted objects that are here with all that they lead to, `present` the mirror's
+    refs. A ref moves only to a held object. A ref of ours goes when the state no longer names its
+    commit.
+    """
     targets = {f"{KEPT_PREFIX}{commit}": commit for commit in wanted.commits}
     targets.update(wanted.refs or {})
     put = {
@@ -92,7 +94,9 @@ def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str
         for name, target in targets.items()
         if target in held and present.get(name) != target
     }
-    drop = tuple(name for name in present if name not in targets and _is_followed(name, wanted))
+    # Other refs, like those of a fetched repository, are not for the state to decide.
+    decided = (KEPT_PREFIX, *(PUBLIC_PREFIXES if wanted.refs is not None else ()))
+    drop = tuple(name for name in present if name not in targets and name.startswith(decided))
     return MirrorPlan(put, drop, wanted.objects - frozenset(held))
 
 
@@ -100,10 +104,3 @@ def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, s
     """Returns the refs that a push is shown: those whose object is not in `missing`. A branch whose
     objects no server has any more is hidden, so that git pushes its whole history again."""
     return {name: object_id for name, object_id in refs.items() if object_id not in missing}
-
-
-def _is_followed(name: str, wanted: Wanted) -> bool:
-    """Whether the state decides over a ref of this name."""
-    if name.startswith(KEPT_PREFIX):
-        return True
-    return wanted.refs is not None and name.startswith(PUBLIC_PREFIXES)

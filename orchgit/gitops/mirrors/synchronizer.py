@@ -1,8 +1,8 @@
-"""On every server: the mirrors hold what the state names, and their refs show what the state says.
+"""Keeps each server's mirrors as the state says: the objects it names, the refs it holds.
 
-Whatever a mirror lacks is fetched from the leader, else from any server that has it. So a server
-that joined, got a snapshot or was cut off catches up by itself, and each can take over from a
-leader that is gone together with its disk and with the host the repositories came from.
+Objects that a mirror lacks are fetched from the leader, else from any server that has them. So a
+server that joined, got a snapshot or was cut off catches up by itself, and any server can take over
+from a leader that is lost with its disk and with the host the repositories came from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from orchgit.gitops.mirrors.rules import (
     FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
     MAX_LOST_BACKOFF_S,
-    MirrorPlan,
     Wanted,
     plan_mirror,
     shown_refs,
@@ -42,15 +41,17 @@ _IDLE_WAIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Objects that this server lacks, and all of these others."""
+    """Objects that this server lacks, and that all of the servers at the addresses `peers` lack."""
 
     objects: frozenset[str]
     peers: frozenset[str]
 
 
 class MirrorSynchronizer:
-    """`run` on every server for as long as it runs. `caught_up` is told a source's name when
-    objects came that had been missing."""
+    """Synchronizes the mirrors of one server, leader or follower, while `run` runs.
+
+    `caught_up` is called with a source's name when objects came that had been missing.
+    """
 
     def __init__(
         self,
@@ -70,23 +71,22 @@ class MirrorSynchronizer:
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._lacking: dict[str, int] = {}
         self._lost: dict[str, _Lost] = {}
-        self._came: dict[str, asyncio.Event] = {}
-        """Set when objects came to a mirror without being asked for: with a push."""
+        self._objects_came: dict[str, asyncio.Event] = {}
 
     @property
     def lacking_objects(self) -> int:
-        """How many this server's mirrors lack now."""
+        """How many objects this server's mirrors lack now."""
         return sum(self._lacking.values())
 
     @property
     def own_name(self) -> str:
-        """This server, as errors name it."""
+        """This server's name in errors."""
         return self._exchange.own_name
 
     # -- following the state ---------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled; then no follower is left."""
+        """Runs until cancelled; then no mirror is followed any longer."""
         try:
             while True:
                 with self._context.snapshot() as snapshot:
@@ -110,20 +110,23 @@ class MirrorSynchronizer:
             self._followers.pop(name).cancel()
             self._lacking.pop(name, None)
             self._lost.pop(name, None)
-            self._came.pop(name, None)
+            self._objects_came.pop(name, None)
 
     async def _follow(self, name: str) -> None:
-        """Until cancelled. What a server has that does not answer is asked for every few seconds;
-        what none has is said once, and asked for ever more rarely."""
-        failures, said = 0, ""
+        """Follows one mirror until cancelled.
+
+        Objects that a server may have which does not answer are asked for every few seconds.
+        Objects that no server has are logged once, and asked for ever more rarely.
+        """
+        failures, logged = 0, ""
         while True:
             with self._context.snapshot() as snapshot:
                 index = snapshot.index
             error = await self._round(name)
             lost = self._lost.get(name)
-            if error not in ("", said) and lost is None:
+            if error not in ("", logged) and lost is None:
                 _log.warning("a mirror lacks objects", source=name, error=error)
-            said = error
+            logged = error
             if lost is not None:
                 spread = self._random.random()
                 pause_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_LOST_BACKOFF_S, spread)
@@ -136,12 +139,12 @@ class MirrorSynchronizer:
             failures = failures + 1 if error else 0
 
     async def _until_worth_asking(self, name: str, lost: _Lost, index: int, pause_s: float) -> None:
-        """Returns before `pause_s` if something else is lacking now, there are other servers, or
-        a push or a commit has come, which may have brought it to one of them."""
+        """Waits `pause_s`, or until asking for the lost objects may succeed: other objects are
+        lacking, the servers changed, or a push or commit may have brought them to one."""
         clock, watch = self._context.clock, self._context.state.store.watch
         began_s, wanted = clock.monotonic_s(), self.wanted(name)
         while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
-            came = self._came.setdefault(name, asyncio.Event())
+            came = self._objects_came.setdefault(name, asyncio.Event())
             came.clear()
             changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
             async with wait_first(changed, came.wait()):
@@ -150,11 +153,11 @@ class MirrorSynchronizer:
                 index = snapshot.index
             if self.wanted(name) != wanted:
                 pause_s = min(pause_s, MAX_BACKOFF_S)
-            if not await self._is_still(name, lost):
+            if not await self._is_still_lost(name, lost):
                 return
 
-    async def _is_still(self, name: str, lost: _Lost | None) -> bool:
-        """Whether the same is lacking, and the same servers lack it. The refs follow on the way."""
+    async def _is_still_lost(self, name: str, lost: _Lost | None) -> bool:
+        """Returns whether the same servers still lack the same objects. Moves refs on the way."""
         if lost is None or lost.peers != self._exchange.others():
             return False
         missing = await self.sync_refs(await asyncio.to_thread(self._mirrors.get, name))
@@ -162,22 +165,26 @@ class MirrorSynchronizer:
         return missing == lost.objects
 
     async def _round(self, name: str) -> str:
-        """What went wrong, or ''. One bad round must not end the following of a mirror."""
+        """Catches up once; returns what went wrong, or ''. An error does not end the loop."""
         try:
             await self.catch_up(name)
         except OrchgitError as error:
             return str(error)
         except Exception:  # noqa: BLE001 - the next round may do better
-            _log.exception("a round of a mirror broke", source=name)
-            return "it broke"
+            _log.exception("a round of a mirror failed", source=name)
+            return "internal error"
         return ""
 
     async def wait_until_current(self, name: str) -> None:
-        """Returns at once where the mirror shows what the state says; else waits for that within
-        `catch_up_timeout_s`. UnavailableError: a server that may have the objects was not reached.
-        Where every server was asked, and none has them, there is nothing to wait for."""
+        """Waits until the mirror shows what the state says, for at most `catch_up_timeout_s`.
+
+        Raises UnavailableError if a server that may have missing objects was not reached, or the
+        time is over. Returns if every server was asked and none has them.
+        """
         mirror = self._mirrors.get(name)
-        if mirror.synced == self.wanted(name) or await self._is_still(name, self._lost.get(name)):
+        if mirror.synced == self.wanted(name) or await self._is_still_lost(
+            name, self._lost.get(name)
+        ):
             return
         limit_s = self._git.limits.catch_up_timeout_s
         try:
@@ -193,8 +200,11 @@ class MirrorSynchronizer:
             ) from None
 
     async def catch_up(self, name: str) -> None:
-        """Fetch what is lacking, and let the refs follow. UnavailableError: a server that may have
-        the objects was not reached. NotFoundError: all were asked, and none has them."""
+        """Fetches what the mirror lacks, and moves its refs.
+
+        Raises UnavailableError if a server that may have the objects was not reached, and
+        NotFoundError if all servers were asked and none has them.
+        """
         mirror = await asyncio.to_thread(self._mirrors.get, name)
         async with mirror.fetching:
             missing = await self.sync_refs(mirror)
@@ -215,76 +225,73 @@ class MirrorSynchronizer:
             self._caught_up(name)
 
     async def sync_refs(self, mirror: Mirror) -> frozenset[str]:
-        """Let the refs follow the newest state as far as the objects are here; what is lacking.
-        The caller must not hold the mirror's lock."""
+        """Moves the refs to where the state says, as far as the objects are here. Returns the
+        objects that are lacking. The caller must not hold the mirror's lock."""
         async with mirror.lock:
             return await self.sync_refs_locked(mirror)
 
     async def sync_refs_locked(self, mirror: Mirror) -> frozenset[str]:
-        """`settle` for who holds the lock already."""
+        """Does what `sync_refs` does, for a caller that holds the mirror's lock."""
         wanted = self.wanted(mirror.name)
         if mirror.synced == wanted:
             return frozenset()
         if wanted.identity:
             await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
         missing = await lacking(self._git, mirror, wanted.objects)
-        await asyncio.to_thread(_let_refs_follow, mirror, wanted, wanted.objects - missing)
+        await asyncio.to_thread(_move_refs, mirror, wanted, wanted.objects - missing)
         mirror.synced = wanted if not missing else None
         if not missing:
-            self._tell_that_objects_came(mirror.name)
+            self._notify_objects_came(mirror.name)
         return missing
 
-    def _tell_that_objects_came(self, name: str) -> None:
-        if name in self._came:
-            self._came[name].set()
+    def _notify_objects_came(self, name: str) -> None:
+        if name in self._objects_came:
+            self._objects_came[name].set()
 
     async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
-        """The refs that can be pushed to here."""
+        """Returns the refs that a push is shown: those whose objects are here."""
         missing = await self.sync_refs(mirror)
         return shown_refs(self.refs(mirror.name), missing)
 
     def refs(self, name: str) -> dict[str, str]:
-        """Where the log says that the branches and tags are."""
+        """Returns the branches and tags as the state has them, with the objects they point at."""
         with self._context.snapshot() as snapshot:
             return snapshot.git_refs.of_source(name)
 
     def wanted(self, name: str) -> Wanted:
+        """Returns what the state says of the source's repository."""
         with self._context.snapshot() as snapshot:
             return wanted_of(snapshot, name)
 
     # -- for other servers -----------------------------------------------------------------------
 
     async def hold(self, source: str, wants: Sequence[str], address: str) -> None:
-        """The leader asks: returns when the objects are here and on disk. It may name a source
-        that this server has not heard of yet."""
+        """Fetches objects from the leader at `address`; returns when they are here and on disk. The
+        source may be one that this server has not heard of yet."""
         mirror = await asyncio.to_thread(self._mirrors.get, source)
-        await self._claim(mirror)
-        await self._exchange.hold(mirror, wants, address)
-        self._tell_that_objects_came(source)
-
-    async def _claim(self, mirror: Mirror) -> None:
-        """What is held for a source must not go when the mirror becomes that source's later."""
         async with mirror.lock:
             wanted = self.wanted(mirror.name)
             if wanted.identity:
                 await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
             else:
                 await asyncio.to_thread(mirror.expect)
+        await self._exchange.hold(mirror, wants, address)
+        self._notify_objects_came(source)
 
     def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]
     ) -> AsyncGenerator[PackFrame, None]:
-        """What of the wants is missing here, then a pack with the others."""
+        """Yields which of the wants are missing here, then a pack with the others."""
         return self._exchange.pack(source, wants, haves)
 
 
 def _targets(name: str) -> tuple[str, str]:
-    """What may change which objects a mirror must hold."""
+    """Returns the rows whose change may change which objects a mirror must have."""
     return target("sources", name), target("git_refs", name)
 
 
-def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> MirrorPlan:
-    """What goes away first: a branch may be called like a directory of one that was deleted."""
+def _move_refs(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> None:
+    """Deletes refs first, since a new branch may have the name of a deleted branch's directory."""
     repository = mirror.open()
     plan = plan_mirror(wanted, held, repository.refs())
     for name in plan.drop:
@@ -293,4 +300,3 @@ def _let_refs_follow(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> Mi
         repository.set_ref(name, object_id)
     if wanted.head and repository.head() != wanted.head:
         repository.set_head(wanted.head)
-    return plan

@@ -1,14 +1,14 @@
-"""From a tree to the jobs it asks for: each changed file parsed once, every problem reported.
+"""Finds the jobs of a tree: each changed file is parsed once, and every problem is reported.
 
 What a file means depends on its blob, its path, the source's variables, the parser, and the files
-it reads with `file()`; an outcome is kept under exactly these, so an unchanged file is not parsed,
-after a restart neither.
+that it reads with `file()`. Outcomes are cached under exactly these, so an unchanged file is not
+parsed again, not even after a restart.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -30,8 +30,8 @@ JobKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DesiredJob:
-    """A job as a file asks for it, before admission. `content_id` names the file's content with the
-    variables and files that it was read with, wherever it lies and whatever reads it."""
+    """A job as a file defines it, before admission. `content_id` is a digest of the file's content
+    and of the variables and files that it was read with, without its path and the parser."""
 
     job: Job
     path: str
@@ -46,7 +46,8 @@ class DesiredJob:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """All a tree asks for. With `problems`, nothing of it may be applied."""
+    """The jobs of a tree. With `problems`, nothing of it may be applied. `parsed_count` of its
+    `file_count` job files were not in the cache."""
 
     jobs: dict[JobKey, DesiredJob]
     problems: tuple[str, ...]
@@ -56,16 +57,18 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
+    """What a file was parsed to. `depends` is what its functions looked at in the tree, and what
+    was there (see `TreeFiles`). `is_cacheable` is false where the same file may be parsed otherwise
+    the next time, as after a time-out."""
+
     desired: DesiredJob | None
     problems: tuple[str, ...]
     depends: Depends
-    """What it looked at in the tree, and what was there (see TreeFiles)."""
-    lasts: bool = True
-    """Whether the same file would be read so again: a limit of time may be kept the next time."""
+    is_cacheable: bool = True
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False):
-    """A job that was found, as the store keeps it."""
+    """A job as the disk cache stores it. `content_id` is empty in records of an earlier version."""
 
     job: Job
     path: str
@@ -73,7 +76,6 @@ class _Record(msgspec.Struct, array_like=True, gc=False):
     blob_id: str
     depends: tuple[tuple[str, str], ...]
     content_id: str = ""
-    """Empty in a record of an earlier version of the program."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -82,34 +84,36 @@ _DECODER = msgspec.msgpack.Decoder(_Record)
 
 @dataclass(slots=True)
 class ParseCache:
-    """Outcomes by what they depend on; the oldest leave first. `store` keeps them over restarts."""
+    """Caches outcomes by what they depend on; the oldest leave first. `disk` keeps jobs across
+    restarts."""
 
-    store: DiskParseCache | None = None
+    disk: DiskParseCache | None = None
     max_files: int = 50_000
     outcomes: dict[str, _Outcome] = field(default_factory=dict)
 
     def put(self, key: str, outcome: _Outcome) -> None:
+        """Caches an outcome in memory."""
         while len(self.outcomes) >= self.max_files:
             self.outcomes.pop(next(iter(self.outcomes)), None)
         self.outcomes[key] = outcome
 
-    def recall(self, keys: Sequence[str]) -> None:
-        """Fetch what the store knows of the keys that are not in memory."""
+    def load(self, keys: Sequence[str]) -> None:
+        """Loads from disk what is cached of the keys that are not in memory."""
         missing = [key for key in keys if key not in self.outcomes]
-        if self.store is None or not missing:
+        if self.disk is None or not missing:
             return
-        for key, body in self.store.get(missing).items():
+        for key, body in self.disk.get(missing).items():
             outcome = _from_bytes(body)
             if outcome is not None:
                 self.put(key, outcome)
 
-    def keep(self, fresh: Mapping[str, _Outcome]) -> None:
-        """Hand the jobs just parsed to the store. Problems are not kept: some are of limits that
-        may have been raised before the next start, and there are few."""
-        if self.store is not None:
+    def save(self, fresh: Mapping[str, _Outcome]) -> None:
+        """Writes the jobs just parsed to disk. Problems are not written: there are few, and some
+        are of limits that may be higher after the next start."""
+        if self.disk is not None:
             records = {key: _to_bytes(each) for key, each in fresh.items() if each.desired}
             if records:
-                self.store.put(records)
+                self.disk.put(records)
 
 
 def _to_bytes(outcome: _Outcome) -> bytes:
@@ -128,7 +132,7 @@ def _to_bytes(outcome: _Outcome) -> bytes:
 
 
 def _from_bytes(body: bytes) -> _Outcome | None:
-    """None for what this version of the program does not understand."""
+    """Returns None for a record that this version of the program does not understand."""
     try:
         record = _DECODER.decode(body)
     except msgspec.DecodeError:
@@ -138,23 +142,29 @@ def _from_bytes(body: bytes) -> _Outcome | None:
 
 
 class Discoverer:
-    """Reads the jobs of one source; keeps what it parsed."""
+    """Finds the jobs of one source, with a cache of what was parsed."""
 
     def __init__(self, parser: JobParser, cache: ParseCache | None = None) -> None:
         self._parser = parser
         self._cache = cache or ParseCache()
 
     def discover(self, tree: FileTree, source: Source) -> Discovery:
-        """The jobs of all files that match the source's paths. Raises no JobFileError: problems
-        of files are in the result, so that all of them are shown together."""
+        """Returns the jobs of all files that match the source's paths. Problems of files are in the
+        result, so that all of them are shown together."""
         var_files, problems = _var_files(tree, source)
-        settings = _digest(source, var_files)
-        inputs = _joined(self._parser.version, settings)
+        var_file_ids = [(each.name, blob_id_of(each.content)) for each in var_files]
+        variables = sorted(source.variables.items())
+        settings = _digest((source.namespace, variables, var_file_ids))
+        inputs = _digest((self._parser.version, settings))
         reading = _Reading(tree, source, var_files, settings)
         entries = _job_files(tree, source)
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
-        self._cache.recall(keys)
-        known = [self._known(reading, key) for key in keys]
+        self._cache.load(keys)
+        known: list[_Outcome | None] = []
+        for key in keys:
+            cached = self._cache.outcomes.get(key)
+            still_holds = cached is not None and reading.still_holds(cached.depends)
+            known.append(cached if still_holds else None)
         new = [entry for entry, outcome in zip(entries, known, strict=True) if outcome is None]
         parsed = iter(reading.parse(new, self._parser))
         outcomes = [outcome or next(parsed) for outcome in known]
@@ -164,33 +174,31 @@ class Discoverer:
             if old is None
         }
         for key, outcome in fresh.items():
-            if outcome.lasts:
+            if outcome.is_cacheable:
                 self._cache.put(key, outcome)
-        self._cache.keep(fresh)
+        self._cache.save(fresh)
         problems += [problem for outcome in outcomes for problem in outcome.problems]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
         return Discovery(jobs, tuple(problems + duplicates), len(entries), len(fresh))
 
-    def _known(self, reading: _Reading, key: str) -> _Outcome | None:
-        known = self._cache.outcomes.get(key)
-        return known if known is not None and reading.still_holds(known.depends) else None
-
 
 @dataclass(slots=True)
 class _Reading:
-    """One discovery's access to its tree."""
+    """One discovery's access to its tree. `settings` is a digest of the source's settings and
+    variable files."""
 
     tree: FileTree
     source: Source
     var_files: Sequence[VarFile]
     settings: str
-    """Names the source's settings and variable files."""
 
-    def still_holds(self, depends: Iterable[tuple[str, str]]) -> bool:
+    def still_holds(self, depends: Depends) -> bool:
+        """Returns whether every look into the tree would find the same again."""
         return all(seen_at(self.tree, place) == seen for place, seen in depends)
 
     def parse(self, entries: Sequence[TreeEntry], parser: JobParser) -> list[_Outcome]:
+        """Parses the files of these entries; returns one outcome for each."""
         looks = [TreeFiles(self.tree, entry.path) for entry in entries]
         files = [
             JobFile(entry.path, partial(read_file, self.tree, entry), seen)
@@ -209,17 +217,19 @@ class _Reading:
         try:
             if isinstance(answer, OrchgitError):
                 raise answer
-            content_id = _joined(entry.blob_id, self.settings, depends)
+            content_id = _digest((entry.blob_id, self.settings, depends))
             found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
             return _Outcome(_in_namespace(found, self.source), (), depends)
         except JobFileError as error:
             found_problems = error.problems or (str(error),)
             problems = tuple(_at_start(entry.path, each) for each in found_problems)
-            # Without problems of its own it was not the file: a process ended, others came before.
-            return _Outcome(None, problems, depends, lasts=bool(error.problems))
+            # Without problems the file may be right: a process ended, or a limit of the commit.
+            return _Outcome(None, problems, depends, is_cacheable=bool(error.problems))
         except OrchgitError as error:
             problems = (_at_start(entry.path, str(error)),)
-            return _Outcome(None, problems, depends, lasts=not isinstance(error, UnavailableError))
+            return _Outcome(
+                None, problems, depends, is_cacheable=not isinstance(error, UnavailableError)
+            )
 
 
 def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:
@@ -247,21 +257,13 @@ def _var_files(tree: FileTree, source: Source) -> tuple[list[VarFile], list[str]
     return found, problems
 
 
-def _digest(source: Source, var_files: Sequence[VarFile]) -> str:
-    """What every file's meaning depends on, besides the parser."""
-    return _joined(
-        source.namespace,
-        sorted(source.variables.items()),
-        [(var_file.name, blob_id_of(var_file.content)) for var_file in var_files],
-    )
-
-
-def _joined(*parts: object) -> str:
+def _digest(parts: Sequence[object]) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
 
 def _in_namespace(desired: DesiredJob, source: Source) -> DesiredJob:
-    """A source of one namespace puts its jobs there; a source of `default` may name others."""
+    """Puts the job into the source's namespace; a source of `default` may name others. Raises
+    InvalidInputError for a job of another namespace."""
     if source.namespace in ("", "default", desired.job.namespace):
         return desired
     if desired.job.namespace != "default":
@@ -273,7 +275,7 @@ def _in_namespace(desired: DesiredJob, source: Source) -> DesiredJob:
 
 
 def _by_key(found: Sequence[DesiredJob]) -> tuple[dict[JobKey, DesiredJob], list[str]]:
-    """Jobs by identity; two files with one id is an error that names both."""
+    """Returns the jobs by identity, and a problem for each second file of one job, naming both."""
     jobs: dict[JobKey, DesiredJob] = {}
     duplicates: list[str] = []
     for desired in found:
@@ -287,4 +289,5 @@ def _by_key(found: Sequence[DesiredJob]) -> tuple[dict[JobKey, DesiredJob], list
 
 
 def _at_start(path: str, message: str) -> str:
+    """Returns the message with the file's first line as its place, unless it has a place."""
     return message if message.startswith(f"{path}:") else f"{path}:1:1: {message}"

@@ -1,8 +1,8 @@
-"""What files were parsed to, kept across restarts: one SQLite file in the data directory.
+"""The disk cache of parsed files: one SQLite file in the data directory, kept across restarts.
 
-It is only ever a way to save work. Each record carries a digest over its key and content, so that
-one that is damaged, or lies under a key that is not its own, is as good as absent; a file that is
-no database any more is begun anew. Nothing here may fail a commit.
+Each record carries a digest of its key and content, so a record that is damaged or has another key
+counts as absent. A file that is no database any more is replaced by an empty one. No fault of the
+cache fails a commit.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ CREATE TABLE IF NOT EXISTS records (id BLOB PRIMARY KEY, body BLOB NOT NULL, use
 
 
 class DiskParseCache:
-    """Bytes by key. Safe to use from several threads; no method raises for a broken file.
+    """Caches bytes by key. Safe to use from several threads; no method raises for a broken file.
 
-    `max_bytes` is for all records together; the least recently used leave first. Which were used
-    is noted when room is made and at the end: a read is not to wait for writes.
+    The keys name everything that a record depends on, so nothing invalidates one. `max_bytes` is
+    for all records together; the least recently used leave first. Reads do not wait for writes:
+    which records were used is written when room is made, and at the end.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -47,29 +48,29 @@ class DiskParseCache:
         self._used: set[bytes] = set()
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The records there are for these keys, each as it was put."""
+        """Returns the records that are cached under these keys."""
         with self._lock:
             try:
                 return self._get(keys)
             except (sqlite3.Error, OSError) as error:
-                self._begin_anew(error)
+                self._start_empty(error)
                 return {}
 
     def put(self, records: Mapping[str, bytes]) -> None:
-        """Keep records; the least recently used make room where there is not enough."""
+        """Caches records. Above `max_bytes` the least recently used leave."""
         with self._lock:
             try:
                 self._put(records)
             except (sqlite3.Error, OSError) as error:
-                self._begin_anew(error)
+                self._start_empty(error)
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Closes the file; the next use opens it again."""
         with self._lock:
             try:
                 self._touch()
             except (sqlite3.Error, OSError) as error:
-                self._begin_anew(error)
+                self._start_empty(error)
             self._close()
 
     # -- under the lock ---------------------------------------------------------------------
@@ -120,7 +121,7 @@ class DiskParseCache:
             self._make_room(connection)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Down to three quarters, so that not every commit has to."""
+        """Deletes records down to three quarters of the limit, so that not every commit has to."""
         self._bytes = _total_bytes(connection)  # what was replaced had been counted twice
         excess = self._bytes - self._max_bytes * 3 // 4
         if self._bytes <= self._max_bytes:
@@ -155,7 +156,7 @@ class DiskParseCache:
             with suppress(sqlite3.Error):
                 connection.close()
 
-    def _begin_anew(self, error: Exception) -> None:
+    def _start_empty(self, error: Exception) -> None:
         _log.warning("dropped a broken parse cache", path=str(self._path), error=str(error))
         self._close()
         for name in ("", "-wal", "-shm"):
@@ -173,7 +174,7 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _id(key: str) -> bytes:
-    """Keys are long; a short digest finds their record, and the record's own digest confirms it."""
+    """Returns a short digest of the key; the record's own digest confirms the record."""
     return hashlib.sha256(key.encode()).digest()[:_DIGEST_BYTES]
 
 
@@ -184,7 +185,8 @@ def _digest(id_: bytes, body: bytes) -> bytes:
 
 
 def _content(id_: bytes, record: object) -> bytes | None:
-    """What was put under this id; None for a record that is damaged, or another's."""
+    """Returns what was put under this id, or None for a record that is damaged or has another
+    id."""
     if not isinstance(record, bytes):
         return None
     body = record[_DIGEST_BYTES:]

@@ -1,7 +1,7 @@
-"""What the file functions of a job file may see: its commit's tree, and nothing else.
+"""What the file functions of a job file (`file()`, `fileset()`...) see: its commit's tree.
 
-Each look is noted with what was found, so that a cached result is used only while every look would
-find the same. Paths are taken from the job file's directory, else from the root of the tree.
+Each look is recorded with what it found, so that a cached outcome is used only while every look
+would find the same. Paths are relative to the job file's directory, else to the root of the tree.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _EVERYTHING = ("**",)
 
 
 def read_file(tree: FileTree, entry: TreeEntry) -> bytes:
-    """A file's content. Raises InvalidInputError for a link, a submodule, and a file whose path is
-    not UTF-8."""
+    """Returns a file's content. Raises InvalidInputError for a link, a submodule, and a file whose
+    path is not UTF-8."""
     if entry.kind is EntryKind.NO_TEXT_PATH:
         raise InvalidInputError("cannot read a file whose path is not UTF-8: rename it")
     if entry.kind is EntryKind.LINK:
@@ -31,7 +31,8 @@ def read_file(tree: FileTree, entry: TreeEntry) -> bytes:
 
 
 def seen_at(tree: FileTree, place: str) -> str:
-    """What a look at a place finds now: a blob's id, '' for nothing, or a listing's digest."""
+    """Returns what a look at a place finds now: a blob's id, '' for nothing, or a listing's
+    digest."""
     if place.startswith(_GLOB):
         base, pattern = place.removeprefix(_GLOB).split("\x00", 1)
         return _digest(_listing(tree, base, pattern))
@@ -55,7 +56,7 @@ def _digest(paths: Iterable[str]) -> str:
 
 
 class TreeFiles:
-    """The files that one job file sees. Errors are OSErrors, as the functions expect."""
+    """The files that one job file sees. Raises OSErrors, as the file functions expect."""
 
     def __init__(self, tree: FileTree, base: str) -> None:
         self._tree = tree
@@ -64,6 +65,7 @@ class TreeFiles:
 
     @property
     def depends(self) -> tuple[tuple[str, str], ...]:
+        """The looks so far, as pairs of a place and what `seen_at` returned for it."""
         return tuple(self._depends.items())
 
     def read(self, path: str) -> bytes:
@@ -89,7 +91,7 @@ class TreeFiles:
         return found
 
     def absolute(self, path: str) -> str:
-        """From the root of the tree: where it lies on a machine is nobody's business."""
+        """Returns the path from the root of the tree; no path of the server is shown."""
         return f"/{self._confined(path)[0]}"
 
     def _find(self, path: str) -> TreeEntry | None:

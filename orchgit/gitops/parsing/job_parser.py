@@ -1,4 +1,4 @@
-"""Job files of a commit, read by the `jobspec` package."""
+"""Parses job files by the `jobspec` package."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 
 
 class JobspecParser:
-    """The parser that servers use, with a pool: it is the processes of the pool that parse, with
-    one that has none."""
+    """The `JobParser` of servers. With a pool the pool's processes parse, each by a `JobspecParser`
+    without one."""
 
     def __init__(self, pool: ParsePool | None = None) -> None:
         self._pool = pool
 
     @property
     def version(self) -> str:
-        """Of the code that decides what a file means: an upgrade parses every file again."""
+        """A digest of the code that decides what a file means, so that an upgrade parses every file
+        again."""
         return _code_version()
 
     def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
-        """A source's variables serve all its files, so one that a file does not declare is no
-        mistake. Nothing of the server's environment is seen by a file."""
+        """Parses one file here. A variable that the file does not declare is ignored, since a
+        source's variables serve all its files. The file sees nothing of the server's
+        environment."""
         path = file.path
         try:
             parsed = parse_job(
@@ -72,7 +74,7 @@ class JobspecParser:
 
 @cache
 def _code_version() -> str:
-    """A digest, since nobody remembers to count a number up; without sources, the release's."""
+    """Returns a digest of the release and of the sources of `jobspec`, `model` and this package."""
     model = Path(orchgit.model.__file__).parent
     folders = (Path(jobspec.__file__).parent, model, Path(__file__).parent)
     digest = hashlib.sha256(orchgit.__version__.encode())
@@ -84,7 +86,8 @@ def _code_version() -> str:
 
 
 def _check_rules(job: Job, positions: Positions, path: str) -> None:
-    """The rules that need only the job are checked here, where every part's place is known."""
+    """Raises JobFileError for rules that need only the job. They are checked here, where every
+    part's line is known."""
     found = validate_job(job)
     if found.problems:
         problems = [
@@ -94,7 +97,7 @@ def _check_rules(job: Job, positions: Positions, path: str) -> None:
 
 
 def _named(error: JobFileErrors, path: str) -> JobFileError:
-    """Problems name the file by its whole path in the tree."""
+    """Returns the error with the file's whole path in each problem."""
     name = PurePosixPath(path).name
     problems = []
     for problem in error.details:

@@ -1,4 +1,5 @@
-"""What a server and the processes that parse for it say to each other: msgpack in length frames."""
+"""Messages between a server and the processes that parse job files for it: msgpack in length
+frames."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Form(IntEnum):
-    """What a file is parsed to: a checked job, or what the API's clients get to see of it."""
+    """What a file is parsed to: a checked job, or the JSON that the API's clients get."""
 
     JOB = 0
     SPEC = 1
@@ -22,7 +23,7 @@ class Form(IntEnum):
 
 
 class ParseRequest(msgspec.Struct, array_like=True, tag="chunk"):
-    """Files to parse, as (path, content); each is answered, in this order."""
+    """Files to parse, as (path, content). Each is answered, in this order."""
 
     variables: dict[str, str]
     var_files: list[tuple[str, bytes]]
@@ -31,8 +32,8 @@ class ParseRequest(msgspec.Struct, array_like=True, tag="chunk"):
 
 
 class LookupResult(msgspec.Struct, array_like=True, tag="told"):
-    """What was found at the look that was asked for. `missing` and `failed` are the texts of
-    FileNotFoundError and of any other OSError."""
+    """The answer to a `FileLookup`. `missing` and `failed` are the texts of a FileNotFoundError and
+    of any other OSError."""
 
     content: bytes = b""
     text: str = ""
@@ -43,23 +44,25 @@ class LookupResult(msgspec.Struct, array_like=True, tag="told"):
 
 
 class Ready(msgspec.Struct, array_like=True, tag="ready"):
-    """The process is up."""
+    """The process is ready for files."""
 
 
-class ParsedJob(msgspec.Struct, array_like=True, tag="found", gc=False):
+class ParseSuccess(msgspec.Struct, array_like=True, tag="found", gc=False):
+    """The job of a file, and the line of its `job` block."""
+
     job: Job
     line: int
     steps: int = 0
 
 
 class JobSpecJson(msgspec.Struct, array_like=True, tag="spec", gc=False):
-    """A job as JSON."""
+    """The job of a file as JSON."""
 
     body: bytes
 
 
 class ParseFailure(msgspec.Struct, array_like=True, tag="wrong"):
-    """The file's mistakes; without `problems`, only the message is known."""
+    """Why a file has no job; `problems` may be empty."""
 
     message: str
     problems: list[str]
@@ -67,7 +70,8 @@ class ParseFailure(msgspec.Struct, array_like=True, tag="wrong"):
 
 
 class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
-    """A look at the commit's tree that a file function takes: read, exists, glob or absolute."""
+    """Asks for a look into the commit's tree, for a file function. `what` is read, exists, glob or
+    absolute."""
 
     what: str
     path: str
@@ -75,8 +79,9 @@ class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
 
 
 ServerMessage = ParseRequest | LookupResult
-WorkerMessage = Ready | ParsedJob | JobSpecJson | ParseFailure | FileLookup
+WorkerMessage = Ready | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
 
 
 def framed(message: msgspec.Struct) -> bytes:
+    """Returns the message as one frame."""
     return frame(_ENCODER.encode(message), MAX_FRAME_BYTES)

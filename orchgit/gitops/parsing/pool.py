@@ -1,8 +1,8 @@
-"""Job files parsed by processes of their own, each file within limits of time and memory.
+"""A pool of processes that parse job files, each file within limits of time and memory.
 
-No server evaluates a job file itself, however few there are. One process is kept warm where the
-limits say so; more are started when there is much to do, and ended when they were idle for a while.
-A file that takes too long, or ends its process, is refused; the others go on in a new process.
+A server never evaluates a job file in its own process. The pool keeps processes warm as
+`ParseLimits` says, starts more for many files, and ends idle ones. A file that takes too long, or
+crashes its process, is refused; the other files go on in a new process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from orchgit.gitops.parsing.messages import (
     Form,
     JobSpecJson,
     LookupResult,
-    ParsedJob,
     ParseFailure,
     ParseRequest,
+    ParseSuccess,
     Ready,
     WorkerMessage,
 )
@@ -40,12 +40,12 @@ from orchgit.gitops.parsing.process import ParseLimits, ParseProcess
 
 _CHUNK_FILES = 16
 _END_GRACE_S = 1.0
-"""For a process whose pipe is closed already: it is about to end by itself."""
+"""How long a process whose pipe is closed may take to end by itself."""
 _Result = ParsedFile | JobSpecJson | OrchgitError
 
 
 class ParsePool:
-    """Safe to use from several threads; one set of files is parsed at a time."""
+    """Parses one set of files at a time. Safe to use from several threads."""
 
     def __init__(self, limits: ParseLimits | None = None) -> None:
         self.limits = limits or ParseLimits()
@@ -54,13 +54,14 @@ class ParsePool:
         self._timer: threading.Timer | None = None
 
     def parse(self, files: Sequence[JobFile], inputs: Inputs) -> list[ParsedFile | OrchgitError]:
-        """An answer for each file, in order. Raises UnavailableError when no process starts."""
+        """Returns an answer for each file, in order. Raises UnavailableError if no process
+        starts."""
         results = self._run(files, inputs, Form.JOB)
         return [result for result in results if not isinstance(result, JobSpecJson)]
 
     def spec(self, file: JobFile, inputs: Inputs, form: Form) -> bytes:
-        """The job of one file as the API's JSON. Raises JobFileError, and TimedOutError where
-        reading it takes too long. Its functions read no files."""
+        """Returns the job of one file as the API's JSON. Raises JobFileError for a bad file, and
+        TimedOutError for one that takes too long."""
         (result,) = self._run([file], inputs, form)
         if isinstance(result, OrchgitError):
             raise result
@@ -75,47 +76,48 @@ class ParsePool:
                 return run.results()
             finally:
                 run.end_the_busy()
-                self._start_timer(self.limits.idle_s, self._rest)
+                self._start_timer(self.limits.idle_s, self._end_spare)
 
     def warm_up(self) -> None:
-        """Work is about to come: start what is kept warm, and keep it for `warm_idle_s`. Returns
-        before the processes are ready."""
+        """Starts the warm processes, since files will come soon, and keeps them for `warm_idle_s`.
+        Returns before they are ready."""
         if not self._lock.acquire(blocking=False):
             return  # there is work already
         try:
             with suppress(OSError):  # the next use tries again, and reports it
                 while len(self._idle) < self.limits.warm:
                     self._idle.append(ParseProcess(self.limits))
-            self._start_timer(self.limits.warm_idle_s, self._cool_down)
+            self._start_timer(self.limits.warm_idle_s, self._end_warm)
         finally:
             self._lock.release()
 
     def close(self) -> None:
-        """End the processes; the next use starts new ones."""
+        """Ends the processes; the next use starts new ones."""
         with self._lock:
             self._stop_timer()
-            while self._idle:
-                self._idle.pop().end()
+            self._end_idle(0)
 
-    def _rest(self) -> None:
-        """There was no work for a while: only what is kept warm stays."""
+    def _end_idle(self, kept: int) -> None:
+        while len(self._idle) > kept:
+            self._idle.pop().end()
+
+    def _end_spare(self) -> None:
+        """Ends idle processes but the warm ones, after `idle_s` without work."""
         with self._lock:
-            while len(self._idle) > self.limits.warm:
-                self._idle.pop().end()
+            self._end_idle(self.limits.warm)
             for process in list(self._idle):
                 if process.memory_bytes > self.limits.warm_memory_bytes:
                     self._idle.remove(process)
                     process.end()
-            self._start_timer(self.limits.warm_idle_s, self._cool_down)
+            self._start_timer(self.limits.warm_idle_s, self._end_warm)
 
-    def _cool_down(self) -> None:
-        """There was no work for long: nothing stays, since a process costs 12 MB."""
+    def _end_warm(self) -> None:
+        """Ends all processes, which cost 12 MB each, after `warm_idle_s` without work."""
         with self._lock:
-            while self._idle:
-                self._idle.pop().end()
+            self._end_idle(0)
 
     def process_ids(self) -> list[int]:
-        """Of those that wait for work."""
+        """Returns the ids of the idle processes."""
         return [process.pid for process in self._idle]
 
     def _start_timer(self, after_s: float, then: Callable[[], None]) -> None:
@@ -132,7 +134,11 @@ class ParsePool:
 
 
 class _Run:
-    """One set of files. Everything happens in the calling thread, when a pipe has something."""
+    """Parses one set of files, in the calling thread, driven by what its processes' pipes have.
+
+    `_left` are the numbers of the files that no process has, `_open` is how many files have no
+    result yet.
+    """
 
     def __init__(
         self,
@@ -152,17 +158,18 @@ class _Run:
         self._left = deque(range(len(files)))
         self._open = len(files)
         self._failed_starts = 0
-        self._lost = 0
+        self._failed = 0
         self._steps = 0
         self._poll = select.poll()
 
     def results(self) -> list[_Result]:
+        """Returns a result for each file, in order."""
         while self._open:
-            self._employ()
+            self._assign_processes()
             if not self._open:
                 break
             if not self._busy:
-                raise InvariantError("cannot go on parsing: files are left and nobody has them")
+                raise InvariantError("cannot go on parsing: files are left that no process has")
             self._wait()
             self._check_deadlines()
         for process in list(self._busy.values()):
@@ -170,18 +177,18 @@ class _Run:
         return [result for result in self._results if result is not None]
 
     def end_the_busy(self) -> None:
-        """Of a run that was broken off: nobody waits for their answers any more."""
+        """Ends the processes that still work, after an error."""
         for process in list(self._busy.values()):
-            self._dismiss(process)
+            self._end(process)
 
     # -- processes ------------------------------------------------------------------------------
 
-    def _employ(self) -> None:
-        """As many processes as are worth their start."""
+    def _assign_processes(self) -> None:
+        """Takes idle processes and starts new ones: one for every `files_a_process` files left."""
         limits = self._limits
         wanted = min(limits.processes, -(-len(self._left) // limits.files_a_process))
         for _ in range(wanted - len(self._busy)):
-            process = self._rested() or self._started()
+            process = self._idle_process() or self._new_process()
             if not process.ready:
                 process.deadline_s = time.monotonic() + limits.start_timeout_s
             self._busy[process.stdout] = process
@@ -189,11 +196,11 @@ class _Run:
             self._poll.register(process.stderr, select.POLLIN)
             if process.ready:
                 process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
-                self._supply(process)
+                self._send_files(process)
                 if not process.pending:
                     self._release(process)
 
-    def _rested(self) -> ParseProcess | None:
+    def _idle_process(self) -> ParseProcess | None:
         while self._idle:
             process = self._idle.pop()
             if process.alive:
@@ -201,7 +208,7 @@ class _Run:
             process.end()
         return None
 
-    def _started(self) -> ParseProcess:
+    def _new_process(self) -> ParseProcess:
         try:
             return ParseProcess(self._limits)
         except OSError as error:
@@ -210,12 +217,12 @@ class _Run:
     def _release(self, process: ParseProcess) -> None:
         self._forget(process)
         if process.ready:
-            process.rested = True
+            process.was_idle = True
             self._idle.append(process)
         else:
             process.end()
 
-    def _dismiss(self, process: ParseProcess, grace_s: float = 0.0) -> str:
+    def _end(self, process: ParseProcess, grace_s: float = 0.0) -> str:
         self._forget(process)
         return process.end(grace_s)
 
@@ -227,7 +234,7 @@ class _Run:
     # -- waiting --------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Until a pipe has something, or a deadline is over."""
+        """Waits until a pipe has something or a deadline is over, and handles it."""
         for process in self._busy.values():
             if process.wants_to_write:
                 self._poll.register(process.stdin, select.POLLOUT)
@@ -241,7 +248,7 @@ class _Run:
                 self._poll.unregister(process.stdin)
                 process.write()
             if process.stderr in readable:
-                process.listen()
+                process.read_stderr()
             if process.stdout in readable:
                 self._take_answers(process)
 
@@ -249,8 +256,8 @@ class _Run:
         try:
             answers = process.answers()
             for answer in answers:
-                process.rested = False
-                self._take(process, answer)
+                process.was_idle = False
+                self._handle(process, answer)
                 if process.stdout not in self._busy:
                     return
         except (EOFError, msgspec.MsgspecError):
@@ -258,31 +265,32 @@ class _Run:
             return
         if any(not isinstance(answer, FileLookup) for answer in answers):
             process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
-            self._supply(process)
+            self._send_files(process)
             if not process.pending:
                 self._release(process)
 
-    def _take(self, process: ParseProcess, answer: WorkerMessage) -> None:
+    def _handle(self, process: ParseProcess, answer: WorkerMessage) -> None:
         match answer:
             case Ready():
                 process.ready, self._failed_starts = True, 0
             case FileLookup():
-                process.send(_look(self._files[process.pending[0]].files, answer))
-            case ParsedJob(job, line, steps):
-                self._settle(process.pending.popleft(), ParsedFile(job, line, steps))
-                self._spend(steps)
+                process.send(_look_up(self._files[process.pending[0]].files, answer))
+            case ParseSuccess(job, line, steps):
+                self._set_result(process.pending.popleft(), ParsedFile(job, line, steps))
+                self._count_steps(steps)
             case JobSpecJson():
-                self._settle(process.pending.popleft(), answer)
+                self._set_result(process.pending.popleft(), answer)
             case ParseFailure(message, problems, steps):
-                self._settle(process.pending.popleft(), JobFileError(message, problems))
-                self._spend(steps)
+                self._set_result(process.pending.popleft(), JobFileError(message, problems))
+                self._count_steps(steps)
 
-    def _settle(self, number: int, result: _Result) -> None:
+    def _set_result(self, number: int, result: _Result) -> None:
         self._results[number] = result
         self._open -= 1
 
-    def _supply(self, process: ParseProcess) -> None:
-        """The next files, before it has done the last ones, so that it never waits for them."""
+    def _send_files(self, process: ParseProcess) -> None:
+        """Sends the next files before the process has answered the last ones, so that it never
+        waits."""
         if len(process.pending) > _CHUNK_FILES // 2:
             return
         contents: list[tuple[str, bytes]] = []
@@ -292,7 +300,7 @@ class _Run:
             try:
                 contents.append((file.path, file.read()))
             except OrchgitError as error:
-                self._settle(number, error)
+                self._set_result(number, error)
             else:
                 process.pending.append(number)
         if contents:
@@ -311,63 +319,61 @@ class _Run:
             if not process.ready:
                 self._failed_start(process, "it took longer than start_timeout_s")
             elif process.pending:
-                self._give_up(process, _too_slow(self._limits.parse_timeout_s))
-                self._dismiss(process)
+                error = TimedOutError(
+                    f"cannot parse this file within {self._limits.parse_timeout_s:g} s, the limit "
+                    "parse_timeout_s; make its expressions or what it includes smaller"
+                )
+                self._give_up(process, error)
+                self._end(process)
 
     def _ended(self, process: ParseProcess) -> None:
         if not process.ready:
             self._failed_start(process, "")
             return
-        how = self._dismiss(process, _END_GRACE_S)
-        if process.rested:  # it may have ended while it waited: no file is to blame for that
+        how = self._end(process, _END_GRACE_S)
+        if process.was_idle:  # it may have ended while it was idle, so no file is to blame
             self._left.extendleft(reversed(process.pending))
         elif process.pending:
             why = f"cannot parse this file: the process that parsed it ended ({how})"
             self._give_up(process, JobFileError(why))
 
     def _give_up(self, process: ParseProcess, error: OrchgitError) -> None:
-        """Refuse the file it was at; the others that it had been given are parsed by the next."""
-        self._settle(process.pending.popleft(), error)
+        """Refuses the file that the process was at. Another process parses the others it was
+        given."""
+        self._set_result(process.pending.popleft(), error)
         self._left.extendleft(reversed(process.pending))
         process.pending.clear()
-        self._lost += 1
-        if self._lost >= self._limits.max_lost_processes:
+        self._failed += 1
+        if self._failed >= self._limits.max_lost_processes:
             self._give_up_the_rest(
-                f"{self._lost} files before it took too long or ended their process, the limit "
+                f"{self._failed} files before it took too long or ended their process, the limit "
                 "max_lost_processes; repair those first"
             )
 
-    def _spend(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps <= self._limits.max_steps:
             return
         for process in list(self._busy.values()):
             self._left.extendleft(reversed(process.pending))
             process.pending.clear()
-            self._dismiss(process)
+            self._end(process)
         self._give_up_the_rest(
             f"the files before it took {self._steps} steps of evaluation, above the limit "
             "max_steps of one commit; make their loops and collections smaller"
         )
 
     def _give_up_the_rest(self, why: str) -> None:
-        """Processes that were given files already go on with them."""
+        """Refuses the files that no process has; processes finish the files that they have."""
         error = JobFileError(f"cannot parse this file: {why}")
         while self._left:
-            self._settle(self._left.popleft(), error)
+            self._set_result(self._left.popleft(), error)
 
     def _failed_start(self, process: ParseProcess, why: str) -> None:
-        how = self._dismiss(process, _END_GRACE_S if not why else 0.0)
+        how = self._end(process, _END_GRACE_S if not why else 0.0)
         self._failed_starts += 1
         if self._failed_starts >= self._limits.max_failed_starts:
             raise _no_process(why or how)
-
-
-def _too_slow(limit_s: float) -> OrchgitError:
-    return TimedOutError(
-        f"cannot parse this file within {limit_s:g} s, the limit parse_timeout_s; make its "
-        "expressions or what it includes smaller"
-    )
 
 
 def _no_process(why: str) -> UnavailableError:
@@ -377,18 +383,18 @@ def _no_process(why: str) -> UnavailableError:
     )
 
 
-def _look(files: FileAccess, ask: FileLookup) -> LookupResult:
-    """What a file function asked for, found as if it had been called here."""
+def _look_up(files: FileAccess, lookup: FileLookup) -> LookupResult:
+    """Returns what a file function of the process asked for."""
     try:
-        match ask.what:
+        match lookup.what:
             case "read":
-                return LookupResult(content=files.read(ask.path))
+                return LookupResult(content=files.read(lookup.path))
             case "exists":
-                return LookupResult(there=files.exists(ask.path))
+                return LookupResult(there=files.exists(lookup.path))
             case "glob":
-                return LookupResult(paths=files.glob(ask.path, ask.pattern))
+                return LookupResult(paths=files.glob(lookup.path, lookup.pattern))
             case _:
-                return LookupResult(text=files.absolute(ask.path))
+                return LookupResult(text=files.absolute(lookup.path))
     except FileNotFoundError as error:
         return LookupResult(missing=str(error))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a parser of job files takes and gives. What parses loads no more than this."""
+"""The interface of a parser of job files, with few imports, since parsing processes load it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from orchgit.model.job import Job
 
 @dataclass(frozen=True, slots=True)
 class VarFile:
+    """A file of variables, by its path in the tree."""
+
     name: str
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A job and the line of its `job` block; `steps` is what reading it took."""
+    """A job and the line of its `job` block; `steps` of evaluation were needed."""
 
     job: Job
     line: int
@@ -28,8 +30,8 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A file to parse. `read` gives its content when its turn comes, and may raise an OrchgitError;
-    `files` is all that its functions may read."""
+    """A file to parse. `read` returns its content when its turn comes, and may raise an
+    OrchgitError. `files` is all that its file functions may read."""
 
     path: str
     read: Callable[[], bytes]
@@ -38,45 +40,46 @@ class JobFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What all files of one source share."""
+    """The variables of a source, for all its files."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     var_files: Sequence[VarFile] = ()
 
 
 class JobParser(Protocol):
-    """Turns files into jobs. `version` names its behaviour, for the cache."""
+    """Turns files into jobs. `version` changes with its behaviour, which invalidates caches."""
 
     @property
     def version(self) -> str: ...
 
     def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
-        """Raises JobFileError with every problem as `file:line:column: message`."""
+        """Parses one file. Raises JobFileError with every problem as `file:line:column:
+        message`."""
         ...
 
     def parse_many(
         self, files: Sequence[JobFile], inputs: Inputs
     ) -> Sequence[ParsedFile | OrchgitError]:
-        """One answer for each file, in order; a file's error is its answer."""
+        """Returns one answer for each file, in order; a file's error is its answer."""
         ...
 
     def warm_up(self) -> None:
-        """Start what the next file would have to wait for."""
+        """Starts what the next file would have to wait for."""
         ...
 
     def close(self) -> None:
-        """End what was started for the work; the next use starts it again."""
+        """Ends what was started; the next use starts it again."""
         ...
 
 
 def parse_each(
     parser: JobParser, files: Sequence[JobFile], inputs: Inputs
 ) -> list[ParsedFile | OrchgitError]:
-    """One after the other, here."""
-    return [_parsed(parser, file, inputs) for file in files]
+    """Parses one file after the other in this process."""
+    return [_parse(parser, file, inputs) for file in files]
 
 
-def _parsed(parser: JobParser, file: JobFile, inputs: Inputs) -> ParsedFile | OrchgitError:
+def _parse(parser: JobParser, file: JobFile, inputs: Inputs) -> ParsedFile | OrchgitError:
     try:
         return parser.parse(file, inputs)
     except OrchgitError as error:

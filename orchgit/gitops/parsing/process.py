@@ -1,4 +1,4 @@
-"""One process that parses: its pipes, its limits, and how it ended."""
+"""One parsing process: its pipes, its limits, and how it ended."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """What parsing files may cost; an error names the limit that was passed.
+    """What parsing may cost. An error that a limit causes names the limit.
 
-    `parse_processes` 0: as many as there are processors to use, at most 8; one more is started for
-    every `files_a_process`. `max_lost_processes` are killed or crash before the rest is given up;
-    so it is when the files of one commit took `max_steps` of evaluation, each 1 to 2 us.
-    `warm` processes stay for `warm_idle_s` when the others end after `idle_s`, so that the next
-    file does not wait for one to start; one that takes more than `warm_memory_bytes` ends too.
+    At most `parse_processes` run (0: one for each usable processor, at most 8), one for every
+    `files_a_process`. The rest of a commit's files is given up once `max_lost_processes` were
+    killed or crashed, or once the files took `max_steps` of evaluation, of 1 to 2 us each.
+
+    Idle processes end after `idle_s`. `warm` of them stay for `warm_idle_s`, so that the next file
+    does not wait for a start, unless one takes more than `warm_memory_bytes`.
     """
 
     parse_processes: int = 0
@@ -52,14 +53,16 @@ class ParseLimits:
 
     @property
     def processes(self) -> int:
+        """How many processes may run at once."""
         return self.parse_processes or min(len(os.sched_getaffinity(0)), 8)
 
 
 class ParseProcess:
-    """A new program, not a copy of the server: neither its memory nor its environment is there.
+    """A parsing process as the server sees it: a new program without the server's memory and
+    environment.
 
-    Nothing here waits. `pending` are the numbers of the files that it has not answered yet;
-    `rested` says that it was kept for later and has not answered since.
+    No method but `end` waits. `pending` are the numbers of the files that the process has not
+    answered yet. `was_idle`: it was kept for later, and has not answered since.
     """
 
     def __init__(self, limits: ParseLimits) -> None:
@@ -88,12 +91,12 @@ class ParseProcess:
             os.set_blocking(pipe.fileno(), False)
         self._incoming = bytearray()
         self._outgoing = bytearray()
-        self._said = b""
+        self._stderr_tail = b""
         self._decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(
             WorkerMessage
         )
         self.ready = False
-        self.rested = False
+        self.was_idle = False
         self.pending: deque[int] = deque()
         self.deadline_s = time.monotonic() + limits.start_timeout_s
 
@@ -107,7 +110,7 @@ class ParseProcess:
 
     @property
     def memory_bytes(self) -> int:
-        """Its resident memory; 0 when it has ended."""
+        """The process's resident memory; 0 when it has ended."""
         try:
             with open(f"/proc/{self.pid}/statm") as statm:
                 return int(statm.read().split()[1]) * resource.getpagesize()
@@ -119,18 +122,18 @@ class ParseProcess:
         return bool(self._outgoing)
 
     def send(self, message: msgspec.Struct) -> None:
-        """Keep the message for the pipe, and write what fits now."""
+        """Queues the message for the pipe, and writes what fits now."""
         self._outgoing += framed(message)
         self.write()
 
     def write(self) -> None:
-        """Write what fits. A process that has ended shows when it is read from."""
+        """Writes what fits into the pipe. A process that ended is noticed when it is read from."""
         with suppress(BlockingIOError, BrokenPipeError):
             while self._outgoing:
                 del self._outgoing[: os.write(self.stdin, self._outgoing)]
 
     def answers(self) -> list[WorkerMessage]:
-        """What has arrived; raises EOFError when the process has ended."""
+        """Returns the answers that have arrived. Raises EOFError if the process has ended."""
         try:
             data = os.read(self.stdout, _READ_BYTES)
         except BlockingIOError:
@@ -140,29 +143,31 @@ class ParseProcess:
         self._incoming += data
         return [self._decoder.decode(body) for body in take_frames(self._incoming, MAX_FRAME_BYTES)]
 
-    def listen(self) -> None:
-        """Keep the end of what it says on its standard error."""
+    def read_stderr(self) -> None:
+        """Reads the process's stderr, and keeps its end."""
         with suppress(BlockingIOError):
-            self._said = (self._said + os.read(self.stderr, _READ_BYTES))[-_STDERR_KEPT:]
+            self._stderr_tail = (self._stderr_tail + os.read(self.stderr, _READ_BYTES))[
+                -_STDERR_KEPT:
+            ]
 
     def end(self, grace_s: float = 0.0) -> str:
-        """Kill it if it still runs after the grace, and say how it ended."""
+        """Kills the process if it still runs after the grace, and returns how it ended."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(grace_s)
         ended_by_itself = self._child.returncode is not None
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         code = self._child.wait()
-        self.listen()
+        self.read_stderr()
         for pipe in self._pipes:
             pipe.close()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        last = self._said.decode(errors="replace").strip().splitlines()[-1:]
+        last = self._stderr_tail.decode(errors="replace").strip().splitlines()[-1:]
         return ": ".join([how, *last]) if ended_by_itself else "killed"
 
 
 def _environment() -> dict[str, str]:
-    """What the same Python needs to start, and nothing else of the server's."""
+    """Returns what the same Python needs to start, and nothing else of the server's."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""A set of files to read job files from: a commit's tree, or files that are not committed yet."""
+"""Trees of files to find jobs in: a commit's, or that of files which are not committed yet."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry
 class FileTree(Protocol):
     """Files by path, relative to the tree's root. Reading never leaves the tree."""
 
-    def matching(self, globs: Sequence[str]) -> list[TreeEntry]: ...
+    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
+        """Returns the entries that match any of the globs, sorted by path."""
+        ...
 
-    def entry(self, path: str) -> TreeEntry | None: ...
+    def entry(self, path: str) -> TreeEntry | None:
+        """Returns the entry at a path, or None."""
+        ...
 
-    def read(self, entry: TreeEntry) -> bytes: ...
+    def read(self, entry: TreeEntry) -> bytes:
+        """Returns an entry's content."""
+        ...
 
 
 class CommitTree:
@@ -45,7 +51,7 @@ class CommitTree:
 
 
 class MemoryTree:
-    """Files given by path and content, with the blob ids git would give them."""
+    """The tree of files given by path and content, with the blob ids that git would give them."""
 
     def __init__(self, files: Mapping[str, bytes], limits: GitLimits) -> None:
         self._limits = limits
@@ -81,13 +87,14 @@ class MemoryTree:
 
 
 def blob_id_of(content: bytes) -> str:
-    """The id git gives a blob of this content; an address, not a safeguard."""
+    """Returns the id that git gives a blob of this content."""
     header = b"blob %d\x00" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def confined_path(base: str, path: str) -> str | None:
-    """`path` as written in the file `base`, from the tree's root; None if it leads outside."""
+    """Returns `path`, as written in the file `base`, from the tree's root; None if it leads
+    outside."""
     if path.startswith("/") or "\x00" in path or "\\" in path:
         return None
     parts = base.split("/")[:-1]

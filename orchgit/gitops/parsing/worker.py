@@ -1,4 +1,4 @@
-"""A process that parses job files for a server. It has no secrets, and opens no file itself."""
+"""The parsing process: parses job files for a server. It has no secrets and opens no file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from orchgit.gitops.parsing.messages import (
     Form,
     JobSpecJson,
     LookupResult,
-    ParsedJob,
     ParseFailure,
     ParseRequest,
+    ParseSuccess,
     Ready,
     ServerMessage,
     WorkerMessage,
@@ -34,13 +34,16 @@ from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
 from orchgit.length_frames import read_frame
 
 
-class _ServerGone(Exception):
+class _PipeClosed(Exception):
     """The server closed the pipe."""
 
 
 class ParseWorker:
-    """Answers chunks until the pipe is closed. It is also the access to the commit's tree: what a
-    file function reads is asked for, so that the server notes it as if it had parsed itself."""
+    """Answers requests until the server closes the pipe.
+
+    It is also the `FileAccess` of the files it parses: it asks the server for each look into the
+    commit's tree, and the server records the look.
+    """
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
@@ -52,20 +55,18 @@ class ParseWorker:
         self._waiting: deque[ParseRequest] = deque()
 
     def serve(self) -> None:
+        """Answers requests until the pipe is closed."""
         self._send(Ready())
         try:
             while True:
-                chunk = self._waiting.popleft() if self._waiting else self._receive()
-                assert isinstance(chunk, ParseRequest)
-                self._answer(chunk)
-        except _ServerGone:
+                request = self._waiting.popleft() if self._waiting else self._receive()
+                assert isinstance(request, ParseRequest)
+                var_files = [VarFile(name, content) for name, content in request.var_files]
+                inputs = Inputs(request.variables, var_files)
+                for path, content in request.files:
+                    self._send(self._within_memory(path, content, inputs, request.form))
+        except _PipeClosed:
             return
-
-    def _answer(self, chunk: ParseRequest) -> None:
-        var_files = [VarFile(name, content) for name, content in chunk.var_files]
-        inputs = Inputs(chunk.variables, var_files)
-        for path, content in chunk.files:
-            self._send(self._within_memory(path, content, inputs, chunk.form))
 
     def _within_memory(
         self, path: str, content: bytes, inputs: Inputs, form: Form
@@ -91,33 +92,33 @@ class ParseWorker:
             return ParseFailure(str(error), list(error.problems), steps)
         except OrchgitError as error:
             return ParseFailure(str(error), [])
-        return ParsedJob(parsed.job, parsed.line, parsed.steps)
+        return ParseSuccess(parsed.job, parsed.line, parsed.steps)
 
     # -- the commit's tree, as file functions see it ------------------------------------------
 
     def read(self, path: str) -> bytes:
-        return self._ask(FileLookup("read", path)).content
+        return self._look_up(FileLookup("read", path)).content
 
     def exists(self, path: str) -> bool:
-        return self._ask(FileLookup("exists", path)).there
+        return self._look_up(FileLookup("exists", path)).there
 
     def glob(self, base: str, pattern: str) -> list[str]:
-        return self._ask(FileLookup("glob", base, pattern)).paths
+        return self._look_up(FileLookup("glob", base, pattern)).paths
 
     def absolute(self, path: str) -> str:
-        return self._ask(FileLookup("absolute", path)).text
+        return self._look_up(FileLookup("absolute", path)).text
 
-    def _ask(self, ask: FileLookup) -> LookupResult:
-        self._send(ask)
-        told = self._receive()
-        while isinstance(told, ParseRequest):
-            self._waiting.append(told)
-            told = self._receive()
-        if told.missing:
-            raise FileNotFoundError(told.missing)
-        if told.failed:
-            raise OSError(told.failed)
-        return told
+    def _look_up(self, lookup: FileLookup) -> LookupResult:
+        self._send(lookup)
+        result = self._receive()
+        while isinstance(result, ParseRequest):
+            self._waiting.append(result)
+            result = self._receive()
+        if result.missing:
+            raise FileNotFoundError(result.missing)
+        if result.failed:
+            raise OSError(result.failed)
+        return result
 
     # -- frames -------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class ParseWorker:
         try:
             return self._decoder.decode(read_frame(self._incoming, MAX_FRAME_BYTES))
         except EOFError:
-            raise _ServerGone from None
+            raise _PipeClosed from None
 
 
 def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessage:
@@ -146,9 +147,10 @@ def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessag
 
 
 def main(arguments: Sequence[str]) -> None:
+    """Serves on stdin and stdout."""
     if arguments:
         raise InvariantError("cannot start: this program takes no arguments")
-    # The pipe is for answers alone: whatever prints must not reach it.
+    # The pipe is for answers only: what the parser prints must not reach it.
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     ParseWorker(sys.stdin.buffer, outgoing).serve()

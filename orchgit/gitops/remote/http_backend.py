@@ -1,4 +1,4 @@
-"""Clone and fetch: `git http-backend` as a child, its CGI answer streamed through ASGI."""
+"""Clone and fetch: runs `git http-backend` and streams its CGI answer as an HTTP response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _PASSED_ON = ("content-type", "expires", "pragma", "cache-control", "www-authent
 
 
 async def serve_upload_pack(git: GitProcess, mirror: Mirror, request: Request) -> Response:
-    """Answers `info/refs?service=git-upload-pack` and `POST git-upload-pack`."""
+    """Answers `info/refs?service=git-upload-pack` and `POST git-upload-pack`: 413 for a request
+    that is too large, 500 if git gives no answer."""
     wants = await _read_wants(request)
     if wants is None:
         text = f"cannot answer a fetch that asks with more than {_MAX_WANTS_BYTES} bytes\n"
@@ -42,7 +43,8 @@ async def serve_upload_pack(git: GitProcess, mirror: Mirror, request: Request) -
 
 
 def _cgi_environment(mirror: Mirror, request: Request) -> dict[str, str]:
-    """Only what upload-pack needs: nothing a client sends can name another service or path."""
+    """Returns the variables that upload-pack needs. Nothing that a client sends can name another
+    service or path."""
     service = "info/refs" if request.method == "GET" else "git-upload-pack"
     return {
         "GIT_PROJECT_ROOT": str(mirror.path.parent),
@@ -57,10 +59,10 @@ def _cgi_environment(mirror: Mirror, request: Request) -> dict[str, str]:
 
 
 async def _read_wants(request: Request) -> bytes | None:
-    """The whole request, or None if it is too large.
+    """Returns the whole request, or None if it is too large.
 
-    It is read before the answer begins: git begins to answer before it has read everything, and
-    from then on the answer itself listens for the client's leaving, and would swallow the rest.
+    The request must be read before the response starts: a started response listens for the client's
+    disconnect, and would swallow the rest of the request.
     """
     wants = bytearray()
     async for chunk in request.stream():
@@ -99,7 +101,7 @@ async def _body(
     process: Child, feeding: asyncio.Task[None], timeout_s: float
 ) -> AsyncIterator[bytes]:
     assert process.stdout is not None
-    draining = asyncio.create_task(_drain(process))
+    draining = asyncio.create_task(_drain_stderr(process))
     try:
         async with asyncio.timeout(timeout_s):
             while chunk := await process.stdout.read(65_536):
@@ -110,8 +112,8 @@ async def _body(
         await draining
 
 
-async def _drain(process: Child) -> None:
-    """stderr has to be read, or a talkative git would block."""
+async def _drain_stderr(process: Child) -> None:
+    """Reads stderr, on which git would block otherwise."""
     assert process.stderr is not None
     while await process.stderr.read(65_536):
         pass

@@ -1,350 +1,270 @@
-"""A push to the built-in remote: received, planned, shown, applied, followed.
+"""A push to the built-in remote: its objects received, its plan shown, its log entry proposed.
 
-The objects come first: a majority of the servers has them on disk before the log names them. Then
-one log entry moves the branch and registers the jobs, and the mirrors' refs follow it on every
-server. Everything said goes to a `Say`, so that the person who pushed reads it live.
+A majority of the servers has the objects on disk before the log names them. Then one log entry
+moves the branch and registers the jobs, and the refs of every server's mirror follow the log.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.applier import CommitApplier, ReadCommit, SourceCache
+from orchgit.gitops.commits.applier import ReadCommit
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
-from orchgit.gitops.git.process import GitProcess
+from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.quarantine import Quarantine
 from orchgit.gitops.git.repository import Repository
-from orchgit.gitops.mirrors.maintenance import Maintenance
 from orchgit.gitops.mirrors.mirror import Mirror
-from orchgit.gitops.mirrors.quorum import ObjectQuorum, Say
+from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import full_ref, shown_refs
-from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
-from orchgit.gitops.remote.push_options import PushOptions, read_push_options
-from orchgit.gitops.remote.push_text import (
-    RolloutText,
-    end_line,
-    plan_lines,
-    problem_lines,
-)
+from orchgit.gitops.remote.push_options import read_push_options
+from orchgit.gitops.remote.push_text import plan_lines, problem_lines
 from orchgit.gitops.remote.receive_protocol import (
     PushRequest,
     RefCommand,
     check_command,
     check_room,
 )
-from orchgit.gitops.rollouts.task_failures import (
-    TaskFailure,
-    failure_lines,
-    last_lines,
-    task_failures,
-)
-from orchgit.gitops.rollouts.tracker import RolloutTracker
-from orchgit.model.allocation import Allocation
-from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
-from orchgit.services.context import UseCaseContext
 
 _log = structlog.get_logger(component="gitops")
-
 _DRY_RUN = "dry run: nothing was changed"
 
 
-_OUTPUT_BYTES = 2_000
+@dataclass(frozen=True, slots=True)
+class Pusher:
+    """The person who pushes. `say` shows that person lines of text while the push goes on."""
 
-
-class TaskLogs(Protocol):
-    """Reads what tasks wrote, wherever they ran."""
-
-    async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
-        """The last bytes of `stdout` or `stderr`; empty where they cannot be read."""
-        ...
-
-
-class NoLogs:
-    """`TaskLogs` where there are no agents."""
-
-    async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
-        return b""
+    name: str
+    say: Say
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """`refusals`: (ref, reason or ''), in the order of the commands."""
+    """`refusals` are pairs of a ref and why it was refused, or '', in the order of the commands.
+    `unpack_error`: why the objects were not received, or ''."""
 
     refusals: Sequence[tuple[str, str]]
     unpack_error: str = ""
     rollout: Rollout | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class PushReceiver:
-    """Handles the pushes of one server. `memory` gives a source's parse memory."""
+    """Receives the pushes of one server, one at a time for each repository."""
 
-    def __init__(
-        self,
-        context: UseCaseContext,
-        git: GitProcess,
-        applier: CommitApplier,
-        tracker: RolloutTracker,
-        forecaster: Forecaster,
-        memory: Callable[[str], SourceCache],
-        maintenance: Maintenance,
-        synchronizer: MirrorSynchronizer,
-        quorum: ObjectQuorum,
-        logs: TaskLogs,
-    ) -> None:
-        self._context = context
-        self._logs = logs
-        self._git = git
-        self._synchronizer = synchronizer
-        self._quorum = quorum
-        self._maintenance = maintenance
-        self._applier = applier
-        self._tracker = tracker
-        self._forecaster = forecaster
-        self._memory = memory
+    services: CommitServices
+    forecaster: Forecaster
 
     async def receive(
-        self,
-        mirror: Mirror,
-        request: PushRequest,
-        pack: AsyncIterator[bytes],
-        pusher: str,
-        say: Say,
+        self, mirror: Mirror, request: PushRequest, pack: AsyncIterator[bytes], pusher: Pusher
     ) -> PushResult:
-        """One at a time per repository. Errors of the push itself are in the result.
+        """Carries a push out. Errors of the push itself are in the result.
 
         Raises InvalidInputError for an unknown push option, before anything is received, and
-        UnavailableError where this server still lacks objects of earlier commits.
+        UnavailableError while this server lacks objects of earlier commits.
         """
         options = read_push_options(request.options)
-        await self._synchronizer.wait_until_current(mirror.name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
-            quarantine = Quarantine(self._git, mirror.path)
+            quarantine = Quarantine(self.services.git, mirror.path)
             try:
                 if request.has_pack:
                     await quarantine.receive(pack)
-                push = _Push(self, mirror, quarantine, request, options, pusher, say)
-                return await push.run()
+                objects = _PushedObjects(self.services, mirror, quarantine, request, pusher)
+                push = _Push(self.services, self.forecaster, objects, pusher, options.dry_run)
+                return await push.run(request)
             except OrchgitError as error:
-                return PushResult([(c.ref, "not received") for c in request.commands], str(error))
+                refusals = [(command.ref, "not received") for command in request.commands]
+                return PushResult(refusals, str(error))
             finally:
                 quarantine.discard()
-                self._maintenance.after_write(mirror)
-
-    async def follow(self, rollout: Rollout, say: Say) -> None:
-        """Tell how the rollout goes until it has ended, and why what failed did."""
-        text = RolloutText()
-        latest = rollout
-        async for latest in self._tracker.follow(rollout):
-            for line in text.lines(latest):
-                await say(line)
-            for job in text.newly_failed(latest):
-                await self._explain(job, say)
-        await say(end_line(latest))
-
-    async def _explain(self, job: RolloutJob, say: Say) -> None:
-        allocations = await asyncio.to_thread(self._allocations, job)
-        for failure in task_failures(allocations, job.job_version):
-            output = await self._output(failure) if failure.has_output else b""
-            await say("\n".join(failure_lines(failure, last_lines(output))))
-
-    def _allocations(self, job: RolloutJob) -> Sequence[Allocation]:
-        with self._context.snapshot() as snapshot:
-            return snapshot.allocations.of_job(job.namespace, job.job_id)
-
-    async def _output(self, failure: TaskFailure) -> bytes:
-        """The end of stderr; of stdout where a task wrote nothing else."""
-        for stream in ("stderr", "stdout"):
-            found = await self._logs.tail(failure.alloc_id, failure.task, stream, _OUTPUT_BYTES)
-            if found.strip():
-                return found
-        return b""
+                self.services.maintenance.after_write(mirror)
 
 
-class _Push:
-    """One push, its objects received. Holds what its steps share."""
+class _PushedObjects:
+    """The objects of one push: in quarantine at first, in the repository once `accept` returns."""
 
     def __init__(
         self,
-        owner: PushReceiver,
+        services: CommitServices,
         mirror: Mirror,
         quarantine: Quarantine,
         request: PushRequest,
-        options: PushOptions,
-        pusher: str,
-        say: Say,
+        pusher: Pusher,
     ) -> None:
-        self._owner = owner
-        self._mirror = mirror
+        self.mirror = mirror
+        self._services = services
         self._quarantine = quarantine
-        self._request = request
-        self._options = options
         self._pusher = pusher
-        self._say = say
+        self._wanted = sorted({each.new for each in request.commands if not each.is_delete})
+        self._is_accepted = False
+        self._error: OrchgitError | None = None
+
+    async def open(self) -> Repository:
+        """Returns the repository with the pushed objects in it. Raises InvalidInputError if some
+        object that the new refs lead to is missing."""
+        if self._wanted:
+            await self._quarantine.check_connected(self._wanted)
+        return self.mirror.open(self._quarantine.path)
+
+    async def accept(self) -> None:
+        """Moves the objects into the repository and stores them on a majority of the servers.
+
+        The second call for one push returns, or raises, at once what the first one did.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._is_accepted:
+            return
+        self._is_accepted = True
+        self._quarantine.accept()
+        self.mirror.held.update(self._wanted)
+        try:
+            await self._services.quorum.hold(self.mirror.name, self._wanted, self._pusher.say)
+        except OrchgitError as error:
+            self._error = error
+            raise
+
+
+class _Push:
+    """One push whose objects are received: judges each ref and carries it out.
+
+    `_refs` are the repository's refs as the commands so far leave them. Refs that move without a
+    rollout wait in `_moves` for one log entry at the end.
+    """
+
+    def __init__(
+        self,
+        services: CommitServices,
+        forecaster: Forecaster,
+        objects: _PushedObjects,
+        pusher: Pusher,
+        dry_run: bool,
+    ) -> None:
+        self._services = services
+        self._forecaster = forecaster
+        self._objects = objects
+        self._trigger = Trigger("push", pusher.name)
+        self._say = pusher.say
+        self._dry_run = dry_run
         self._rollout: Rollout | None = None
-        self._accepted = False
-        self._unheld: OrchgitError | None = None
         self._refs: dict[str, str] = {}
-        self._missing: frozenset[str] = frozenset()
         self._moves: list[RefMove] = []
 
-    async def run(self) -> PushResult:
-        source = self._owner._applier.source(self._mirror.name)
-        repository = self._mirror.open(self._quarantine.path)
-        if wanted := self._wanted():
-            await self._quarantine.check_connected(wanted)
-        self._missing = await self._owner._synchronizer.sync_refs_locked(self._mirror)
-        self._refs = self._owner._synchronizer.refs(self._mirror.name)
+    async def run(self, request: PushRequest) -> PushResult:
+        """Carries out the commands: first that of the followed branch, then deletions."""
+        mirror, synchronizer = self._objects.mirror, self._services.synchronizer
+        source = self._services.applier.source(mirror.name)
+        repository = await self._objects.open()
+        missing = await synchronizer.sync_refs_locked(mirror)
+        self._refs = synchronizer.refs(mirror.name)
         followed = full_ref(source.ref)
-        commands = sorted(
-            self._request.commands, key=lambda c: (c.ref != followed, not c.is_delete)
-        )
-        refusals = {c.ref: await self._judge(c, source, repository, followed) for c in commands}
-        why = await self._move_refs()
-        refusals.update({move.ref: why for move in self._moves if why})
+        commands = sorted(request.commands, key=lambda c: (c.ref != followed, not c.is_delete))
+        max_refs = self._services.git.limits.max_refs
+        refusals = {}
+        for command in commands:
+            shown = shown_refs(self._refs, missing)
+            why = check_command(command, shown) or check_room(command, self._refs, max_refs)
+            if not why and command.ref == followed:
+                why = await self._push_followed_branch(command, source, repository)
+            elif not why and self._dry_run:
+                why = _DRY_RUN
+            elif not why:
+                self._move(command)
+            refusals[command.ref] = why
+        if self._moves:
+            try:
+                await self._objects.accept()
+                await self._services.applier.move_refs(mirror.name, self._moves)
+            except OrchgitError as error:
+                refusals.update({move.ref: str(error) for move in self._moves})
         try:
-            await self._owner._synchronizer.sync_refs_locked(self._mirror)
+            await synchronizer.sync_refs_locked(mirror)
         except OrchgitError as error:
             # The log has the refs, and the mirror follows; what was applied stays applied.
             _log.warning("cannot move refs of a mirror", source=source.name, error=str(error))
         return PushResult(list(refusals.items()), "", self._rollout)
 
-    def _wanted(self) -> list[str]:
-        return sorted({c.new for c in self._request.commands if not c.is_delete})
-
-    async def _judge(
-        self, command: RefCommand, source: Source, repository: Repository, followed: str
+    async def _push_followed_branch(
+        self, command: RefCommand, source: Source, repository: Repository
     ) -> str:
-        """The ref's part; the reason for a refusal, or ''."""
-        shown = shown_refs(self._refs, self._missing)
-        limit = self._owner._git.limits.max_refs
-        why = check_command(command, shown) or check_room(command, self._refs, limit)
-        return why or await self._carry_out(command, source, repository, followed)
-
-    async def _carry_out(
-        self, command: RefCommand, source: Source, repository: Repository, followed: str
-    ) -> str:
-        if command.ref != followed and self._options.dry_run:
-            return _DRY_RUN
-        if command.ref != followed:
-            self._move(command)
-            return ""
+        """Moves the branch that the source follows, and applies its commit. Returns why the push
+        was refused, or ''."""
         if command.is_delete:
-            return f"source {source.name} follows it: delete the source first"
+            return (
+                f"source {source.name} follows this branch: run `orchgit source remove "
+                f"{source.name}` first"
+            )
         if not repository.has_commit(command.new):
-            return "it must point at a commit"
-        why = self._check_history(command, source, repository)
-        return why or await self._deploy(command, source, repository)
-
-    def _check_history(self, command: RefCommand, source: Source, repository: Repository) -> str:
+            return "the branch must point at a commit"
         applied = source.status.applied_commit
         if command.new in source.status.quarantined:
-            return "this commit was reverted: push a new one on top"
-        if (
-            applied
-            and not source.allow_rewind
-            and not repository.is_descendant(command.new, applied)
-        ):
+            return "this commit was reverted: push a new commit on top of it"
+        is_rewind = applied and not repository.is_descendant(command.new, applied)
+        if is_rewind and not source.allow_rewind:
             return (
-                f"it does not descend from the applied commit {applied[:8]}: "
-                "fetch and merge, or allow_rewind on the source"
+                f"the commit does not descend from the applied commit {applied[:8]}: fetch and "
+                f"merge, or allow it with `orchgit source set {source.name} -allow-rewind`"
             )
-        return ""
-
-    async def _deploy(self, command: RefCommand, source: Source, repository: Repository) -> str:
         if source.paused:
             await self._say(
                 f"Source {source.name} is paused: its commits are applied after "
                 f"`orchgit source resume {source.name}`"
             )
-        if source.paused and not self._options.dry_run:
-            self._move(command)
-            return ""
-        applier = self._owner._applier
-        memory = self._owner._memory(source.name)
-        read = await applier.read(repository, command.new, source, memory)
-        plan = await applier.plan(read, source.name, memory)
+            if not self._dry_run:
+                self._move(command)
+                return ""
+        return await self._apply(command, source, repository)
+
+    async def _apply(self, command: RefCommand, source: Source, repository: Repository) -> str:
+        """Plans the commit, shows the plan, and applies it. Returns why it did not, or ''."""
+        applier, cache = self._services.applier, self._services.caches.of(source.name)
+        read = await applier.read(repository, command.new, source, cache)
+        plan = await applier.plan(read, source.name, cache)
         if plan.problems:
             return await self._refuse(source, read, plan)
-        await self._show(plan, read)
-        if self._options.dry_run:
+        forecasts = await self._forecaster.forecast(plan)
+        await self._say("\n".join(plan_lines(plan, read.info.commit, forecasts)))
+        if self._dry_run:
             return _DRY_RUN
         if command.new == source.status.applied_commit:
             self._move(command)
             return ""
-        trigger = Trigger("push", self._pusher)
         try:
-            await self._accept()
-            move = self._noted(command)
-            self._rollout = await applier.apply(read, plan, trigger, memory, [move])
+            await self._objects.accept()
+            moves = [self._moved(command)]
+            self._rollout = await applier.apply(read, plan, self._trigger, cache, moves)
         except OrchgitError as error:
-            await self._tell(str(error).splitlines())
-            return "it could not be applied"
+            await self._say(str(error))
+            return "the commit could not be applied"
         return ""
 
     async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
-        await self._tell(problem_lines(plan.problems))
-        if not self._options.dry_run:
-            trigger = Trigger("push", self._pusher)
-            applier = self._owner._applier
+        """Shows the commit's problems, and records a rollout that says why it was refused."""
+        await self._say("\n".join(problem_lines(plan.problems)))
+        if not self._dry_run:
+            applier = self._services.applier
             try:
-                await applier.record_refused(source, read, plan.problems, trigger)
+                await applier.record_refused(source, read, plan.problems, self._trigger)
             except OrchgitError as error:
                 _log.warning("cannot record a refused push", source=source.name, error=str(error))
         count = len(plan.problems)
         return f"{count} problem{'s' * (count != 1)}, nothing was changed"
 
-    async def _show(self, plan: CommitPlan, read: ReadCommit) -> None:
-        forecasts = await self._owner._forecaster.forecast(plan)
-        await self._tell(plan_lines(plan, read.info.commit, forecasts))
-
-    async def _tell(self, lines: Iterable[str]) -> None:
-        text = "\n".join(lines)
-        if text:
-            await self._say(text)
-
-    async def _accept(self) -> None:
-        """The objects become part of the repository, and a majority of the servers has them."""
-        if self._unheld is not None:
-            raise self._unheld
-        if self._accepted:
-            return
-        self._accepted = True
-        wanted = self._wanted()
-        self._quarantine.accept()
-        self._mirror.held.update(wanted)
-        try:
-            await self._owner._quorum.hold(self._mirror.name, wanted, self._say)
-        except OrchgitError as error:
-            self._unheld = error
-            raise
-
     def _move(self, command: RefCommand) -> None:
-        self._moves.append(self._noted(command))
+        self._moves.append(self._moved(command))
 
-    def _noted(self, command: RefCommand) -> RefMove:
-        """What the log is told; the commands after this one see the refs as they will be."""
+    def _moved(self, command: RefCommand) -> RefMove:
+        """Returns the move for the log. Commands after this one see the refs as it leaves them."""
         new = "" if command.is_delete else command.new
         move = RefMove(command.ref, self._refs.pop(command.ref, ""), new)
         if new:
             self._refs[command.ref] = new
         return move
-
-    async def _move_refs(self) -> str:
-        """Refs that move without a rollout, in one entry; why they did not, or ''."""
-        if not self._moves:
-            return ""
-        try:
-            await self._accept()
-            await self._owner._applier.move_refs(self._mirror.name, self._moves)
-        except OrchgitError as error:
-            return str(error)
-        return ""

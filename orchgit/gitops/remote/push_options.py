@@ -1,5 +1,5 @@
-"""What `git push -o NAME` may ask for. An option that nobody knows is refused: a misspelt
-`dry-run` must not deploy. Pure."""
+"""The options of `git push -o NAME`. An unknown option is refused, since a misspelt `dry-run` must
+not deploy. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class PushOptions:
-    """`detach`: the push ends when the commit is applied. `dry_run`: the plan is shown, and every
-    ref is refused."""
+    """With `detach` the push ends when the commit is applied; with `dry_run` it shows the plan and
+    refuses every ref."""
 
     detach: bool = False
     dry_run: bool = False

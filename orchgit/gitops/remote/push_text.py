@@ -1,4 +1,4 @@
-"""What a push (or `orchgit diff`) tells a person: the plan, then the rollout as it goes. Pure."""
+"""The text of a push: the commit's plan, its problems, and the rollout as it goes. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.parsing.discovery import JobKey
-from orchgit.gitops.rollouts.health import SETTLED, JobProgress
+from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
@@ -16,12 +16,13 @@ from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, Rollou
 _SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _MAX_LISTED = 50
 _MAX_EXPLAINED = 10
+_MAX_PROBLEMS = 200
 
 
 def plan_lines(
     plan: CommitPlan, commit: Commit, forecasts: Mapping[JobKey, Forecast]
 ) -> Iterable[str]:
-    """One line per job that changes; the rest are counted."""
+    """Yields one line for each job that changes, and counts of the others."""
     changes = plan.actions.changes
     yield f'Plan for {commit.id[:8]} "{commit.subject}"'
     for action in changes[:_MAX_LISTED]:
@@ -33,7 +34,7 @@ def plan_lines(
     if plan.actions.unchanged:
         yield f"  = {len(plan.actions.unchanged)} unchanged"
     if plan.actions.kept:
-        yield f"  . {len(plan.actions.kept)} no longer in the tree, kept since pruning is off"
+        yield f"  . {len(plan.actions.kept)} without a file, kept because the source does not prune"
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
 
 
@@ -58,7 +59,7 @@ def _of_job(verb: str, job: Job) -> str:
 
 
 def _counts(updates: Iterable[DesiredUpdates]) -> str:
-    """`place 2, update 1, stop 3, keep 4`, without the zeros."""
+    """Returns text like `place 2, update 1, stop 3, keep 4`, without zeros."""
     totals = {"place": 0, "update": 0, "update in place": 0, "migrate": 0, "stop": 0, "keep": 0}
     for each in updates:
         totals["place"] += each.place + each.canary
@@ -71,20 +72,21 @@ def _counts(updates: Iterable[DesiredUpdates]) -> str:
 
 
 def problem_lines(problems: Sequence[str]) -> Iterable[str]:
-    yield from problems[:200]
-    if len(problems) > 200:
-        yield f"... and {len(problems) - 200} more"
+    """Yields each problem, at most 200 of them."""
+    yield from problems[:_MAX_PROBLEMS]
+    if len(problems) > _MAX_PROBLEMS:
+        yield f"... and {len(problems) - _MAX_PROBLEMS} more"
 
 
 class RolloutText:
-    """Turns successive states of a rollout into lines, saying only what is new."""
+    """Turns successive states of one rollout into lines, each change once."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], tuple[str, str]] = {}
         self._explained: set[tuple[str, str]] = set()
 
     def newly_failed(self, rollout: Rollout) -> list[RolloutJob]:
-        """The jobs that failed or went back since the last call; a few, then no more."""
+        """Returns the jobs that failed or were reverted since the last call; at most ten in all."""
         failed = [
             job
             for job in rollout.jobs
@@ -96,21 +98,19 @@ class RolloutText:
         return failed[:room]
 
     def lines(self, rollout: Rollout) -> Iterable[str]:
+        """Yields a line for each job whose status or description changed since the last call."""
         for job in rollout.jobs:
             key, state = (job.namespace, job.job_id), (job.status, job.description)
             if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
                 self._said[key] = state
-                if job.status != "applied":
-                    yield f"  {_mark(job)} {job.job_id}: {job.description or job.status}"
-
-
-def _mark(job: RolloutJob) -> str:
-    if job.status not in SETTLED:
-        return "."
-    return "ok" if job.status == "healthy" else "!!"
+                mark = "." if job.status not in ENDED else "!!"
+                mark = "ok" if job.status == JobProgress.HEALTHY else mark
+                if job.status != JobProgress.APPLIED:
+                    yield f"  {mark} {job.job_id}: {job.description or job.status}"
 
 
 def end_line(rollout: Rollout) -> str:
+    """Returns the last line: the rollout's status, how long it took, and why."""
     took_s = max(0, rollout.finished_time_ns - rollout.applied_time_ns) / 1e9
     if rollout.status == RolloutStatus.HEALTHY:
         return f"Healthy after {took_s:.1f} s ({rollout.status_description})"

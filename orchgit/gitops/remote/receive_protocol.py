@@ -20,7 +20,7 @@ MAX_OPTIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class RefCommand:
-    """Move `ref` from `old` to `new`; the zero id stands for "is not there"."""
+    """Moves `ref` from `old` to `new`, object ids; `ZERO_ID` stands for no object."""
 
     old: str
     new: str
@@ -33,7 +33,7 @@ class RefCommand:
 
 @dataclass(frozen=True, slots=True)
 class PushRequest:
-    """What a push asks for; its pack is still in the reader."""
+    """What a push asks for. Its pack is still unread."""
 
     commands: tuple[RefCommand, ...]
     capabilities: frozenset[str]
@@ -45,7 +45,7 @@ class PushRequest:
 
 
 def advertisement(refs: Mapping[str, str]) -> bytes:
-    """The answer to `info/refs?service=git-receive-pack`; refs of our own are not shown."""
+    """Returns the answer to `info/refs?service=git-receive-pack`: branches, tags and notes."""
     shown = [(name, oid) for name, oid in sorted(refs.items()) if _is_public(name)]
     if not shown:
         shown = [("capabilities^{}", ZERO_ID)]
@@ -60,13 +60,14 @@ def _is_public(ref: str) -> bool:
 
 
 async def read_request(reader: ByteReader) -> PushRequest:
-    """Raises InvalidInputError for anything that is not a push."""
+    """Reads the commands and options of a push. Raises InvalidInputError for anything that is not
+    a push."""
     lines = await reader.pkts(MAX_COMMANDS)
     if not lines:
         return PushRequest((), frozenset(), frozenset())
     first, _, capabilities = lines[0].partition(b"\0")
     offered = frozenset(capabilities.decode("utf-8", "replace").split())
-    commands = tuple(_command(line) for line in (first, *lines[1:]))
+    commands = tuple(_read_command(line) for line in (first, *lines[1:]))
     options: Sequence[bytes] = ()
     if "push-options" in offered:
         options = await reader.pkts(MAX_OPTIONS)
@@ -74,17 +75,18 @@ async def read_request(reader: ByteReader) -> PushRequest:
     return PushRequest(commands, offered, texts)
 
 
-def _command(line: bytes) -> RefCommand:
+def _read_command(line: bytes) -> RefCommand:
     parts = line.decode("utf-8", "replace").rstrip("\n").split(" ", 2)
     if parts[0] == "shallow":
         raise InvalidInputError("cannot push from a shallow clone: run `git fetch --unshallow`")
     if len(parts) != 3 or not is_commit_id(parts[0]) or not is_commit_id(parts[1]):
         raise InvalidInputError("cannot read the push: a command is not `old new ref`")
-    return RefCommand(*parts)
+    old, new, ref = parts
+    return RefCommand(old, new, ref)
 
 
 def check_command(command: RefCommand, refs: Mapping[str, str]) -> str:
-    """Why the command cannot be carried out, or ''."""
+    """Returns why the command cannot be carried out on these refs, or ''."""
     try:
         check_ref_name(command.ref)
     except OrchgitError as error:
@@ -92,12 +94,12 @@ def check_command(command: RefCommand, refs: Mapping[str, str]) -> str:
     if not _is_public(command.ref):
         return "only refs/heads/, refs/tags/ and refs/notes/ can be pushed"
     if refs.get(command.ref, ZERO_ID) != command.old:
-        return "it moved meanwhile: fetch first"
+        return "the ref moved meanwhile: fetch first"
     return ""
 
 
 def check_room(command: RefCommand, refs: Mapping[str, str], max_refs: int) -> str:
-    """Why the repository has no place for a new ref of this name, or ''."""
+    """Returns why the repository has no place for a new ref of this name, or ''."""
     if command.is_delete or command.ref in refs:
         return ""
     if len(refs) >= max_refs:
@@ -107,17 +109,15 @@ def check_room(command: RefCommand, refs: Mapping[str, str], max_refs: int) -> s
     clash = next((ref for ref in above if ref in refs), "")
     below = f"{command.ref}/"
     clash = clash or next((ref for ref in refs if ref.startswith(below)), "")
-    return f"{clash} is there: git cannot have both" if clash else ""
+    return f"ref {clash} exists, and git cannot have both" if clash else ""
 
 
 def report(unpack_error: str, refusals: Iterable[tuple[str, str]]) -> bytes:
-    """The report-status, in its band. `refusals`: (ref, why it was refused or '')."""
+    """Returns the report-status, in its band. `refusals` are pairs of a ref and why it was refused,
+    or ''; a reason is cut to one line of 400 characters."""
     lines = [pkt(f"unpack {unpack_error or 'ok'}\n".encode())]
     for ref, why in refusals:
-        text = f"ng {ref} {_one_line(why)}\n" if why else f"ok {ref}\n"
+        reason = printable(" ".join(why.split()))[:400]
+        text = f"ng {ref} {reason}\n" if why else f"ok {ref}\n"
         lines.append(pkt(text.encode()))
     return b"".join(band(Band.DATA, b"".join((*lines, FLUSH))))
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))[:400]

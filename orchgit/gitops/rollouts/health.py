@@ -1,7 +1,7 @@
-"""How a commit is doing, judged from evaluations, deployments and allocations. Pure.
+"""The health of a rollout, judged from its jobs' evaluations, deployments and allocations. Pure.
 
-A job's verdict first, then the rollout's: it ends only when every job has settled, and it is
-healthy only if every job is. Nothing here waits: the caller judges again when something changed.
+`judge_job` judges each job, `judge_rollout` the rollout from its jobs: it ends when every job has
+ended, and is healthy if every job is. The caller judges again when the state changes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
 
 
 class JobProgress(StrEnum):
+    """The status of a job in a rollout."""
+
     APPLIED = "applied"
     PROGRESSING = "progressing"
     HEALTHY = "healthy"
@@ -28,15 +30,15 @@ class JobProgress(StrEnum):
     SUPERSEDED = "superseded"
 
 
-SETTLED = frozenset(
+ENDED = frozenset(
     (JobProgress.HEALTHY, JobProgress.FAILED, JobProgress.REVERTED, JobProgress.SUPERSEDED)
 )
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """What is known of one job of a rollout. `evaluations` are those of the job, any order;
-    `deployment` is the one of the version that the rollout registered."""
+    """What the state says of one job of a rollout. `job` is its current version; `deployment` is
+    that of the version that the rollout registered."""
 
     job: Job | None
     evaluations: Sequence[Evaluation]
@@ -46,6 +48,8 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
+    """A job's status in the rollout, with one line that says why."""
+
     status: JobProgress
     description: str = ""
     deployment_id: str = ""
@@ -53,24 +57,28 @@ class JobVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """How long a job may go without progress before it has failed.
+    """How long a job may make no progress before it has failed.
 
-    `patience_ns` where neither the source says it (`limit_ns`, 0: it does not) nor a deployment.
+    `limit_ns` is the source's setting, 0 if it has none. Without one `patience_ns` holds, or the
+    deployment's own deadline if that is longer.
     """
 
     patience_ns: int
     limit_ns: int = 0
 
     def is_past(self, since_ns: int, now_ns: int) -> bool:
-        """Of work without a deployment, which was registered at `since_ns`."""
+        """Returns whether work without a deployment, registered at `since_ns`, is late."""
         return now_ns - since_ns > (self.limit_ns or self.patience_ns)
 
     def is_past_for(self, deployment: Deployment, since_ns: int, now_ns: int) -> bool:
-        """A deployment fails by itself when its allocations make no progress; but one that has not
-        placed any has no deadline of its own. It gets the time that its groups allow, and some
-        more, so that its own verdict comes first."""
+        """Returns whether a deployment is late.
+
+        A deployment fails by itself when its allocations make no progress, but it has no deadline
+        before it has placed any. It gets the longest progress deadline of its groups and a minute
+        more, so that its own verdict comes first.
+        """
         states = deployment.task_groups.values()
-        progress_ns = max((since_ns, *(_progress_ns(state) for state in states)))
+        progress_ns = max((since_ns, *(_last_progress_ns(state) for state in states)))
         longest_ns = max((self.patience_ns, *(state.progress_deadline_ns for state in states)))
         return now_ns - progress_ns > (self.limit_ns or longest_ns + _GRACE_NS)
 
@@ -78,8 +86,8 @@ class Deadline:
 _GRACE_NS = 60 * NS_PER_S
 
 
-def _progress_ns(state: DeploymentState) -> int:
-    """When the leader last saw an allocation placed or become healthy; 0: never."""
+def _last_progress_ns(state: DeploymentState) -> int:
+    """Returns when an allocation was last placed or became healthy; 0: never."""
     if state.require_progress_by is None:
         return 0
     return ns_of_datetime(state.require_progress_by) - state.progress_deadline_ns
@@ -88,7 +96,7 @@ def _progress_ns(state: DeploymentState) -> int:
 def judge_job(
     change: RolloutJob, view: JobView, since_ns: int, now_ns: int, deadline: Deadline
 ) -> JobVerdict:
-    """`since_ns`: when the rollout was applied."""
+    """Judges one job of a rollout that was applied at `since_ns`."""
     if change.action == JobAction.DELETE:
         return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
@@ -97,9 +105,9 @@ def judge_job(
     if view.deployment is not None and not view.deployment.is_active:
         return _judge_ended(view.deployment, job, change)
     if job.version != change.job_version:
-        return JobVerdict(JobProgress.SUPERSEDED, f"version {job.version} replaced it")
+        return JobVerdict(JobProgress.SUPERSEDED, f"replaced by version {job.version}")
     if job.is_periodic or job.is_parameterized:
-        return JobVerdict(JobProgress.HEALTHY, "waits for its launches")
+        return JobVerdict(JobProgress.HEALTHY, "registered; it runs when it is launched")
     if view.deployment is not None:
         late = deadline.is_past_for(view.deployment, since_ns, now_ns)
         return _judge_active(view.deployment, view, late)
@@ -113,12 +121,12 @@ def _judge_deletion(view: JobView, late: bool) -> JobVerdict:
         return JobVerdict(JobProgress.SUPERSEDED, "the job was registered again")
     if left:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return JobVerdict(status, f"{len(left)} still to stop")
+        return JobVerdict(status, f"stopping {len(left)} allocation{'s' * (len(left) != 1)}...")
     return JobVerdict(JobProgress.HEALTHY, "stopped")
 
 
 def _is_over(alloc: Allocation) -> bool:
-    """Gone from its node, as far as its agent can still tell."""
+    """Returns whether the allocation has ended, as far as its agent can still report."""
     if alloc.is_client_terminal:
         return True
     return alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN
@@ -157,7 +165,7 @@ def _judge_active(deployment: Deployment, view: JobView, late: bool) -> JobVerdi
 
 
 def _waits_for_a_person(deployment: Deployment) -> bool:
-    """Paused, or all its canaries are healthy and nothing else is left to do before promotion."""
+    """Returns whether the deployment is paused, or only its promotion is left to do."""
     if deployment.status == DeploymentStatus.PAUSED:
         return True
     open_states = [
@@ -195,7 +203,7 @@ def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
 
 
 def _unplaced(view: JobView) -> str:
-    """What the blocked evaluation of the job waits for, in words."""
+    """Returns what the job's blocked evaluation waits for, or ''."""
     blocked = [e for e in view.evaluations if e.status == EvalStatus.BLOCKED]
     if not blocked:
         return ""
@@ -203,19 +211,16 @@ def _unplaced(view: JobView) -> str:
     failures = (newest.failed_tg_allocs or {}).values()
     count = sum((newest.queued_allocations or {}).values())
     count = count or sum(1 + metric.coalesced_failures for metric in failures)
-    return f"{count or 'some'} not placed{_why(newest, view.job)}"
-
-
-def _why(evaluation: Evaluation, job: Job | None) -> str:
     reasons: dict[str, None] = {}
-    for name, metric in (evaluation.failed_tg_allocs or {}).items():
-        group = job.group(name) if job is not None else None
+    for name, metric in (newest.failed_tg_allocs or {}).items():
+        group = view.job.group(name) if view.job is not None else None
         reasons.update(dict.fromkeys(placement_reasons(metric, group)))
-    return f" ({', '.join(list(reasons)[:3])})" if reasons else ""
+    why = f" ({', '.join(list(reasons)[:3])})" if reasons else ""
+    return f"{count or 'some'} not placed{why}"
 
 
 def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) -> JobVerdict:
-    """Batch, system and service work without a deployment: running, or done, is healthy."""
+    """Judges work without a deployment: healthy when all of it runs or is complete."""
     wanted = _wanted(job)
     current = [a for a in view.allocations if a.job_version == change.job_version]
     live = [a for a in current if not a.is_server_terminal and not a.next_allocation]
@@ -236,7 +241,8 @@ def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) 
 
 
 def _wanted(job: Job) -> int | None:
-    """How many allocations the job asks for; None for system jobs: as many as nodes allow."""
+    """Returns how many allocations the job asks for; None for a system job, which runs on every
+    eligible node."""
     if job.type in (JobType.SYSTEM, JobType.SYSBATCH):
         return None
     return sum(group.count for group in job.task_groups)
@@ -254,15 +260,15 @@ _REASONS_SHOWN = 5
 
 
 def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
-    """The rollout's status from its jobs', with one line that says why."""
+    """Returns the rollout's status, and one line that says why."""
     judged = list(jobs)
     by_status: dict[str, list[str]] = {}
     for job in judged:
         by_status.setdefault(job.status, []).append(job.job_id)
-    waiting = [j for s, ids in by_status.items() if s not in SETTLED for j in ids]
+    waiting = [j for s, ids in by_status.items() if s not in ENDED for j in ids]
     if waiting:
-        done = sum(len(ids) for status, ids in by_status.items() if status in SETTLED)
-        return RolloutStatus.PROGRESSING, f"{done} of {done + len(waiting)} jobs settled"
+        done = sum(len(ids) for status, ids in by_status.items() if status in ENDED)
+        return RolloutStatus.PROGRESSING, f"{done} of {done + len(waiting)} jobs done"
     bad = [job for job in judged if job.status in (JobProgress.FAILED, JobProgress.REVERTED)]
     if bad:
         back = by_status.get(JobProgress.REVERTED)
@@ -278,7 +284,7 @@ def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
 
 
 def _reasons(bad: Sequence[RolloutJob]) -> str:
-    """The first jobs by name, each with what is wrong with it."""
+    """Returns the first jobs by name, each with why it failed."""
     shown = sorted(bad, key=lambda job: (job.job_id, job.namespace))[:_REASONS_SHOWN]
     texts = [
         f"{job.job_id} ({job.description})" if job.description else job.job_id for job in shown

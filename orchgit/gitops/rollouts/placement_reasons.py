@@ -1,4 +1,4 @@
-"""Why the scheduler found no place for a group, in words for people. Pure."""
+"""Why the scheduler found no place for a group, as text. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _SHOWN = 3
 
 
 def placement_reasons(metric: AllocMetric, group: TaskGroup | None) -> list[str]:
-    """At most three, those that rule out most nodes first; `group` is the one without a place."""
+    """Returns at most three reasons, those that rule out most nodes first. `group` is the one
+    without a place."""
     if not metric.nodes_evaluated:
         return ["no node is eligible"]
     filtered = metric.constraint_filtered or {}

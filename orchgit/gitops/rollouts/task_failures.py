@@ -1,4 +1,4 @@
-"""Why the allocations of a job version failed, in words for the person who pushed it. Pure."""
+"""Why the allocations of a job version failed, as text for the person who pushed it. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _STARTED = "Started"
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """One task that failed, with how many allocations failed the same way. `task` is empty where
-    the allocation failed as a whole; `has_output`: whether the task ran, and may have written."""
+    """One way in which tasks failed, seen in `alike` allocations. `task` is '' if the allocation
+    failed as a whole. `has_output`: the task ran, so it may have written output."""
 
     alloc_id: str
     node_name: str
@@ -32,8 +32,8 @@ class TaskFailure:
 
 
 def task_failures(allocations: Iterable[Allocation], job_version: int) -> list[TaskFailure]:
-    """One entry for each different failure of this version, the newest allocation's first; at most
-    `MAX_SHOWN`."""
+    """Returns one entry for each different failure of this version, the newest allocation's first,
+    at most `MAX_SHOWN`."""
     newest_first = sorted(
         (each for each in allocations if each.job_version == job_version),
         key=lambda each: (each.create_index, each.id),
@@ -68,7 +68,8 @@ def _failures_of(allocation: Allocation) -> Iterable[TaskFailure]:
 
 
 def _failing_event(state: TaskState) -> TaskEvent | None:
-    """The last event by which the task failed. A task that was killed on purpose did not."""
+    """Returns the last event by which the task failed, or None. A task that orchgit killed has not
+    failed."""
     found, killing = None, False
     for event in state.events:
         if event.type in (_STARTED, _KILLING):
@@ -84,17 +85,11 @@ def _reason(event: TaskEvent) -> str:
         return event.display_message or event.type
     ended = f"exit code {event.exit_code}"
     if event.signal:
-        ended = f"killed by {_signal_name(event.signal)}"
+        known = {each.value: each.name for each in signal.Signals}
+        ended = f"killed by {known.get(event.signal, f'signal {event.signal}')}"
     if event.details.get("oom_killed") == "true":
         return f"{ended}: it used more memory than resources.memory allows"
     return f"{ended}: {event.driver_message}" if event.driver_message else ended
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _of_whole(allocation: Allocation) -> str:
@@ -109,7 +104,7 @@ def _of_whole(allocation: Allocation) -> str:
 
 
 def failure_lines(failure: TaskFailure, output: str) -> Sequence[str]:
-    """`output`: the last lines of the task's stderr (or stdout), or ''."""
+    """Returns the lines that show a failure. `output` is the end of the task's output, or ''."""
     allocation = failure.alloc_id[:8]
     where = f"allocation {allocation} on {failure.node_name}"
     what = f"task {failure.task}: {failure.reason}" if failure.task else failure.reason
@@ -129,7 +124,7 @@ def failure_lines(failure: TaskFailure, output: str) -> Sequence[str]:
 
 
 def last_lines(data: bytes, max_lines: int = 10, max_columns: int = 200) -> str:
-    """The end of a log as text: whole lines, long ones cut."""
+    """Returns the end of a log as text of whole lines, long ones cut."""
     text = data.decode("utf-8", "replace").rstrip("\n")
     lines = text.split("\n")[-max_lines:] if text else []
     return "\n".join(

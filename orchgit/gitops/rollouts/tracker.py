@@ -1,8 +1,7 @@
-"""Following what was applied until it is healthy or not; one loop on the leader.
+"""Follows every active rollout until it has ended: one loop on the leader.
 
-The judgement of every rollout under way is made again when something it depends on changed, and
-recorded in the log when it says something new. All it needs lies in the state: a new leader, or a
-restarted one, goes on where the last stopped.
+A rollout is judged again when something that it depends on changed, and recorded in the log when
+its status changed. All input is in the state, so a new leader goes on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, UnavailableError
-from orchgit.gitops.rollouts.health import SETTLED, Deadline, JobView, judge_job, judge_rollout
-from orchgit.model.deployment import Deployment
+from orchgit.gitops.rollouts.health import ENDED, Deadline, JobView, judge_job, judge_rollout
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
@@ -24,15 +22,17 @@ from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="gitops")
 
-_KEPT = 1_000
-"""Judgements kept for those who follow a push; the state has the rest."""
+_MAX_LATEST = 1_000
+"""How many judged rollouts are kept in memory for those who follow one."""
 _TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts")
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerConfig:
-    """`patience_s`: how long a job may make no progress where neither its source nor its deployment
-    says it."""
+    """`patience_s` is how long a job may make no progress if neither its source nor its deployment
+    says so. `pause_s` is the least time between two judgements, `record_interval_s` that between
+    two log entries of one rollout's progress. The loop looks again after `busy_wait_s`, or
+    `idle_wait_s` without an active rollout, even if nothing changed."""
 
     patience_s: float = 600.0
     pause_s: float = 0.02
@@ -42,6 +42,8 @@ class TrackerConfig:
 
 
 class RolloutTracker:
+    """Judges active rollouts, and tells those who follow one."""
+
     def __init__(self, context: UseCaseContext, config: TrackerConfig | None = None) -> None:
         self._context = context
         self._config = config or TrackerConfig()
@@ -51,29 +53,29 @@ class RolloutTracker:
         self._running = True
 
     async def run(self) -> None:
-        """Until cancelled; those who follow a rollout then hear that it goes on without them."""
+        """Runs until cancelled; then those who follow a rollout get UnavailableError."""
         self._running = True
         try:
-            await self._judge_forever()
+            while True:
+                started_s = self._context.clock.monotonic_s()
+                try:
+                    index, judged = await asyncio.to_thread(self._judged)
+                    for before, after in judged:
+                        await self._publish(before, after)
+                except OrchgitError as error:
+                    _log.warning("cannot judge rollouts", error=str(error))
+                    await self._context.clock.sleep(1.0)
+                    continue
+                active = any(not after.is_terminal for _, after in judged)
+                spent_s = self._context.clock.monotonic_s() - started_s
+                await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
         finally:
             self._running = False
             async with self._news:
                 self._news.notify_all()
 
-    async def _judge_forever(self) -> None:
-        while True:
-            started_s = self._context.clock.monotonic_s()
-            try:
-                index, active = await self._judge_all()
-            except OrchgitError as error:
-                _log.warning("cannot judge rollouts", error=str(error))
-                await self._context.clock.sleep(1.0)
-                continue
-            spent_s = self._context.clock.monotonic_s() - started_s
-            await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
-
     async def _wait_for_change(self, index: int, active: bool, pause_s: float) -> None:
-        """With nothing under way only a new rollout matters; else anything that may decide it."""
+        """Waits for a new rollout, or, if one is active, for any change that may decide it."""
         watch = self._context.state.store.watch
         if not active:
             await watch.wait(("rollouts",), index, self._config.idle_wait_s)
@@ -81,13 +83,8 @@ class RolloutTracker:
         await self._context.clock.sleep(pause_s)
         await watch.wait(_TABLES, index, self._config.busy_wait_s)
 
-    async def _judge_all(self) -> tuple[int, bool]:
-        index, judged = await asyncio.to_thread(self._judged)
-        for before, after in judged:
-            await self._publish(before, after)
-        return index, any(not after.is_terminal for _, after in judged)
-
     def _judged(self) -> tuple[int, list[tuple[Rollout, Rollout]]]:
+        """Returns the index of a snapshot, and each active rollout before and after judgement."""
         now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
         with self._context.snapshot() as snapshot:
@@ -96,6 +93,7 @@ class RolloutTracker:
             return snapshot.index, judged
 
     async def _publish(self, before: Rollout, after: Rollout) -> None:
+        """Records a change that is due in the log, and tells those who follow the rollout."""
         known = self._latest.get(after.id)
         if known is not None and known.jobs == after.jobs and known.status == after.status:
             return
@@ -103,7 +101,7 @@ class RolloutTracker:
             await record_rollout(self._context, after)
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         async with self._news:
-            while len(self._latest) >= _KEPT:
+            while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
             self._latest[after.id] = after
             self._news.notify_all()
@@ -118,14 +116,15 @@ class RolloutTracker:
             )
 
     def _is_due(self, before: Rollout, after: Rollout) -> bool:
-        """Each change of status is recorded at once, progress inside one at most once a while."""
+        """Returns whether to record now: each change of status at once, progress within one at most
+        once every `record_interval_s`."""
         if before.status != after.status:
             return True
         last_s = self._recorded_at_s.get(after.id, float("-inf"))
         return self._context.clock.monotonic_s() - last_s >= self._config.record_interval_s
 
     async def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
-        """The rollout's states as they are judged, up to and including the last. Raises
+        """Yields the rollout each time it changes, up to and including its end. Raises
         UnavailableError when this server stops or is no longer the leader."""
         seen: Rollout | None = None
         while not rollout.is_terminal:
@@ -139,7 +138,7 @@ class RolloutTracker:
 
 
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
-    """The rollout as it stands in this snapshot. Jobs that settled are not looked at again."""
+    """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
@@ -151,9 +150,19 @@ def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -
 def _judged_job(
     snapshot: Snapshot, rollout: Rollout, job: RolloutJob, now_ns: int, deadline: Deadline
 ) -> RolloutJob:
-    if job.status in SETTLED:
+    if job.status in ENDED:
         return job
-    view = _view(snapshot, job)
+    of_version = [
+        deployment
+        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
+        if deployment.job_version == job.job_version
+    ]
+    view = JobView(
+        job=snapshot.jobs.get(job.namespace, job.job_id),
+        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
+        deployment=max(of_version, key=lambda each: each.create_index, default=None),
+        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
+    )
     verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
     return replace(
         job,
@@ -161,22 +170,3 @@ def _judged_job(
         description=verdict.description,
         deployment_id=verdict.deployment_id or job.deployment_id,
     )
-
-
-def _view(snapshot: Snapshot, job: RolloutJob) -> JobView:
-    return JobView(
-        job=snapshot.jobs.get(job.namespace, job.job_id),
-        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
-        deployment=_deployment(snapshot, job),
-        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
-    )
-
-
-def _deployment(snapshot: Snapshot, job: RolloutJob) -> Deployment | None:
-    """The newest deployment of the version that the rollout registered."""
-    found = [
-        deployment
-        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
-        if deployment.job_version == job.job_version
-    ]
-    return max(found, key=lambda deployment: deployment.create_index, default=None)

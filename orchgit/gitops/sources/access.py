@@ -1,8 +1,8 @@
 """What a source may reach: paths on the server's disk, and the server's credentials.
 
-Whoever may use the API may add sources, so both are for the configuration of the servers to grant:
-a path by `local_paths` or by the `source` block that names it, a credential by what it lists. It
-is asked when a source is stored, and again by the server that leads before each use.
+Everybody who may use the API may add sources, so the servers' configuration grants both: a path by
+`local_paths` or by a `source` block that names it, a credential by its lists. The check runs when a
+source is stored, and again on the leader before each use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _MAX_POINTERS = 100
 
 
 def check_access(config: GitopsConfig, source: Source, server: str) -> None:
-    """Raises InvalidInputError or NotAllowedError with the way out; `server` has the config."""
+    """Raises InvalidInputError or NotAllowedError, with the way out, unless the source may use its
+    path and credential. `server` is the name of the server with this config."""
     if source.kind == SourceKind.BUILTIN:
         if source.url or source.credential:
             raise InvalidInputError(
@@ -38,7 +39,7 @@ def check_access(config: GitopsConfig, source: Source, server: str) -> None:
 
 
 def opened_url(config: GitopsConfig, source: Source, server: str) -> RepositoryUrl:
-    """What git is to be given for the source: a path with every link in it resolved."""
+    """Returns the URL for git; every link in a path is resolved."""
     url = parse_url(source.url)
     if url.protocol != "file":
         if source.kind == SourceKind.LOCAL:
@@ -68,7 +69,8 @@ def opened_url(config: GitopsConfig, source: Source, server: str) -> RepositoryU
 
 
 def credential_of(config: GitopsConfig, source: Source, server: str) -> GitCredential | None:
-    """Credentials never leave the configuration of a server: each that may lead must have it."""
+    """Returns the source's credential, or None. Raises SourceError if this server's config lacks
+    it, and NotAllowedError if its lists do not name the source."""
     name = source.credential
     if not name:
         return None
@@ -88,12 +90,8 @@ def credential_of(config: GitopsConfig, source: Source, server: str) -> GitCrede
 
 
 def _is_listed(credential: GitCredential, source: Source) -> bool:
-    """Every list that is given has to match; without any, only the configuration's own sources
-    use the credential."""
-    lists = [
-        (credential.sources, source.name),
-        (credential.urls, source.url),
-    ]
+    """Returns whether every list that is given matches, and at least one is given."""
+    lists = [(credential.sources, source.name), (credential.urls, source.url)]
     given = [(patterns, text) for patterns, text in lists if patterns]
     return bool(given) and all(
         any(fnmatchcase(text, pattern) for pattern in patterns) for patterns, text in given
@@ -101,7 +99,7 @@ def _is_listed(credential: GitCredential, source: Source) -> bool:
 
 
 def _is_declared(config: GitopsConfig, source: Source) -> bool:
-    """Whether a `source` block of the configuration says exactly this."""
+    """Returns whether a `source` block of the configuration has this kind, URL and credential."""
     found = next((each for each in config.sources if each.name == source.name), None)
     return found is not None and (found.kind, found.url, found.credential) == (
         source.kind,
@@ -115,7 +113,8 @@ def _is_below(path: str, roots: Sequence[str]) -> bool:
 
 
 def _places_git_reads(path: Path) -> Iterator[str]:
-    """Directories that a repository points at: a worktree's, and those of borrowed objects."""
+    """Yields the directories that a repository points at: a worktree's, and those of borrowed
+    objects."""
     found: dict[str, None] = {}
     pending = [path, path / ".git"]
     while pending and len(found) < _MAX_POINTERS:
@@ -132,7 +131,7 @@ def _places_git_reads(path: Path) -> Iterator[str]:
 
 
 def _pointed_at(directory: Path, name: str) -> list[Path]:
-    """The directories that a file of git's names, relative to where git takes them from."""
+    """Returns the directories that one of git's files names, as git resolves them."""
     file = directory / name if name else directory
     base = directory / "objects" if name.startswith("objects/") else file.parent
     lines = _read_pointer(file).splitlines()
@@ -142,7 +141,8 @@ def _pointed_at(directory: Path, name: str) -> list[Path]:
 
 
 def _read_pointer(file: Path) -> str:
-    """The text of a small regular file; '' for anything else, a pipe that blocks among it."""
+    """Returns the text of a small regular file; '' for anything else, such as a pipe that would
+    block."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

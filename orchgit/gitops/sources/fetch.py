@@ -1,4 +1,4 @@
-"""Bringing a source's commit into its mirror: one ref listing, and a fetch only if it is new."""
+"""Brings a source's commit into its mirror: one listing of refs, and a fetch if it is new."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ FETCHED_REF = "refs/orchgit/fetched"
 async def list_refs(
     git: GitProcess, url: RepositoryUrl, credential: GitCredential | None
 ) -> dict[str, str]:
-    """What the remote advertises: full ref name (and `name^{}` for peeled tags) -> object id."""
+    """Returns object ids by full ref name, and by `name^{}` for peeled tags. Raises SourceError if
+    the remote cannot be read or has no refs."""
     output = await _remote(
         git,
         ["ls-remote", "--quiet", "--end-of-options", url.text],
@@ -42,7 +43,7 @@ async def fetch(
     wanted: ResolvedRef,
     credential: GitCredential | None,
 ) -> None:
-    """Fetch one ref into the mirror, under a name of ours; other refs and tags stay away."""
+    """Fetches one ref into the mirror as `FETCHED_REF`, without other refs and tags."""
     args = [
         f"--git-dir={mirror}",
         "fetch",
@@ -85,7 +86,7 @@ async def update_mirror(
     known_commit: str,
     credential: GitCredential | None,
 ) -> str:
-    """The commit the ref points at now, fetched if it is not `known_commit`."""
+    """Returns the commit that the ref points at now, fetched if it is not `known_commit`."""
     wanted = (
         ResolvedRef(ref, ref)
         if is_commit_id(ref)

@@ -1,4 +1,4 @@
-"""Watching a local repository: its refs change, its source is woken at once instead of polled."""
+"""Watches a local repository, so that a change of its refs wakes its source at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _RETRY_S = 5.0
 
 
 def git_directory(path: Path) -> Path:
-    """The git directory of a work tree or bare repository, following a worktree's `.git` file."""
+    """Returns the git directory of a work tree or bare repository, following a worktree's `.git`
+    file. Raises SourceError for a path that is no repository."""
     dot_git = path / ".git"
     if dot_git.is_dir():
         return dot_git
@@ -30,7 +31,7 @@ def git_directory(path: Path) -> Path:
 
 
 def is_ref_change(git_dir: Path, changed: str) -> bool:
-    """Whether a changed file can mean that a ref moved; locks and objects cannot."""
+    """Returns whether a changed file can mean that a ref moved; locks and objects cannot."""
     try:
         relative = Path(changed).relative_to(git_dir).as_posix()
     except ValueError:
@@ -41,7 +42,7 @@ def is_ref_change(git_dir: Path, changed: str) -> bool:
 
 
 async def watch_refs(path: Path, wake: Callable[[], None]) -> None:
-    """Call `wake` after each change of the repository's refs, until cancelled."""
+    """Calls `wake` after each change of the repository's refs, until cancelled."""
     from watchfiles import Change, awatch  # heavy, and needed by local sources only
 
     git_dir = git_directory(path.resolve())

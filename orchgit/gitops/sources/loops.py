@@ -1,30 +1,33 @@
-"""Which sources have a running loop: follows the `sources` table on the leader."""
+"""Which sources have a running loop: on the leader, one for each row of the `sources` table."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.mirrors.mirror import MirrorStore
+from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.sources.access import opened_url
 from orchgit.gitops.sources.local_watch import watch_refs
-from orchgit.gitops.sources.reconciler import ReconcilerPorts, SourceReconciler
+from orchgit.gitops.sources.reconciler import SourceReconciler
 from orchgit.model.source import Source, SourceKind, SourceStatus
-
-_log = structlog.get_logger(component="gitops")
 
 _IDLE_WAIT_S = 300.0
 _WATCH_RETRY_S = 5.0
 
+_log = structlog.get_logger(component="gitops")
+
 
 @dataclass(slots=True)
 class _Followed:
+    """A source with a running loop; `watch` is the task that watches a local repository."""
+
     settings: Source
     reconciler: SourceReconciler
     loop: asyncio.Task[None]
@@ -32,28 +35,28 @@ class _Followed:
 
 
 class SourceLoops:
-    """Starts a reconciler (and a watch, for a local path) per source; stops them with it."""
+    """Starts a reconciler for each source, with a watch for a local path, and stops both when the
+    source is removed."""
 
-    def __init__(
-        self, mirrors: MirrorStore, ports: ReconcilerPorts, forget: Callable[[str], None]
-    ) -> None:
-        self._mirrors = mirrors
-        self._ports = ports
-        self._forget = forget
+    def __init__(self, services: CommitServices, config: GitopsConfig, random: Random) -> None:
+        self._services = services
+        self._config = config
+        self._random = random
         self._followed: dict[str, _Followed] = {}
         self._matched = asyncio.Condition()
 
     async def run(self) -> None:
-        """Until cancelled; then every loop has ended."""
+        """Runs until cancelled; then every loop has ended."""
+        context = self._services.context
         try:
             while True:
-                with self._ports.context.snapshot() as snapshot:
+                with context.snapshot() as snapshot:
                     index = snapshot.index
                     sources = {source.name: source for source in snapshot.sources.all()}
                 await self._match(sources)
                 async with self._matched:
                     self._matched.notify_all()
-                await self._ports.context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
+                await context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
             for name in list(self._followed):
                 await self._stop(name)
@@ -61,28 +64,28 @@ class SourceLoops:
     async def _match(self, sources: dict[str, Source]) -> None:
         for name in [name for name in self._followed if name not in sources]:
             await self._stop(name)
-            self._forget(name)
+            self._services.caches.forget(name)
         for name, source in sources.items():
-            followed = self._followed.get(name)
             settings = _settings(source)
+            followed = self._followed.get(name)
             if followed is None:
-                self._start(source)
+                mirror = self._services.mirrors.get(name)
+                reconciler = SourceReconciler(
+                    name, mirror, self._services, self._config, self._random
+                )
+                loop = asyncio.create_task(reconciler.run(), name=f"source {name}")
+                watch = self._start_watch(source, reconciler)
+                self._followed[name] = _Followed(settings, reconciler, loop, watch)
             elif followed.settings != settings:
-                await self._changed(followed, source)
+                await self._change_settings(followed, source)
 
-    async def _changed(self, followed: _Followed, source: Source) -> None:
-        """Other settings may make a refused commit right, so that one is tried again too."""
+    async def _change_settings(self, followed: _Followed, source: Source) -> None:
+        """Takes over new settings, which may make a refused commit right: it is tried again."""
         before, followed.settings = followed.settings, _settings(source)
         if (before.kind, before.url) != (source.kind, source.url):
             await _end(followed.watch)
             followed.watch = self._start_watch(source, followed.reconciler)
         followed.reconciler.wake("api", force=True)
-
-    def _start(self, source: Source) -> None:
-        reconciler = SourceReconciler(source.name, self._mirrors.get(source.name), self._ports)
-        loop = asyncio.create_task(reconciler.run(), name=f"source {source.name}")
-        watch = self._start_watch(source, reconciler)
-        self._followed[source.name] = _Followed(_settings(source), reconciler, loop, watch)
 
     def _start_watch(
         self, source: Source, reconciler: SourceReconciler
@@ -93,15 +96,15 @@ class SourceLoops:
         return asyncio.create_task(watch, name=f"watch {source.name}")
 
     async def _watch(self, source: Source, reconciler: SourceReconciler) -> None:
-        """The path may not be there yet, or go and come back; polling goes on meanwhile."""
+        """Watches a local repository, whose path may appear and disappear; polling goes on."""
         while True:
             try:
-                config, server = self._ports.config, self._ports.synchronizer.own_name
-                url = await asyncio.to_thread(opened_url, config, source, server)
+                server = self._services.synchronizer.own_name
+                url = await asyncio.to_thread(opened_url, self._config, source, server)
                 await watch_refs(Path(url.path), lambda: reconciler.wake("watch"))
             except (OrchgitError, OSError) as error:
                 _log.warning("cannot watch a source", source=source.name, error=str(error))
-            await self._ports.context.clock.sleep(_WATCH_RETRY_S)
+            await self._services.context.clock.sleep(_WATCH_RETRY_S)
 
     async def _stop(self, name: str) -> None:
         followed = self._followed.pop(name)
@@ -109,18 +112,19 @@ class SourceLoops:
         await _end(followed.watch)
 
     def wake(self, name: str, trigger: str, force: bool = False) -> None:
-        """A source that is not followed yet needs no waking: its loop begins with a round."""
+        """Wakes the source's loop. A source without a loop needs no wake-up: its loop begins with
+        a round."""
         followed = self._followed.get(name)
         if followed is not None:
             followed.reconciler.wake(trigger, force)
 
     def last_checked_ns(self, name: str) -> int:
-        """When the last round of a source ended here; 0 before the first."""
+        """Returns when a round last checked the source, in Unix nanoseconds; 0 before the first."""
         followed = self._followed.get(name)
         return followed.reconciler.last_checked_ns if followed is not None else 0
 
     async def reconciler(self, name: str) -> SourceReconciler:
-        """The loop of a source that is stored, once it has been started."""
+        """Returns the reconciler of a stored source, as soon as it has been started."""
         async with self._matched:
             await self._matched.wait_for(lambda: name in self._followed)
         return self._followed[name].reconciler
@@ -133,5 +137,5 @@ async def _end(task: asyncio.Task[None] | None) -> None:
 
 
 def _settings(source: Source) -> Source:
-    """The source without what changes by itself."""
+    """Returns the source without its status and indexes, which change by themselves."""
     return replace(source, status=SourceStatus(), create_index=0, modify_index=0)

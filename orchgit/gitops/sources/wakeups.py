@@ -1,4 +1,4 @@
-"""Wake-ups that cannot get lost: those that come during the work cause one more round of it."""
+"""Wake-ups of a loop that cannot get lost: those during a round cause one more round."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from orchgit.wait_first import wait_first
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Why the loop runs now. `force`: also what was refused before is tried again."""
+    """Why a round runs. With `force` it tries a refused commit again."""
 
     trigger: str
     force: bool = False
 
 
 class Wakeups:
-    """Requests are numbered; a round handles all that were made before it *started*: `requested`
-    is the number of the newest, `handled` that of the newest whose round has been started."""
+    """Numbers the requests for rounds. A round handles all requests made before it *started*.
+
+    `requested` is the number of the newest request, `handled` that of the newest request whose
+    round has started.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,23 +32,22 @@ class Wakeups:
         self._event = asyncio.Event()
 
     def request(self, wake: Wake) -> None:
-        """May be called at any time from the loop's thread; many before a round are one round."""
+        """Requests a round; many requests before a round cause one. Call it in the loop's
+        thread."""
         self.requested += 1
         if wake not in self._reasons:
             self._reasons.append(wake)
         self._event.set()
 
     async def next(self, timeout_s: float) -> Wake:
-        """Wait for a request, or for `timeout_s` to pass (a poll); call before each round."""
+        """Waits for a request, or for `timeout_s` to pass, which is a poll. Returns why the next
+        round runs."""
         if self.requested == self.handled:
-            await self._wait(timeout_s)
+            async with wait_first(self._event.wait(), self._clock.sleep(timeout_s)):
+                pass
         self._event.clear()
         self.handled = self.requested
         reasons, self._reasons = self._reasons, []
         if not reasons:
             return Wake("poll")
         return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
-
-    async def _wait(self, timeout_s: float) -> None:
-        async with wait_first(self._event.wait(), self._clock.sleep(timeout_s)):
-            pass

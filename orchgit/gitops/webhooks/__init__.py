@@ -1,5 +1,5 @@
-"""What git hosts send when a branch moves: one pure module per host, checked before it is parsed.
+"""Webhooks of git hosts: one pure module per host, which checks a signature before it parses.
 
-A webhook is only ever a hint: it wakes the sources it names, which then ask their remote. Nothing
-in its body is trusted, fetched or stored.
+A webhook is a hint only: it wakes the sources that it names, which then ask their remote. Nothing
+of its body is trusted, fetched or stored.
 """

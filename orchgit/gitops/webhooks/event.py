@@ -1,4 +1,4 @@
-"""What a host's module makes of a request, and the checks they share."""
+"""The events of webhooks, and the checks that all hosts' modules share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MAX_URLS = 10
 
 @dataclass(frozen=True, slots=True)
 class PushEvent:
-    """A ref moved. `repository_urls` are spellings of one repository."""
+    """A ref moved to the commit `after`. `repository_urls` are spellings of one repository's
+    URL."""
 
     repository_urls: tuple[str, ...]
     ref: str
@@ -24,7 +25,7 @@ class PushEvent:
 
 @dataclass(frozen=True, slots=True)
 class PingEvent:
-    """The host asks whether anyone is there, or tells of something that is no push."""
+    """The host tests the webhook, or tells of something that is no push."""
 
 
 Event = PushEvent | PingEvent
@@ -43,11 +44,12 @@ def check_hex_hmac(signature: str | None, prefix: str, body: bytes, secret: str)
 
 
 def lower_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Returns the headers by lower-case name."""
     return {name.lower(): value for name, value in headers.items()}
 
 
 def text_at(document: object, *path: str) -> str:
-    """The string at a path of objects; '' where anything else is found."""
+    """Returns the string at a path of nested objects, or '' if there is none."""
     for name in path:
         if not isinstance(document, dict):
             return ""
@@ -56,21 +58,23 @@ def text_at(document: object, *path: str) -> str:
 
 
 def require_object(document: object) -> dict[str, object]:
+    """Returns the document. Raises InvalidInputError unless it is a JSON object."""
     if not isinstance(document, dict):
         raise InvalidInputError("cannot read a webhook: its body is not a JSON object")
     return document
 
 
 class Deliveries:
-    """Ids seen lately: a delivery that was recorded somewhere is not accepted again."""
+    """The ids of the latest deliveries, so that a recorded delivery cannot be replayed."""
 
     def __init__(self, kept: int = 10_000) -> None:
         self._kept = kept
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def accept(self, host: str, delivery_id: str) -> None:
-        """Raises ConflictError for an id that was accepted before; call it after the signature
-        was checked, so that nobody else can use ids up."""
+        """Accepts an id once. Raises ConflictError for one that was accepted before, and
+        InvalidInputError for none. Call it after the signature was checked, so that nobody else can
+        use ids up."""
         if not delivery_id or len(delivery_id) > 200:
             raise InvalidInputError("cannot accept a webhook: its delivery id is missing")
         if (host, delivery_id) in self._seen:

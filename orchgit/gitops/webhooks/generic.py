@@ -1,6 +1,6 @@
 """Any other host or CI: `X-Signature: sha256=<hex HMAC-SHA256 of the raw body>`. Pure.
 
-The body is `{"url": ..., "ref": ..., "after": ...}`. `X-Delivery` is an id that is used once.
+The body is `{"url": ..., "ref": ..., "after": ...}`. `X-Delivery` is an id for one use.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from orchgit.gitops.webhooks.event import (
 
 
 def check(headers: Mapping[str, str], body: bytes, secret: str) -> None:
-    """Raises NotAllowedError unless the body was signed with `secret`; parses nothing."""
+    """Raises NotAllowedError unless the body was signed with `secret`. Parses nothing."""
     check_hex_hmac(lower_headers(headers).get("x-signature"), "sha256=", body, secret)
 
 
 def delivery_id(headers: Mapping[str, str]) -> str:
+    """Returns the id of the delivery, or ''."""
     return lower_headers(headers).get("x-delivery", "")
 
 
 def parse(headers: Mapping[str, str], body: bytes) -> Event:
-    """Only after `check`."""
+    """Returns the event. Call it after `check`. Raises InvalidInputError for a body without a URL
+    and a ref."""
     try:
         document = require_object(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -23,17 +23,19 @@ _URLS = ("clone_url", "ssh_url", "git_url", "html_url", "url")
 
 
 def check(headers: Mapping[str, str], body: bytes, secret: str) -> None:
-    """Raises NotAllowedError unless the body was signed with `secret`; parses nothing."""
+    """Raises NotAllowedError unless the body was signed with `secret`. Parses nothing."""
     signature = lower_headers(headers).get("x-hub-signature-256")
     check_hex_hmac(signature, "sha256=", body, secret)
 
 
 def delivery_id(headers: Mapping[str, str]) -> str:
+    """Returns the id of the delivery, or ''."""
     return lower_headers(headers).get("x-github-delivery", "")
 
 
 def parse(headers: Mapping[str, str], body: bytes) -> Event:
-    """Only after `check`. Raises InvalidInputError for a body that is no GitHub event."""
+    """Returns the event. Call it after `check`. Raises InvalidInputError for a body that is no
+    GitHub event."""
     given = lower_headers(headers)
     if given.get("x-github-event") != "push":
         return PingEvent()
@@ -48,7 +50,7 @@ def parse(headers: Mapping[str, str], body: bytes) -> Event:
 
 
 def _document(content_type: str, body: bytes) -> object:
-    """JSON as it is, or in the `payload` field of a form: GitHub sends either."""
+    """Decodes the body: JSON, or a form with JSON in its `payload` field. GitHub sends either."""
     if content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
         try:
             fields = parse_qs(body.decode("ascii"), max_num_fields=10)

@@ -1,12 +1,12 @@
-"""`POST /v1/gitops/webhooks/<host>`: capped, checked over the raw bytes, then parsed, then a hint.
+"""`POST /v1/gitops/webhooks/<host>`: wakes the sources whose secret signed the request.
 
 A source takes part if it names a webhook secret. The signature decides which sources a request may
-wake; the URL and ref in it only narrow them down.
+wake; its URL and ref only narrow them down. The body is capped, and parsed after the check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -44,7 +44,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class WebhookRoutes:
-    """`secrets` are the config's, by the name that sources refer to."""
+    """The route of all hosts. `secrets` are those of this server's config, by name."""
 
     sources: Callable[[], Sequence[Source]]
     secrets: Mapping[str, str]
@@ -57,6 +57,7 @@ class WebhookRoutes:
         return [Route("/v1/gitops/webhooks/{host}", self.receive, methods=["POST"])]
 
     async def receive(self, request: Request) -> Response:
+        """Answers 202 with the names of the woken sources, or 200 if there are none."""
         try:
             body = await _capped_body(request, self.max_bytes)
             woken = self.handle(request.path_params["host"], request.headers, body)
@@ -69,11 +70,12 @@ class WebhookRoutes:
         return JSONResponse({"Woken": woken}, 202 if woken else 200)
 
     def handle(self, host: str, headers: Mapping[str, str], body: bytes) -> list[str]:
-        """The names of the sources woken. Raises what the sender did wrong."""
+        """Wakes sources and returns their names. Raises what the sender did wrong: NotFoundError,
+        NotAllowedError, InvalidInputError or ConflictError."""
         module = _HOSTS.get(host)
         if module is None:
             raise NotFoundError(f"cannot read webhooks of {host!r}: there are {', '.join(_HOSTS)}")
-        trusted = self._trusting(module, headers, body)
+        trusted = self._sources_signed_by(module, headers, body)
         event = module.parse(headers, body)
         self.deliveries.accept(host, module.delivery_id(headers))
         if not isinstance(event, PushEvent):
@@ -83,10 +85,11 @@ class WebhookRoutes:
             self.wake(name, "webhook")
         return woken
 
-    def _trusting(
+    def _sources_signed_by(
         self, module: ModuleType, headers: Mapping[str, str], body: bytes
     ) -> list[Source]:
-        """The sources whose secret signed the body; NotAllowedError if there are none."""
+        """Returns the sources whose secret signed the body. Raises NotAllowedError if there are
+        none, and UnavailableError if this server lacks one of the secrets."""
         by_secret: dict[str, list[Source]] = {}
         for source in self.sources():
             if source.webhook_secret:
@@ -97,7 +100,7 @@ class WebhookRoutes:
         )
         for name, sources in by_secret.items():
             if name not in self.secrets:
-                refused = self._lacks(name)
+                refused = self._missing_secret(name)
                 continue
             try:
                 module.check(headers, body, self.secrets[name])
@@ -108,8 +111,8 @@ class WebhookRoutes:
             raise refused
         return found
 
-    def _lacks(self, name: str) -> UnavailableError:
-        """Who sent it is told that it may be right; which secret is missing is for the log."""
+    def _missing_secret(self, name: str) -> UnavailableError:
+        """Logs which secret is missing; the error for the sender does not name it."""
         _log.error(
             "a source's webhook secret is not in the config here; every server needs it",
             secret=name,
@@ -122,15 +125,11 @@ class WebhookRoutes:
 
 
 def _concerns(source: Source, event: PushEvent) -> bool:
-    """Same repository, whatever the spelling; and the ref that is followed, if it is a name."""
+    """Returns whether the event is of the source's repository, in any spelling, and of its ref."""
     url = normalized(source.url)
-    if url and url not in set(_normalized(event.repository_urls)):
+    if url and url not in {normalized(each) for each in event.repository_urls}:
         return False
     return event.ref in (source.ref, f"refs/heads/{source.ref}", f"refs/tags/{source.ref}")
-
-
-def _normalized(urls: Iterable[str]) -> Iterable[str]:
-    return (normalized(url) for url in urls)
 
 
 async def _capped_body(request: Request, limit: int) -> bytes:

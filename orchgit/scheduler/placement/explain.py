@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -11,52 +10,17 @@ import numpy as np
 
 from orchgit.model.evaluation import AllocMetric, ScoreMetaData
 from orchgit.model.group import TaskGroup
-from orchgit.model.job import Job
-from orchgit.model.node import Node
 from orchgit.scheduler.feasibility.checks import Check, values_of
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
+from orchgit.scheduler.placement.candidates import Candidates
 from orchgit.scheduler.placement.preemption import Eviction
-from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
+from orchgit.scheduler.ports import NodeColumns, Numbers
 from orchgit.scheduler.ranking.offers import NotOfferedError, offer
 from orchgit.scheduler.ranking.proposed import Proposed
 from orchgit.scheduler.ranking.required_resources import RequiredResources
 from orchgit.scheduler.ranking.selector import Request, Selector
 
 _SCORES_KEPT = 5
-
-
-@dataclass(slots=True)
-class Candidates:
-    """The nodes that were looked at for a job, as every metric reports them."""
-
-    rows: Numbers
-    pool: str
-    available: dict[str, int]
-
-    @staticmethod
-    def of(columns: NodeColumns, job: Job, mask: Mask) -> Candidates:
-        """Kept until a node changes: `mask` follows from the job's pool and datacenters."""
-        key = ("candidates", job.node_pool, tuple(job.datacenters))
-        known = columns.memo.get(key)
-        if known is None:
-            rows = np.flatnonzero(mask)
-            available = Counter(node_at(columns, row).datacenter for row in rows.tolist())
-            known = columns.memo[key] = Candidates(rows, job.node_pool, dict(available))
-        return known
-
-    def metric(self) -> AllocMetric:
-        return AllocMetric(
-            nodes_evaluated=len(self.rows),
-            nodes_in_pool=len(self.rows),
-            node_pool=self.pool,
-            nodes_available=dict(self.available),
-        )
-
-
-def node_at(columns: NodeColumns, row: int) -> Node:
-    node = columns.nodes[row]
-    assert node is not None, "only rows with a node are looked at"
-    return node
 
 
 @dataclass(slots=True)
@@ -101,77 +65,114 @@ def _add_up(counts: dict[str, int], more: Mapping[str, int]) -> None:
         counts[name] = counts.get(name, 0) + count
 
 
-def failure(
-    proposed: Proposed,
-    candidates: Candidates,
-    checks: list[Check],
-    selector: Selector,
-    eligibility: ClassEligibility,
-    request: Request,
-    *,
-    looked_twice: bool = False,
-) -> AllocMetric:
-    """The metric of a placement that found no node among `candidates`. `looked_twice`: first
-    without evictions, then with them, when the classes of the nodes were known."""
-    tally = _Tally(proposed.columns)
-    if looked_twice:
-        eligibility.filter(candidates.rows, selector.ask.group.name, checks)
-    keep, reasons, failed = eligibility.filter(candidates.rows, selector.ask.group.name, checks)
-    tally.filter_rows(failed, reasons)
-    _judge_rows(proposed, candidates.rows[keep], selector, request, tally)
-    metric = candidates.metric()
-    tally.write(metric)
-    _add_exhausted(metric, selector.ask.group)
-    return metric
+@dataclass(slots=True)
+class Explainer:
+    """Makes the metrics of one evaluation's placements."""
+
+    _proposed: Proposed
+    _eligibility: ClassEligibility
+
+    def failure(
+        self,
+        candidates: Candidates,
+        checks: list[Check],
+        selector: Selector,
+        request: Request,
+        *,
+        looked_twice: bool = False,
+    ) -> AllocMetric:
+        """The metric of a placement that found no node among `candidates`.
+
+        `looked_twice`: first without evictions, then with them, when the classes of the nodes were
+        known."""
+        tally = _Tally(self._proposed.columns)
+        group = selector.ask.group
+        if looked_twice:
+            self._eligibility.filter(candidates.rows, group.name, checks)
+        keep, reasons, failed = self._eligibility.filter(candidates.rows, group.name, checks)
+        tally.filter_rows(failed, reasons)
+        self._judge_rows(candidates.rows[keep], selector, request, tally)
+        metric = candidates.metric()
+        tally.write(metric)
+        _add_exhausted(metric, group)
+        return metric
+
+    def success(
+        self,
+        candidates: Candidates,
+        checks: list[Check],
+        selector: Selector,
+        request: Request,
+        chosen: int,
+        evictions: Mapping[int, Eviction],
+    ) -> AllocMetric:
+        """The metric of a placement about to be made: what was left out and why, and the best nodes
+        with all their scores. `evictions`: the nodes where there is room once others go."""
+        metric = candidates.metric()
+        tally = _Tally(self._proposed.columns)
+        if len(selector.rows) < len(candidates.rows):
+            if selector.left_out is None:
+                group = selector.ask.group.name
+                fresh = self._eligibility.fresh()
+                _, reasons, rows = fresh.filter(candidates.rows, group, checks)
+                selector.left_out = rows, reasons
+            tally.filter_rows(*selector.left_out)
+        scores = selector.scores(request.penalty_rows)
+        fits = scores > -np.inf
+        if not fits.all():
+            self._judge_rows(selector.rows[~fits], selector, request, tally)
+        fitting = np.flatnonzero(fits)
+        order = fitting[np.argsort(-scores[fitting], kind="stable")]
+        best = _best_rows(selector, selector.rows[order], request, tally)
+        tally.write(metric)
+        if chosen not in best and chosen not in evictions:
+            best.append(chosen)
+        metric.score_meta_data = [score_of_row(selector, row, request) for row in best]
+        if evictions:
+            ranked = [score_of_row(selector, row, request, evictions[row]) for row in evictions]
+            ranked.sort(key=lambda scored: -scored.norm_score)
+            metric.score_meta_data += ranked[:_SCORES_KEPT]
+        return metric
+
+    def _judge_rows(
+        self, rows: Numbers, selector: Selector, request: Request, tally: _Tally
+    ) -> None:
+        """Tallies why the rows, which pass all checks that do not change, cannot take it."""
+        ask = selector.ask
+        if ask.is_plain and not ask.has_ports and not selector.ranking.row_checks:
+            rows = self._judge_at_once(rows, selector, tally)
+        for row in rows.tolist():
+            reason = selector.refusal(row, request.name)
+            if reason:
+                tally.filter_row(row, reason)
+            elif dimension := exhausted_dimension(self._proposed, row, ask, selector):
+                tally.exhaust_rows(np.array([row]), dimension)
+
+    def _judge_at_once(self, rows: Numbers, selector: Selector, tally: _Tally) -> Numbers:
+        """Where only cpu, memory and disk are asked; returns the rows that need a closer look."""
+        if not len(rows):
+            return rows
+        columns, ask = self._proposed.columns, selector.ask
+        special = rows[:0]
+        if selector.limited:
+            limited = np.isin(rows, list(selector.limited))
+            special, rows = rows[limited], rows[~limited]
+        used = self._proposed.usage_vectors()
+        capacities = (columns.cpu_capacity, columns.memory_capacity, columns.disk_capacity)
+        asks = (ask.cpu, ask.memory, ask.disk)
+        for dimension, held, capacity, wanted in zip(
+            ("cpu", "memory", "disk"), used, capacities, asks, strict=True
+        ):
+            over = held[rows] + wanted > capacity[rows]
+            tally.exhaust_rows(rows[over], dimension)
+            rows = rows[~over]
+        return special
 
 
 def coalesce(metric: AllocMetric, group: TaskGroup) -> None:
-    """One more placement of the group that found no node, for the same reasons."""
+    """Counts one more placement of the group that found no node, for the same reasons."""
     metric.coalesced_failures += 1
     _add_exhausted(metric, group)
-
-
-def _judge_rows(
-    proposed: Proposed, rows: Numbers, selector: Selector, request: Request, tally: _Tally
-) -> None:
-    """Why the rows, which pass all checks that do not change, cannot take it; or nothing."""
-    if selector.ask.is_plain and not selector.ask.has_ports and not selector.ranking.row_checks:
-        rows = _judge_at_once(proposed, rows, selector, tally)
-    for row in rows.tolist():
-        _judge_row(proposed, row, selector, request, tally)
-
-
-def _judge_at_once(proposed: Proposed, rows: Numbers, selector: Selector, tally: _Tally) -> Numbers:
-    """Where only cpu, memory and disk are asked; the rows that need a closer look."""
-    if not len(rows):
-        return rows
-    columns, ask = proposed.columns, selector.ask
-    special = rows[:0]
-    if selector.limited:
-        limited = np.isin(rows, list(selector.limited))
-        special, rows = rows[limited], rows[~limited]
-    used = proposed.usage_vectors()
-    capacities = (columns.cpu_capacity, columns.memory_capacity, columns.disk_capacity)
-    asks = (ask.cpu, ask.memory, ask.disk)
-    for dimension, held, capacity, wanted in zip(
-        ("cpu", "memory", "disk"), used, capacities, asks, strict=True
-    ):
-        over = held[rows] + wanted > capacity[rows]
-        tally.exhaust_rows(rows[over], dimension)
-        rows = rows[~over]
-    return special
-
-
-def _judge_row(
-    proposed: Proposed, row: int, selector: Selector, request: Request, tally: _Tally
-) -> None:
-    reason = selector.refusal(row, request.name)
-    if reason:
-        tally.filter_row(row, reason)
-        return
-    dimension = exhausted_dimension(proposed, row, selector.ask, selector)
-    if dimension:
-        tally.exhaust_rows(np.array([row]), dimension)
 
 
 def exhausted_dimension(
@@ -194,7 +195,7 @@ def exhausted_dimension(
 
 
 def _add_exhausted(metric: AllocMetric, group: TaskGroup) -> None:
-    """Add up what one unplaced allocation lacked, by task."""
+    """Adds up what one unplaced allocation lacked, by task."""
     dimensions = metric.dimension_exhausted
     if not dimensions:
         return
@@ -206,51 +207,6 @@ def _add_exhausted(metric: AllocMetric, group: TaskGroup) -> None:
         if "memory" in dimensions:
             known["MemoryMB"] = int(str(known["MemoryMB"])) + task.resources.memory_mb
     metric.resources_exhausted = totals
-
-
-def success(
-    proposed: Proposed,
-    candidates: Candidates,
-    checks: list[Check],
-    selector: Selector,
-    eligibility: ClassEligibility,
-    request: Request,
-    chosen: int,
-    evictions: Mapping[int, Eviction],
-) -> AllocMetric:
-    """The metric of a placement about to be made: what was left out and why, and the best nodes
-    with all their scores. `evictions`: the nodes where there is room once others go."""
-    metric = candidates.metric()
-    tally = _Tally(proposed.columns)
-    if len(selector.rows) < len(candidates.rows):
-        tally.filter_rows(*_left_out(candidates, checks, selector, eligibility))
-    scores = selector.scores(request.penalty_rows)
-    fits = scores > -np.inf
-    if not fits.all():
-        _judge_rows(proposed, selector.rows[~fits], selector, request, tally)
-    fitting = np.flatnonzero(fits)
-    order = fitting[np.argsort(-scores[fitting], kind="stable")]
-    rows = _best_rows(selector, selector.rows[order], request, tally)
-    tally.write(metric)
-    if chosen not in rows and chosen not in evictions:
-        rows.append(chosen)
-    metric.score_meta_data = [score_of_row(selector, row, request) for row in rows]
-    if evictions:
-        ranked = [score_of_row(selector, row, request, evictions[row]) for row in evictions]
-        ranked.sort(key=lambda scored: -scored.norm_score)
-        metric.score_meta_data += ranked[:_SCORES_KEPT]
-    return metric
-
-
-def _left_out(
-    candidates: Candidates, checks: list[Check], selector: Selector, eligibility: ClassEligibility
-) -> tuple[Numbers, Counter[str]]:
-    """The candidates that are not ranked at all, and why: the same for all of the group."""
-    if selector.left_out is None:
-        group = selector.ask.group.name
-        _, reasons, rows = eligibility.fresh().filter(candidates.rows, group, checks)
-        selector.left_out = rows, reasons
-    return selector.left_out
 
 
 def _best_rows(selector: Selector, rows: Numbers, request: Request, tally: _Tally) -> list[int]:

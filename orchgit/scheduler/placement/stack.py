@@ -39,7 +39,7 @@ from orchgit.scheduler.feasibility.volumes import (
     is_sticky,
 )
 from orchgit.scheduler.outcome import EligibleClasses
-from orchgit.scheduler.placement.explain import Candidates
+from orchgit.scheduler.placement.candidates import Candidates
 from orchgit.scheduler.placement.quota import QuotaUse
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns
 from orchgit.scheduler.ranking.anti_affinity import AntiAffinity

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchgit.model.allocation import Allocation, ClientStatus, DesiredStatus
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.group import DisconnectStrategy, TaskGroup
 from orchgit.model.node import Node, NodeStatus
+from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.reconcile.changes import Allocs
 
 CLIENT_STATUS_FIELD = 0
 GroupOf = Callable[[Allocation], TaskGroup | None]
 Tainted = Mapping[str, Node | None]
-"""Nodes that are gone (None), down, disconnected or draining."""
+"""By id: nodes that are gone (None), down, disconnected or draining."""
 
 
 @dataclass(slots=True)
@@ -29,6 +30,12 @@ class Classes:
 
 def is_tainted(node: Node | None) -> bool:
     return node is None or not node.is_calm
+
+
+def tainted_nodes(view: ClusterView, allocations: Sequence[Allocation]) -> dict[str, Node | None]:
+    """The nodes of the allocations that are gone, down, disconnected or draining."""
+    nodes = {a.node_id: view.node(a.node_id) for a in allocations}
+    return {node_id: node for node_id, node in nodes.items() if is_tainted(node)}
 
 
 def last_recorded_status(allocation: Allocation) -> str:

@@ -1,4 +1,4 @@
-"""What all parts of a group's reconciliation share."""
+"""What all parts of the reconciliation of one group share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from orchgit.model.evaluation import DesiredUpdates, Evaluation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.job_allocations import SteadyGroup
-from orchgit.scheduler.reconcile.changes import Allocs, JobChanges, Placement
+from orchgit.scheduler.reconcile.changes import Allocs, JobChanges, Placement, Stop
 from orchgit.scheduler.reconcile.classify import Classes, GroupOf, Tainted, classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
-from orchgit.scheduler.reconcile.followups import Followups
 
 IGNORE, IN_PLACE, DESTRUCTIVE = "ignore", "in-place", "destructive"
 UpdateKind = Callable[[Allocation, TaskGroup], str]
@@ -22,7 +21,7 @@ UpdateKind = Callable[[Allocation, TaskGroup], str]
 
 @dataclass(slots=True)
 class ReconcileContext:
-    """What a reconciliation of one job knows."""
+    """What the reconciliation of one job reads."""
 
     evaluation: Evaluation
     job: Job | None
@@ -36,57 +35,59 @@ class ReconcileContext:
 
 
 class GroupState:
-    """One group: what is known of it, and what has been decided so far."""
+    """One group: what is known of it, and what was decided so far. All parts of its
+    reconciliation share one."""
 
     def __init__(
         self,
-        world: ReconcileContext,
+        context: ReconcileContext,
         job: Job,
         group: TaskGroup,
         deployments: DeploymentPlan,
-        followups: Followups,
         changes: JobChanges,
-        steady: SteadyGroup | None = None,
+        steady: SteadyGroup,
     ) -> None:
-        self._world = world
-        self._job = job
-        self._group = group
-        self._deployments = deployments
-        self._followups = followups
-        self._changes = changes
-        self._steady = steady or SteadyGroup()
-        self._desired = DesiredUpdates()
-        self._state, self._in_deployment = deployments.group_state(group)
-        self._disconnecting: Allocs = {}
-        self._returned: Allocs = {}
-        """Originals that their node brings back, and that stay."""
-        changes.desired[group.name] = self._desired
+        self.context = context
+        self.job = job
+        self.group = group
+        self.deployments = deployments
+        self.changes = changes
+        self.steady = steady
+        self.desired = changes.desired[group.name] = DesiredUpdates()
+        self.progress, self.in_deployment = deployments.group_state(group)
+        """The group's part of the deployment, and whether the current deployment has it."""
 
-    def _classify(self, allocs: Allocs) -> Classes:
-        world = self._world
-        return classify(allocs, world.tainted, world.group_of, world.now_ns)
+    def classify(self, allocs: Allocs) -> Classes:
+        context = self.context
+        return classify(allocs, context.tainted, context.group_of, context.now_ns)
 
     @property
-    def _is_canarying(self) -> bool:
-        return self._state.desired_canaries > 0 and not self._state.promoted
+    def is_canarying(self) -> bool:
+        return self.progress.desired_canaries > 0 and not self.progress.promoted
 
     @property
-    def _may_roll(self) -> bool:
-        stuck = self._deployments.is_paused or self._deployments.is_failed
-        return not stuck and not self._is_canarying
+    def may_roll(self) -> bool:
+        """Whether the deployment lets allocations of the new version replace others."""
+        stuck = self.deployments.is_paused or self.deployments.is_failed
+        return not stuck and not self.is_canarying
 
-    def _replacement(
+    def stop(self, allocs: Allocs, description: str, client_status: str = "") -> None:
+        self.changes.stops += [Stop(a, description, client_status) for a in allocs.values()]
+
+    def replacement(
         self, allocation: Allocation, *, rescheduling: bool = False, lost: bool = False
     ) -> Placement:
+        """While canaries wait for promotion, what is not a canary is replaced by its own version
+        or a newer one that is known to be good."""
         status = allocation.deployment_status
         canary = status is not None and status.canary
         return Placement(
-            self._group,
+            self.group,
             allocation.name_index,
             previous=allocation,
             canary=canary,
             rescheduling=rescheduling,
             lost=lost,
-            downgrade=self._is_canarying and not canary,
+            downgrade=self.is_canarying and not canary,
             min_version=allocation.job_version,
         )

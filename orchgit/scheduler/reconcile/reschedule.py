@@ -13,9 +13,10 @@ from orchgit.model.allocation import (
 )
 from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.deployment import Deployment
-from orchgit.model.group import ReschedulePolicy, TaskGroup
+from orchgit.model.group import ReschedulePolicy
 from orchgit.scheduler.reconcile.changes import Allocs
-from orchgit.scheduler.reconcile.classify import GroupOf, unknown_since_ns
+from orchgit.scheduler.reconcile.classify import unknown_since_ns
+from orchgit.scheduler.reconcile.group_state import ReconcileContext
 
 RESCHEDULED_OK = "ok"
 NO_PLACEMENT = "no placement"
@@ -63,10 +64,6 @@ def _fibonacci(events: list[RescheduleEvent], policy: ReschedulePolicy) -> int:
     return last + before
 
 
-def _is_enabled(policy: ReschedulePolicy | None) -> bool:
-    return policy is not None and (policy.unlimited or policy.attempts > 0)
-
-
 def _has_attempts_left(
     allocation: Allocation, policy: ReschedulePolicy, failure_ns: int, delay_ns: int
 ) -> bool:
@@ -82,22 +79,19 @@ def _has_attempts_left(
 def next_attempt_ns(
     allocation: Allocation, policy: ReschedulePolicy | None, since_ns: int, *, disconnected: bool
 ) -> int | None:
-    """When it may be rescheduled; None: never. `since_ns`: when its node was lost sight of."""
-    if policy is None or not _is_enabled(policy):
+    """When it may be rescheduled; None: never. `since_ns`: since when its node is disconnected."""
+    if policy is None or not (policy.unlimited or policy.attempts > 0):
         return None
     failure_ns = since_ns if disconnected else failed_at_ns(allocation)
-    if not disconnected and not _may_be_rescheduled(allocation):
-        return None
+    if not disconnected:
+        has_failed = allocation.client_status in (ClientStatus.FAILED, ClientStatus.LOST)
+        was_stopped = allocation.desired_status == DesiredStatus.STOP
+        if not has_failed or (was_stopped and not had_no_placement(allocation)):
+            return None
     delay_ns = next_delay_ns(allocation, policy, failure_ns)
     if not _has_attempts_left(allocation, policy, failure_ns, delay_ns):
         return None
     return failure_ns + delay_ns
-
-
-def _may_be_rescheduled(allocation: Allocation) -> bool:
-    if allocation.client_status not in (ClientStatus.FAILED, ClientStatus.LOST):
-        return False
-    return allocation.desired_status != DesiredStatus.STOP or had_no_placement(allocation)
 
 
 def had_no_placement(allocation: Allocation) -> bool:
@@ -141,13 +135,10 @@ class Rescheduling:
 
 def split_by_reschedule(
     allocs: Allocs,
-    group_of: GroupOf,
+    context: ReconcileContext,
     deployment: Deployment | None,
     *,
-    is_batch: bool,
     disconnecting: bool,
-    eval_id: str,
-    now_ns: int,
     counted: Allocs = _NONE,
 ) -> Rescheduling:
     """Which of `allocs` go on, which are replaced now, which later; the rest is out of play.
@@ -157,16 +148,18 @@ def split_by_reschedule(
     for alloc_id, allocation in allocs.items():
         if disconnecting and allocation.client_status == ClientStatus.UNKNOWN:
             continue
-        if allocation.next_allocation and _is_set_aside(allocation) and alloc_id not in counted:
+        # A replaced allocation that has ended, or waits for its node: its successor counts.
+        set_aside = allocation.is_terminal or allocation.client_status == ClientStatus.UNKNOWN
+        if allocation.next_allocation and set_aside and alloc_id not in counted:
             result.waiting += not allocation.is_terminal
             continue
         if not disconnecting:
-            verdict = _goes_on(allocation, is_batch)
-            if verdict is not None:
-                if verdict:
+            goes_on = _goes_on(allocation, context.is_batch)
+            if goes_on is not None:
+                if goes_on:
                     result.untainted[alloc_id] = allocation
                 continue
-        due, at_ns = _due(allocation, group_of, deployment, disconnecting, eval_id, now_ns)
+        due, at_ns = _due(allocation, context, deployment, disconnecting)
         if due:
             result.now[alloc_id] = allocation
             continue
@@ -176,16 +169,9 @@ def split_by_reschedule(
     return result
 
 
-def _is_set_aside(allocation: Allocation) -> bool:
-    """A replaced allocation that has ended, or waits for its node: its successor counts."""
-    return allocation.is_terminal or allocation.client_status == ClientStatus.UNKNOWN
-
-
 def _goes_on(allocation: Allocation, is_batch: bool) -> bool | None:
     """True: counts as it is; False: out of play; None: depends on the reschedule policy."""
     if allocation.is_server_terminal:
-        if is_batch and _ran_successfully(allocation):
-            return None if had_no_placement(allocation) else False
         return None if had_no_placement(allocation) else False
     if is_batch:
         return None if allocation.client_status == ClientStatus.FAILED else True
@@ -194,24 +180,14 @@ def _goes_on(allocation: Allocation, is_batch: bool) -> bool | None:
     return None if allocation.client_status in (ClientStatus.FAILED, ClientStatus.UNKNOWN) else True
 
 
-def _ran_successfully(allocation: Allocation) -> bool:
-    states = (allocation.task_states or {}).values()
-    return bool(states) and all(state.is_successful for state in states)
-
-
-def _keeps_its_place(group: TaskGroup | None) -> bool:
-    return group is not None and group.disconnect is not None and not group.disconnect.replace
-
-
 def _due(
     allocation: Allocation,
-    group_of: GroupOf,
+    context: ReconcileContext,
     deployment: Deployment | None,
     disconnecting: bool,
-    eval_id: str,
-    now_ns: int,
 ) -> tuple[bool, int | None]:
-    """(now, later at)"""
+    """Returns (whether it is replaced now, or else when: Unix ns, None for never)."""
+    now_ns = context.now_ns
     transition = allocation.desired_transition
     if (
         deployment is not None
@@ -223,10 +199,10 @@ def _due(
         return False, None
     if transition.force_reschedule:
         return True, None
-    group = group_of(allocation)
+    group = context.group_of(allocation)
     policy = group.reschedule_policy if group is not None else None
     unknown = allocation.client_status == ClientStatus.UNKNOWN
-    if unknown and _keeps_its_place(group):
+    if unknown and group and group.disconnect is not None and not group.disconnect.replace:
         return False, None
     since_ns = unknown_since_ns(allocation) if unknown else now_ns
     at_ns = next_attempt_ns(allocation, policy, since_ns, disconnected=disconnecting or unknown)
@@ -234,6 +210,6 @@ def _due(
         return False, None
     waits = bool(allocation.followup_eval_id)
     is_time = at_ns - now_ns <= _WINDOW_NS and not unknown
-    if allocation.followup_eval_id == eval_id or is_time:
+    if allocation.followup_eval_id == context.evaluation.id or is_time:
         return True, None
     return False, None if (waits and not disconnecting) or unknown else at_ns

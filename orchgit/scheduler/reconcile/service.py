@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import DesiredUpdates
-from orchgit.model.job import Job
 from orchgit.model.job_allocations import SteadyGroup
 from orchgit.scheduler.reconcile.changes import (
     LOST,
@@ -21,13 +20,13 @@ from orchgit.scheduler.reconcile.classify import classify
 from orchgit.scheduler.reconcile.deployments import DeploymentPlan
 from orchgit.scheduler.reconcile.followups import Followups
 from orchgit.scheduler.reconcile.group import GroupReconciler
-from orchgit.scheduler.reconcile.group_state import ReconcileContext
+from orchgit.scheduler.reconcile.group_state import GroupState, ReconcileContext
 
 _NOTHING: Mapping[str, SteadyGroup] = {}
 
 
 def reconcile(
-    world: ReconcileContext,
+    context: ReconcileContext,
     allocations: Sequence[Allocation],
     latest: Deployment | None,
     steady: Mapping[str, SteadyGroup] = _NOTHING,
@@ -35,27 +34,36 @@ def reconcile(
     """Everything the job needs; the deployment plan says what new allocations are part of.
 
     `steady` ones count besides `allocations`, and are left as they are."""
-    deployments = DeploymentPlan(world.job, latest, world.now_ns)
+    deployments = DeploymentPlan(context.job, latest, context.now_ns)
     changes = JobChanges()
-    followups = Followups(world.evaluation, world.ids, world.now_ns)
-    groups = _by_group(world.job, allocations)
-    if world.job is None or world.job.stop:
+    followups = Followups(context.evaluation, context.ids, context.now_ns)
+    groups: dict[str, Allocs] = {}
+    for group in context.job.task_groups if context.job is not None else ():
+        groups[group.name] = {}
+    for allocation in allocations:
+        groups.setdefault(allocation.task_group, {})[allocation.id] = allocation
+    if context.job is None or context.job.stop:
         for name, allocs in groups.items():
             live = alloc_set([a for a in allocs.values() if not a.is_terminal])
-            changes.desired[name] = _stop_all(world, live, changes)
+            changes.desired[name] = _stop_all(context, live, changes)
     else:
         complete = True
         for name, allocs in groups.items():
-            group = world.job.group(name)
-            if group is None or group.count == 0:
+            wanted_group = context.job.group(name)
+            if wanted_group is None or wanted_group.count == 0:
                 # Failed and complete ones too: they are not to be tried again.
                 wanted = alloc_set([a for a in allocs.values() if not a.is_server_terminal])
-                changes.desired[name] = _stop_all(world, wanted, changes)
+                changes.desired[name] = _stop_all(context, wanted, changes)
                 continue
-            reconciler = GroupReconciler(
-                world, world.job, group, deployments, followups, changes, steady.get(name)
+            state = GroupState(
+                context,
+                context.job,
+                wanted_group,
+                deployments,
+                changes,
+                steady.get(name) or SteadyGroup(),
             )
-            complete = reconciler.run(allocs) and complete
+            complete = GroupReconciler(state, followups).run(allocs) and complete
         if complete:
             deployments.complete()
         deployments.leave_initializing()
@@ -66,16 +74,9 @@ def reconcile(
     return changes, deployments
 
 
-def _by_group(job: Job | None, allocations: Sequence[Allocation]) -> dict[str, Allocs]:
-    groups: dict[str, Allocs] = {group.name: {} for group in (job.task_groups if job else ())}
-    for allocation in allocations:
-        groups.setdefault(allocation.task_group, {})[allocation.id] = allocation
-    return groups
-
-
-def _stop_all(world: ReconcileContext, allocs: Allocs, changes: JobChanges) -> DesiredUpdates:
-    """The job or the group is not wanted any more."""
-    classes = classify(allocs, world.tainted, world.group_of, world.now_ns)
+def _stop_all(context: ReconcileContext, allocs: Allocs, changes: JobChanges) -> DesiredUpdates:
+    """Stops all: the job or the group was removed or stopped."""
+    classes = classify(allocs, context.tainted, context.group_of, context.now_ns)
     lost = {**classes.lost, **classes.expiring}
     for allocation in allocs.values():
         if allocation.id in lost:

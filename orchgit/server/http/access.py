@@ -1,4 +1,4 @@
-"""How a listener of HTTP is reached and by whom; where that would be by everyone, it is refused."""
+"""How an HTTP listener is reached and by whom; refuses to be open to everyone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from orchgit.wire.tls import TlsFiles
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """How a listener of HTTP is reached, and by whom."""
+    """How an HTTP listener is reached, and by whom."""
 
     tls: HttpTls | None = None
-    """With it HTTPS is served, and nothing else."""
+    """With it HTTPS is served, and no plain HTTP."""
     insecure: bool = False
-    """Whether others than this machine may be answered who show no certificate."""
+    """Whether clients on other machines are answered without a certificate."""
     limits: Limits = field(default_factory=Limits)
     names: HostNames = field(default_factory=HostNames)
 
 
 class HttpSettings(Protocol):
-    """What configurations of servers and of agents have in common."""
+    """The HTTP settings that servers and agents have in common."""
 
     @property
     def tls(self) -> TlsFiles | None: ...
@@ -46,9 +46,10 @@ class HttpSettings(Protocol):
 
 
 def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
-    """`addresses`: names by which others reach this machine, as host or host:port.
+    """Returns how the listener is reached.
 
-    Raises InvalidInputError for a certificate that cannot be read.
+    `addresses` are the names by which others reach this machine, as host or host:port. Raises
+    InvalidInputError for a certificate that cannot be read.
     """
     files = (config.tls, config.http_tls.files if config.http_tls else None)
     own = own_names(addresses, {each.cert for each in files if each})
@@ -57,8 +58,10 @@ def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
 
 
 def check_exposure(bind: str, access: HttpAccess) -> None:
-    """Raises InvalidInputError where HTTP would answer everyone who reaches the port: there are no
-    access rules yet, and whoever is answered controls the cluster."""
+    """Raises InvalidInputError where HTTP would answer everyone who reaches the port.
+
+    There are no access rules yet: a client that is answered controls the cluster.
+    """
     asks = access.tls is not None and access.tls.verify_client
     if asks or access.insecure or is_loopback(bind):
         return

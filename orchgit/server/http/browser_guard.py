@@ -1,8 +1,8 @@
-"""What a page of another site may make a browser do here: nothing.
+"""Keeps pages of other sites from making a browser act on this listener.
 
-An ASGI app in front of everything that listens. It refuses requests under a name that is not this
-server's (DNS rebinding), and whatever changes something, or opens a websocket, for a page of
-another origin. Programs send neither `Origin` nor `Sec-Fetch-Site`, and notice nothing.
+An ASGI app in front of every listener. It refuses requests under a name that is not this server's
+(DNS rebinding). It also refuses whatever changes something, or opens a websocket, for a page of
+another origin. Programs send neither `Origin` nor `Sec-Fetch-Site`, so nothing changes for them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MOST_KNOWN = 1000
 
 
 class BrowserGuard:
-    """`names`: under which the app answers."""
+    """Passes allowed requests on to the app, which answers under `names`."""
 
     def __init__(self, app: ASGIApp, names: HostNames) -> None:
         self._app = app
         self._names = names
         self._known: set[bytes] = set()
-        """Hosts that were found to be allowed."""
+        """Values of Host that were found to be allowed."""
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         host = None
@@ -48,7 +48,7 @@ class BrowserGuard:
         return self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
-        """Raises InvalidInputError or NotAllowedError with the reason."""
+        """Raises InvalidInputError or NotAllowedError with the reason for a refusal."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1:
             raise InvalidInputError("cannot take the request: it has two Host headers")

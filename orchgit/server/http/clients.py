@@ -1,4 +1,4 @@
-"""How many connections of HTTP each client has; by the address that it comes from."""
+"""Limits the HTTP connections of each client address."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import Counter
 
 
 class HttpClients:
-    """Counts the connections of each address. `most`: of one address; 0: any number."""
+    """Counts the connections of each address, at most `most` of one; 0 is no limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[str] = Counter()
 
     def enter(self, address: str) -> bool:
-        """Count one more connection; False, and not counted, if the address has all it may have."""
+        """Counts one more connection; returns False, and does not count it, at the limit."""
         if self._most and self._open[address] >= self._most:
             return False
         self._open[address] += 1
         return True
 
     def leave(self, address: str) -> None:
-        """A connection that was counted is closed."""
+        """Ends the count of a connection that is closed."""
         if self._open[address] > 1:
             self._open[address] -= 1
         else:

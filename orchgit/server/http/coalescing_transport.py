@@ -1,4 +1,4 @@
-"""A connection whose small writes leave together: one system call and one packet for an answer."""
+"""A transport that coalesces small writes: one system call and one packet for an answer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 _AT_ONCE_BYTES = 1 << 16
-"""From here on nothing is gained by waiting, and the transport has to see what it is asked."""
+"""Larger writes gain nothing by waiting, and the transport has to see them for its
+back-pressure.
+"""
 
 
 class CoalescingTransport(asyncio.Transport):
-    """In front of another transport: what is written in one turn of the event loop is one write.
+    """Wraps a transport: what is written in one turn of the event loop becomes one write.
 
-    uvicorn writes an answer's head and its body apart, and uvloop sends at once what it is given.
+    uvicorn writes an answer's head and its body separately, and uvloop sends each write at once.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -1,9 +1,9 @@
-"""Under which names a listener answers: those a person gave it, and those that it has by itself.
+"""The names under which a listener answers: configured ones, and the machine's own.
 
 A page on a name of its own can have that name resolve to this machine (DNS rebinding): a browser
-then takes what this server answers for the page's own. The `Host` of such a request is the page's
-name. An address in the place of a name cannot be rebound, so every address is taken: of this
-machine, and of the load balancer or the forwarded port in front of it.
+then takes this server's answers for the page's own. The `Host` of such a request is the page's
+name. An address in the place of a name cannot be rebound, so every address is allowed: of this
+machine, of the load balancer or of the forwarded port in front of it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """`configured` are of a person, and may begin with `*.`, or be `*` alone: any name."""
+    """The allowed names. `configured` ones may begin with `*.`, or be `*` alone: any name."""
 
     configured: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 
     def allows(self, host: str) -> bool:
-        """`host`: of a Host header, with or without a port."""
+        """Returns whether a Host header, with or without a port, is allowed."""
         name = _name_of(host)
         if _is_address(name) or name == "localhost" or name.endswith(".localhost"):
             return True
         return any(_matches(pattern, name) for pattern in (*self.configured, *self.own))
 
     def names(self, host: str) -> bool:
-        """Whether a person has given exactly this name."""
+        """Returns whether the configuration has exactly this name."""
         return _name_of(host) in {name.lower() for name in self.configured}
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises InvalidInputError for what cannot be a name of `http_allowed_hosts`."""
+    """Raises InvalidInputError for an invalid name in `http_allowed_hosts`."""
     for name in names:
         rest = name.removeprefix("*.")
         if name != _ANY and (not rest or any(sign in rest for sign in "*/:@ ")):
@@ -52,7 +52,8 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def own_names(addresses: Iterable[str], certificates: Iterable[Path]) -> tuple[str, ...]:
-    """The machine's name, those in `addresses` (host or host:port), and those of certificates.
+    """Returns the machine's name, those in `addresses` (host or host:port), and those of
+    certificates.
 
     Raises InvalidInputError for a certificate that cannot be read.
     """
@@ -74,7 +75,7 @@ def _names_in(file: Path) -> list[str]:
 
 
 def _name_of(host: str) -> str:
-    """Without port, brackets and the dot of the root."""
+    """Strips the port, the brackets and the dot of the root."""
     name = host.strip().lower()
     if name.startswith("["):
         address, _, rest = name[1:].partition("]")

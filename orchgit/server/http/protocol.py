@@ -1,8 +1,8 @@
-"""One connection of HTTP/1.1: uvicorn's protocol, with bounds on what a client may send, and when.
+"""One HTTP/1.1 connection: uvicorn's protocol, with limits on what a client may send, and when.
 
-A request's URL and headers are at most `MAX_HEAD_BYTES`, of `MAX_HEADERS` headers. They are whole
-within `HEAD_TIMEOUT_S`, and a body brings `BODY_BYTES` each `BODY_TIMEOUT_S`. What is read is given
-to the parser in slices, so that a head without end is refused after little work.
+A request's URL and headers are at most `MAX_HEAD_BYTES`, of `MAX_HEADERS` headers. They are
+complete within `HEAD_TIMEOUT_S`, and a body brings `BODY_BYTES` each `BODY_TIMEOUT_S`. The parser
+gets what is read in slices, so that an endless head is refused after little work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BODY_TIMEOUT_S = 60.0
 BODY_BYTES = 1024
 _SLICE_BYTES = 16 << 10
 _LINGER_S = 1.0
-"""A connection that is closed while a client still sends is reset, and the answer may be lost."""
+"""A connection that is closed while the client still sends is reset, and the answer may be lost."""
 
 _TOO_LARGE = (
     431,
@@ -46,16 +46,18 @@ _REASONS = {
 _parse = HttpToolsProtocol.data_received
 _begin = HttpToolsProtocol.on_headers_complete
 _complete = HttpToolsProtocol.on_message_complete
-"""Called for every request: without the detour of `super()`."""
+"""Bound here since it is called for every request: no lookup by `super()`."""
 
 
 class TooLargeHeadError(Exception):
-    """Raised inside the parser, which hands it on as an error of its own."""
+    """Raised inside the parser, which reports it as an error of its own."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's, over joined writes, with bounds. `counted`: the client's address, if it is
-    counted already."""
+    """uvicorn's protocol over a coalescing transport, with limits.
+
+    `counted` is the client's address, if it is counted already.
+    """
 
     def __init__(self, counted: str | None = None, *, clients: HttpClients, **named: Any) -> None:
         super().__init__(**named)
@@ -64,13 +66,15 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_too_large = False
         self._refused: tuple[int, bytes] | None = None
         self._head_began_s: float | None = None
-        """When the head began that is not whole yet. One that begins in the packet that ends
-        another request is left to the time-out of idle connections."""
+        """When the incomplete head began. A head that begins in the packet that ends another
+        request is left to the time-out of idle connections.
+        """
         self._progressed = False
-        """Whether the slice at hand brought the end of a head, a piece of a body, or its end."""
+        """Whether the current slice brought the end of a head, a piece of a body, or its end."""
         self._without_progress = 0
-        """Bytes of a head, or of what is between the pieces of a body (chunk extensions,
-        trailers), since the last progress."""
+        """Bytes of a head, or between the pieces of a body (chunk extensions, trailers), since the
+        last progress.
+        """
         self._body_bytes = 0
         self._body_mark: tuple[float, int] | None = None
 
@@ -147,14 +151,14 @@ class HttpProtocol(HttpToolsProtocol):
     # -- refusals --------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Called where the parser raised."""
+        """Answers where the parser raised."""
         if self._is_too_large:
             self._refuse(_TOO_LARGE)
         else:
             super().send_400_response(msg)
 
     def end_if_overdue(self, now_s: float) -> None:
-        """Refuse what the client has not sent in time."""
+        """Refuses a request that the client has not sent in time."""
         if self._refused is not None or self.transport.is_closing():
             return
         if self._head_began_s is not None:
@@ -171,7 +175,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     @property
     def _begun(self) -> RequestResponseCycle | None:
-        """The newest request whose head is whole."""
+        """Returns the newest request whose head is complete."""
         return cast("RequestResponseCycle | None", self.cycle)
 
     def _is_in_body(self) -> bool:
@@ -186,7 +190,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _refuse(self, refusal: tuple[int, bytes]) -> None:
-        """Answer where no other answer is under way, take nothing more, and close."""
+        """Answers where no other answer is under way, reads nothing more, and closes."""
         self._refused = refusal
         if not self._may_answer():
             self.transport.close()
@@ -205,7 +209,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.loop.call_later(_LINGER_S, self.transport.abort)
 
     def _may_answer(self) -> bool:
-        """A client that said nothing at all is not answered either."""
+        """Returns whether a refusal is sent; a client that sent nothing gets none."""
         cycle = self._begun
         if cycle is None:
             return self._without_progress > 0 or self._refused is not _TOO_SLOW
@@ -226,7 +230,7 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 class SocketProtocol(WSProtocol):
-    """uvicorn's websocket, counted like the connection that it was."""
+    """uvicorn's websocket protocol; its connection stays counted."""
 
     def __init__(self, *, clients: HttpClients, **named: Any) -> None:
         super().__init__(**named)

@@ -1,4 +1,4 @@
-"""uvicorn, started and stopped by us: bound before it serves, stopped with a deadline."""
+"""Runs uvicorn: bound before it serves, stopped with a deadline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SWEEP_S = 1.0
 
 
 class _NoBrokenAnswers(logging.Filter):
-    """An answer whose other side is gone before its end is nobody's fault here."""
+    """Drops the log lines of answers whose client has gone."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -42,7 +42,7 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """`address` is known after `bind`."""
+    """Serves one app; `address` is known after `bind`."""
 
     def __init__(self, app: ASGIApp, bind: str, access: HttpAccess | None = None) -> None:
         self._access = access or HttpAccess()
@@ -57,8 +57,11 @@ class HttpServer:
         self.address = bind
 
     def bind(self) -> None:
-        """Take the port. Raises InvalidInputError if another program has it, and where it would let
-        everyone in who reaches it."""
+        """Takes the port.
+
+        Raises InvalidInputError if another program has it, or where everyone who reaches it would
+        be let in.
+        """
         check_exposure(self._bind, self._access)
         host, port = split_host_port(self._bind)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -108,14 +111,16 @@ class HttpServer:
             self.end_overdue(asyncio.get_running_loop().time())
 
     def end_overdue(self, now_s: float) -> None:
-        """End the connections whose clients have not sent in time what they began."""
+        """Ends the connections whose clients have not sent in time what they began."""
         assert self._server is not None
         for connection in list(self._server.server_state.connections):
             if isinstance(connection, HttpProtocol):
                 connection.end_if_overdue(now_s)
 
     async def _let_in(self, server: uvicorn.Server) -> None:
-        """uvicorn accepts plain connections itself; to those of TLS it is introduced."""
+        """Starts to accept. uvicorn accepts plain connections itself; the TLS listener accepts
+        those of HTTPS.
+        """
         assert self._socket is not None
         if self._access.tls is None:
             await server.startup(sockets=[self._socket])
@@ -137,7 +142,7 @@ class HttpServer:
         self._tls_listener.open()
 
     async def stop(self, deadline_s: float) -> None:
-        """Finish what is being answered within the deadline, then cut the rest."""
+        """Finishes the current answers within the deadline, then cuts the rest."""
         if self._server is None or self._loop is None:
             return
         self._server.should_exit = True
@@ -170,9 +175,9 @@ class HttpServer:
 
 
 def check_certificate(tls: HttpTls, address: str) -> None:
-    """Say so if the certificate is not for the address that others are told (host:port).
+    """Warns if the certificate is not for the advertised address (host:port).
 
-    Raises InvalidInputError if it is of another authority, or over.
+    Raises InvalidInputError if it is signed by another authority, or has expired.
     """
     host, _ = split_host_port(address)
     if why := why_not_for(tls.files, host):

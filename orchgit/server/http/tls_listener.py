@@ -1,7 +1,7 @@
-"""Lets connections in to HTTPS, and tells those who speak plain HTTP what this port is.
+"""The TLS listener of HTTPS; answers plain HTTP with what this port is.
 
-A TLS handshake on a socket can only fail on such a request, with nothing that a person could read.
-So the first byte is looked at before anybody takes it.
+A TLS handshake with a plain request can only fail, with nothing that a person could read. So the
+listener looks at the first byte before the handshake takes it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _WANTS_CERTIFICATE = _answer(
 
 
 class TlsListener:
-    """`make_protocol` gives the protocol of one connection, which it gets after the handshake; it
-    is told the client's address, which is counted, and has to count it off at the end. `context`
-    is asked for at each handshake.
+    """Accepts connections and gives them to a protocol after the handshake.
 
-    Where the context takes certificates, a client without one reaches a fixed answer and no
-    protocol: had TLS itself refused it, uvloop would drop the alert that says why.
+    `make_protocol` gets the client's address, which is counted, and has to end the count when the
+    connection closes. `context` is asked for at each handshake. Where the context takes
+    certificates, a client without one reaches a fixed answer and no protocol: had TLS itself
+    refused it, uvloop would drop the alert that says why.
     """
 
     def __init__(
@@ -60,8 +60,9 @@ class TlsListener:
         clients: HttpClients,
         handshake_s: float,
     ) -> None:
-        """`clients` counts those that are entering too; they have `handshake_s` to come in (0: as
-        long as they like)."""
+        """`clients` also counts connections in their handshake, which have `handshake_s` (0: no
+        limit).
+        """
         self._listening = listening
         self._context = context
         self._clients = clients
@@ -79,7 +80,7 @@ class TlsListener:
         self._accepting = asyncio.create_task(self._accept(), name="https")
 
     async def close(self) -> None:
-        """Nobody comes in any more; who is in stays."""
+        """Accepts no more; connections that are established stay."""
         tasks = [*self._entering, *([self._accepting] if self._accepting else [])]
         for task in tasks:
             task.cancel()
@@ -102,7 +103,7 @@ class TlsListener:
             task.add_done_callback(self._entering.discard)
 
     async def _let_in(self, connection: socket.socket, address: str) -> None:
-        """What goes wrong here the client is told by TLS itself."""
+        """Does the handshake of one connection; TLS itself tells the client of a failure."""
         entered = False
         try:
             async with asyncio.timeout(self._handshake_s):
@@ -131,7 +132,7 @@ class TlsListener:
 
 
 class _CertificateGate(asyncio.Protocol):
-    """Hands the connection of a client with a certificate on; others get the answer to anything."""
+    """Passes the connection of a client with a certificate on; answers others with the refusal."""
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class _CertificateGate(asyncio.Protocol):
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """Without taking it; empty if the client has gone."""
+    """Returns the first byte without consuming it; b"" if the client has gone."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[None] = loop.create_future()
 

@@ -1,1 +1,1 @@
-"""How a server joins its cluster, and what it tells of itself and its peers."""
+"""How a server joins its cluster, and the records by which servers find each other."""

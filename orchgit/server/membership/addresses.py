@@ -1,4 +1,6 @@
-"""Addresses that others are told: what is bound, unless that says nothing to another machine."""
+"""The addresses that others are told: the bound ones, unless they mean nothing to other
+machines.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from orchgit.host_port import is_host_port, is_wildcard, join_host_port, split_h
 
 _OUTSIDE_V4 = "192.0.2.1"
 _OUTSIDE_V6 = "2001:db8::1"
-"""Set aside for documentation: only the route to them is looked up, nothing is sent."""
+"""Addresses set aside for documentation: only the route to them is looked up, nothing is sent."""
 
 
 def advertised(name: str, bound: str, given: str) -> str:
-    """The address that others use: `given` ("host" or "host:port"), or the bound one.
+    """Returns the address that others use: `given` ("host" or "host:port"), or the bound one.
 
-    Bound to every address of the machine, and nothing given: that of the default route.
+    A listener on every address of the machine, with nothing given, has that of the default route.
     Raises InvalidInputError where there is none, and for a `given` that cannot be reached.
     """
     bound_host, bound_port = split_host_port(bound)

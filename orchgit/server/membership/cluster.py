@@ -1,4 +1,4 @@
-"""What operators ask of the servers as a cluster: the `MembershipPort` of the API."""
+"""The `MembershipPort` of the API: what operators ask of the servers as a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a server itself across restarts: its id, and the key that its cluster shares."""
+"""A server's identity across restarts: its id, and the cluster key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from orchgit.server.config import ServerConfig
 from orchgit.services.secrets.cluster_key import read_or_make_cluster_key
 
 
-def kept_id(config: ServerConfig, ids: IdSource) -> str:
-    """A server keeps its id as long as its data directory."""
+def server_id_of(config: ServerConfig, ids: IdSource) -> str:
+    """Returns the server's id, which lasts as long as its data directory."""
     file = config.server_dir / "server_id"
     if file.exists():
         return file.read_text().strip()
@@ -19,6 +19,9 @@ def kept_id(config: ServerConfig, ids: IdSource) -> str:
 
 
 def cluster_key(config: ServerConfig) -> bytes:
-    """A file that was named has to be there: one made up here would differ on each server."""
+    """Reads the cluster key, or makes one.
+
+    A configured file has to exist: a key made here would differ on each server.
+    """
     given = config.cluster_key_file
     return read_or_make_cluster_key(given or config.own_cluster_key_file, may_make=given is None)

@@ -1,6 +1,6 @@
-"""How this server comes to its cluster: asks the servers that it is told of, and those they know.
+"""Joins this server to its cluster: asks the servers that it is told of, and those they know.
 
-The decisions are in `joining_rules`; here they are carried out, and told to people.
+`joining_rules` decides; this module asks, acts and logs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from orchgit.host_port import join_host_port, split_host_port
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.server.membership.joining_rules import (
-    Acquaintances,
     Bootstrap,
     Join,
     JoinConfig,
+    KnownServers,
     rpc_address_of,
 )
 from orchgit.wire import methods
@@ -44,13 +44,13 @@ _TAKE_IN_S = 10.0
 _HEAR_S = 3.0
 """A leader that sends anything is heard within that time."""
 _LOOK_S = 0.3
-"""How often a server looks whether the leader has taken it in, or out."""
+"""How often a server looks whether the leader has added or removed it."""
 AWAY_S = 5.0
 """A member that has not heard of a leader for so long was away."""
 
 
 _LONG_S = 5.0
-"""A cluster that is being formed takes seconds; who waits for longer needs advice."""
+"""Forming a cluster takes seconds; a server that waits for longer logs advice."""
 _ALL_LOST = (
     "; as this server has no data, a majority has to be there without it: bring the other servers "
     "back, or recover with what is left (`Lose the quorum` in docs/operations.md)"
@@ -58,7 +58,7 @@ _ALL_LOST = (
 
 
 class Joining:
-    """`run` until this server is a member. Belongs to the event loop."""
+    """Joins the cluster. `run` until this server is a member. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Joining:
         self._began_s = clock.monotonic_s()
         self._targets = [rpc_address_of(one) for one in (*config.start_join, *config.retry_join)]
         self._channels: dict[str, Channel] = {}
-        self._acquaintances: Acquaintances | None = None
+        self._known_servers: KnownServers | None = None
 
     @property
     def is_member(self) -> bool:
@@ -99,8 +99,11 @@ class Joining:
             )
 
     async def run(self) -> None:
-        """Raises UnavailableError after `retry_max` rounds in vain, RefusedError if the cluster
-        does not want this server."""
+        """Joins, and joins again after it was removed.
+
+        Raises UnavailableError after `retry_max` rounds in vain, RefusedError if the cluster
+        refuses this server.
+        """
         while True:
             if not self.is_member:
                 await self._become_member()
@@ -108,8 +111,10 @@ class Joining:
             await self._until_taken_out()
 
     async def _until_taken_out(self) -> None:
-        """Returns when this server is to join again: it was taken out while it was away. One that
-        is taken out while it is in touch was meant."""
+        """Returns when this server has to join again: it was removed while it was away.
+
+        The removal of a server that is in touch was meant, and stays.
+        """
         while self.is_member:
             await self._clock.sleep(_LOOK_S)
         silent_s = self._state.last_contact_s
@@ -135,25 +140,32 @@ class Joining:
             await self._clock.sleep(self._config.retry_interval_s)
 
     async def join(self, addresses: Sequence[str]) -> tuple[int, str]:
-        """An operator names servers: (how many answered, what went wrong with the others)."""
+        """Asks the servers that an operator names; returns (how many answered, what failed)."""
         wanted = [self._rpc_address(rpc_address_of(one)) for one in addresses]
         self._targets += [one for one in wanted if one not in self._targets]
         own = self._own_status()
         answered = await self._ask_all(wanted)
         if own.rpc_address in wanted:
             answered[own.rpc_address] = own
-        others = {_port_below(one): one for one in wanted if one not in answered}
+        # By custom the RPC of a server is on the port below that of its log (4647, 4648).
+        others = {}
+        for one in wanted:
+            if one not in answered:
+                host, port = split_host_port(one)
+                others[join_host_port(host, max(1, port - 1))] = one
         for address, said in (await self._ask_all(list(others))).items():
             answered[others[address]] = said
         if not own.member:
             await self._decide()
-        elif strange := [at for at, one in answered.items() if _is_of_another(one, own)]:
+        elif strange := [
+            at for at, one in answered.items() if one.cluster_id not in ("", own.cluster_id)
+        ]:
             return 0, f"{', '.join(strange)}: of another cluster; a server belongs to one only"
         silent = [one for one in wanted if one not in answered]
         return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
 
     async def force_leave(self, address: str) -> None:
-        """Have the leader take out the member of that raft address, unless it is alive."""
+        """Has the leader remove the member with that raft address, unless it is alive."""
         await self._take_out(LeaveRequest(address=address, if_gone=True))
 
     async def _take_out(self, request: LeaveRequest) -> None:
@@ -162,7 +174,7 @@ class Joining:
         )
 
     async def leave(self) -> None:
-        """Be taken out of the cluster, as long as others stay; the caller stops this server."""
+        """Leaves the cluster, as long as other servers stay; the caller stops this server."""
         if not self.is_member or len(self._state.members) == 1:
             return
         if self._state.is_leader:
@@ -177,11 +189,11 @@ class Joining:
     # -- inside --------------------------------------------------------------------------------
 
     @property
-    def _known(self) -> Acquaintances:
-        """Made when the addresses are bound."""
-        if self._acquaintances is None:
+    def _known(self) -> KnownServers:
+        """The servers that are known; made when the addresses are bound."""
+        if self._known_servers is None:
             record = self._record()
-            self._acquaintances = Acquaintances(
+            self._known_servers = KnownServers(
                 ServerStatus(
                     id=record.id,
                     name=record.name,
@@ -190,26 +202,28 @@ class Joining:
                     bootstrap_expect=self._config.bootstrap_expect or 0,
                 )
             )
-        return self._acquaintances
+        return self._known_servers
 
     def _rpc_address(self, address: str) -> str:
-        """Nomad's clients name servers by the address that `agent/members` shows, which is that of
-        the log: the RPC of the server that has it."""
+        """Returns the RPC address of the server whose raft address is given.
+
+        Nomad's clients name servers by the address that `agent/members` shows, which is that of the
+        log.
+        """
         own = self._record()
         with self._state.store.snapshot() as snapshot:
             known = {one.address: one.rpc_address for one in (*snapshot.servers.all(), own)}
         return known.get(address, address)
 
     def _own_status(self) -> ServerStatus:
-        now_s, member = self._clock.monotonic_s(), self.is_member
-        return self._known.own_status(now_s, member, self._cluster_id() if member else "")
-
-    def _cluster_id(self) -> str:
-        with self._state.store.snapshot() as snapshot:
-            return snapshot.meta.cluster_id() or ""
+        cluster_id = ""
+        if self.is_member:
+            with self._state.store.snapshot() as snapshot:
+                cluster_id = snapshot.meta.cluster_id() or ""
+        return self._known.own_status(self._clock.monotonic_s(), self.is_member, cluster_id)
 
     async def _ask_all(self, addresses: Sequence[str]) -> dict[str, ServerStatus]:
-        """By address, what those said that answered."""
+        """Returns the answers by address; servers that do not answer are left out."""
         own = self._record().rpc_address
         wanted = [one for one in dict.fromkeys(addresses) if one != own]
         answers = await asyncio.gather(*(self._ask(one) for one in wanted))
@@ -238,7 +252,7 @@ class Joining:
         may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
         decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
         if isinstance(decision, Bootstrap):
-            self._tell(f"forming a cluster of {len(decision.founders)} servers")
+            self._tell(f"forming a cluster of {len(decision.bootstrap_set)} servers")
             await self._state.bootstrap()
         elif isinstance(decision, Join):
             self._tell(f"joining the cluster of {', '.join(decision.members)}")
@@ -276,7 +290,7 @@ class Joining:
 
     @property
     def _is_led(self) -> bool:
-        """It has heard of a leader lately."""
+        """Returns whether this server has heard of a leader lately."""
         silent_s = self._state.last_contact_s
         return silent_s is not None and silent_s < _HEAR_S
 
@@ -297,17 +311,7 @@ class Joining:
         return [one.rpc_address for one in ordered if one.rpc_address]
 
     def _tell(self, what: str) -> None:
-        """Once per change."""
+        """Logs what the server waits for, once per change."""
         if what != self._told:
             self._told = what
             _log.info(what)
-
-
-def _is_of_another(one: ServerStatus, own: ServerStatus) -> bool:
-    return one.cluster_id not in ("", own.cluster_id)
-
-
-def _port_below(address: str) -> str:
-    """Where the RPC of a server is by custom, when `address` is that of its log (4647, 4648)."""
-    host, port = split_host_port(address)
-    return join_host_port(host, max(1, port - 1))

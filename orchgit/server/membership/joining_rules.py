@@ -1,9 +1,9 @@
-"""How servers that belong to no cluster find each other and form one, or find one and join it.
+"""Decides how servers without a cluster form one, or find one and join it.
 
 Pure: what is known of the others goes in, what to do comes out. The danger is two clusters made of
-the same servers. So a new one is formed only by the server with the smallest id among a set that is
-large enough, and only when every server of the set has said that it belongs to no cluster and that
-it knows exactly this set. Among `bootstrap_expect` servers there is one such set and one such id.
+the same servers. So a new cluster is formed only by the server with the smallest id among a set
+that is large enough, and only when every server of the set has said that it belongs to no cluster
+and knows exactly this set. Among `bootstrap_expect` servers there is one such set and one such id.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ FRESH_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class JoinConfig:
-    """Addresses as people write them. `start_join`: the start fails if none of them answers.
-    `retry_max`: so often all of `retry_join` are asked, then the server gives up; 0: for ever.
-    `bootstrap_expect` 0: it forms no cluster and waits for somebody to name one to it."""
+    """How a server joins; addresses are as people write them.
+
+    With `start_join` the start fails if none of them answers. `retry_max` is how often all of
+    `retry_join` are asked before the server gives up; 0 is for ever. With `bootstrap_expect` 0 the
+    server forms no cluster and waits to be told of one.
+    """
 
     bootstrap_expect: int | None = None
     retry_join: tuple[str, ...] = ()
@@ -36,7 +39,7 @@ class JoinConfig:
 
     @property
     def waits(self) -> bool:
-        """Whether the server starts without being a cluster of its own."""
+        """Whether the server starts without forming a cluster of its own."""
         named = self.retry_join or self.start_join
         return bool(named) or self.bootstrap_expect is not None
 
@@ -51,21 +54,21 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`reason` is for people: whom this server waits for."""
+    """Nothing to do yet; `reason` says for people which servers are missing."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Form the cluster; the others of the set will join."""
+    """Form the cluster; the others of the bootstrap set will join."""
 
-    founders: tuple[str, ...]
+    bootstrap_set: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Ask to be taken in by any of these members (RPC addresses)."""
+    """Ask any of these members (RPC addresses) to be added."""
 
     members: tuple[str, ...]
 
@@ -73,7 +76,7 @@ class Join:
 Decision = Wait | Bootstrap | Join
 
 
-class Acquaintances:
+class KnownServers:
     """The servers that were heard of: those that spoke for themselves count, others are asked."""
 
     def __init__(self, own: ServerStatus) -> None:
@@ -81,7 +84,7 @@ class Acquaintances:
         self._heard: dict[str, Heard] = {}
 
     def hear(self, status: ServerStatus, now_s: float) -> None:
-        """A server said this of itself."""
+        """Notes what a server said of itself."""
         if not status.id or status.id == self.own.id or status.region != self.own.region:
             return
         for id_, heard in list(self._heard.items()):
@@ -90,23 +93,31 @@ class Acquaintances:
         self._heard[status.id] = Heard(status, now_s)
 
     def fresh(self, now_s: float) -> Mapping[str, ServerStatus]:
-        """By id."""
+        """Returns the statuses that are recent enough to count, by id."""
         return {
             id_: heard.status for id_, heard in self._heard.items() if now_s - heard.at_s <= FRESH_S
         }
 
     def own_status(self, now_s: float, member: bool, cluster_id: str = "") -> ServerStatus:
-        """What this server tells the others: itself, and the set that it knows."""
+        """Returns what this server tells the others: itself, and the bootstrap set that it sees."""
         self.own.member, self.own.cluster_id = member, cluster_id
-        self.own.sees = _founders(self.own, self.fresh(now_s).values())
+        if self.own.bootstrap_expect:
+            others = self.fresh(now_s).values()
+            forming = [one.id for one in others if one.bootstrap_expect and not one.member]
+            self.own.sees = sorted([*forming, self.own.id])
+        else:
+            self.own.sees = []
         return self.own
 
     def addresses(self) -> list[str]:
-        """Whom to ask, beside those that the configuration names."""
+        """Returns the addresses to ask, beside those that the configuration names."""
         return [heard.status.rpc_address for heard in self._heard.values()]
 
     def decide(self, now_s: float, may_bootstrap: bool) -> Decision:
-        """For a server that is no member. `may_bootstrap`: it never was one either."""
+        """Decides for a server that is no member.
+
+        `may_bootstrap`: it has never been a member.
+        """
         own = self.own_status(now_s, member=False)
         return decide(own, self.fresh(now_s).values(), may_bootstrap)
 
@@ -148,15 +159,9 @@ def _form(own: ServerStatus, others: list[ServerStatus]) -> Decision:
     if unsure:
         return Wait(f"waiting for {_named(unsure)} to know the same servers")
     if own.id != own.sees[0]:
-        founder = next(one for one in others if one.id == own.sees[0])
-        return Wait(f"waiting for {founder.name} to form the cluster")
+        smallest = next(one for one in others if one.id == own.sees[0])
+        return Wait(f"waiting for {smallest.name} to form the cluster")
     return Bootstrap(tuple(own.sees))
-
-
-def _founders(own: ServerStatus, others: Iterable[ServerStatus]) -> list[str]:
-    """Ids of those that would form a cluster, in order."""
-    found = [one.id for one in others if one.bootstrap_expect and not one.member]
-    return sorted([*found, own.id]) if own.bootstrap_expect else []
 
 
 def _named(servers: Iterable[ServerStatus]) -> str:
@@ -164,7 +169,8 @@ def _named(servers: Iterable[ServerStatus]) -> str:
 
 
 def rpc_address_of(text: str, default_port: int = RPC_PORT) -> str:
-    """host:port of a server's RPC from "host", "host:port", "[v6]:port" or a bare v6 address.
+    """Returns host:port of a server's RPC from "host", "host:port", "[v6]:port" or a bare v6
+    address.
 
     The port of Nomad's gossip, 4648, means the same host's 4647. Raises InvalidInputError.
     """

@@ -1,4 +1,4 @@
-"""The other servers, as the git mirrors need them: raft's members with their RPC addresses."""
+"""The other servers as the git mirrors need them: the members with their RPC addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchgit.services.cluster.server_directory import ServerDirectory
 
 @dataclass(frozen=True, slots=True)
 class ClusterPeers:
-    """`Peers` of the gitops part."""
+    """The `Peers` of gitops."""
 
     state: ReplicatedState
     directory: ServerDirectory

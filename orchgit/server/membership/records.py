@@ -1,4 +1,4 @@
-"""Keeps this server's record in the state as it is, so that the others find its addresses."""
+"""Keeps this server's record in the state up to date, so that the others find its addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK_LABEL = b"orchgit cluster key check"
 
 
 def own_record(config: ServerConfig, server_id: str, name: str, key: bytes) -> ServerRecord:
-    """Without the addresses that are known only when they are bound."""
+    """Returns the record without the addresses that are known only when they are bound."""
     return ServerRecord(
         address=config.raft_address,
         id=server_id,
@@ -40,21 +40,25 @@ def own_record(config: ServerConfig, server_id: str, name: str, key: bytes) -> S
 
 
 def cluster_key_check(key: bytes) -> str:
-    """The same for the same key; tells nothing else of it, so it may be in the state."""
+    """Returns a text that is equal for equal keys and reveals nothing of the key."""
     return hmac.new(key, _CHECK_LABEL, hashlib.sha256).hexdigest()
 
 
 class RecordKeeper:
-    """`run` for as long as the server runs. It ends only with the error that makes this server
-    unfit for its cluster: another cluster key than the others have."""
+    """Stores the record for as long as the server runs.
+
+    `run` ends only with the error that makes this server unfit for its cluster: another cluster key
+    than the others have.
+    """
 
     def __init__(self, state: ReplicatedState, record: ServerRecord) -> None:
         self._state = state
         self.record = record
 
     def check_key(self) -> None:
-        """Raises InvalidInputError if the state of this server says that its key is another one:
-        it was exchanged while the server was stopped."""
+        """Raises InvalidInputError if the state was written with another cluster key: the key was
+        exchanged while the server was stopped.
+        """
         with self._state.store.snapshot() as snapshot:
             wanted = snapshot.meta.cluster_key_check()
         if wanted and wanted != self.record.cluster_key_check:
@@ -74,20 +78,20 @@ class RecordKeeper:
                 await asyncio.sleep(_JOIN_LOOK_S)
                 continue
             try:
-                await self._store()
+                if self._state.is_leader:
+                    check = self.record.cluster_key_check
+                    await self._state.propose(SetClusterKeyCheck(check=check))
+                await self._state.propose(PutServer(server=self.record), forward=True)
             except RefusedError:
                 raise
             except OrchgitError as error:
                 _log.debug("this server's record is not stored yet", error=str(error))
                 await asyncio.sleep(_RETRY_S)
 
-    async def _store(self) -> None:
-        if self._state.is_leader:
-            await self._state.propose(SetClusterKeyCheck(check=self.record.cluster_key_check))
-        await self._state.propose(PutServer(server=self.record), forward=True)
-
     def _stored_at(self) -> int | None:
-        """The index at which the record was found to be stored as it is; None if it is not."""
+        """Returns the index at which the record was found unchanged; None if it has to be
+        stored.
+        """
         with self._state.store.snapshot() as snapshot:
             stored = snapshot.servers.get(self.record.address)
             index = snapshot.index

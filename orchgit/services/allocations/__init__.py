@@ -1,1 +1,1 @@
-"""What is done to allocations: stopping one, and what agents report of theirs."""
+"""Use cases of allocations: stopping one, and taking the reports of agents."""

@@ -1,4 +1,4 @@
-"""An agent reports how its allocations are."""
+"""Takes the reports in which an agent says how its allocations are."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from orchgit.state.snapshot import Snapshot
 async def update_allocs(
     context: UseCaseContext, node_id: str, updates: Sequence[AllocClientUpdate]
 ) -> int:
-    """The index at which the reports were applied.
+    """Stores an agent's reports and returns the index at which they were applied.
 
-    An empty report counts too: it is what lets a node that was out of touch become ready.
-    Raises RefusedError while the servers think the node is down (invariant 5), NotFoundError for an
-    unknown node. Reports of other nodes' allocations, or of collected ones, are dropped.
+    An empty report counts too: it lets a node that missed heartbeats become ready. Reports of other
+    nodes' allocations, or of collected ones, are dropped. Raises RefusedError while the node is
+    down or disconnected (invariant 5), NotFoundError for an unknown node.
     """
     with context.snapshot() as snapshot:
         node = snapshot.nodes.get(node_id)
@@ -34,7 +34,15 @@ async def update_allocs(
                 f"cannot take reports of node {node_id} while it is {node.status}; heartbeat first"
             )
         known = [
-            (_as_taken(update, allocation), allocation)
+            (
+                msgspec.structs.replace(
+                    update,
+                    client_status=status_after_report(
+                        allocation.client_status, update.client_status
+                    ),
+                ),
+                allocation,
+            )
             for update in updates
             if (allocation := snapshot.allocations.get(update.alloc_id)) is not None
             and allocation.node_id == node_id
@@ -50,17 +58,14 @@ async def update_allocs(
     return applied.index
 
 
-def _as_taken(update: AllocClientUpdate, allocation: Allocation) -> AllocClientUpdate:
-    status = status_after_report(allocation.client_status, update.client_status)
-    return msgspec.structs.replace(update, client_status=status)
-
-
 def evaluations_for_reports(
     context: UseCaseContext,
     snapshot: Snapshot,
     reports: Sequence[tuple[AllocClientUpdate, Allocation]],
 ) -> list[Evaluation]:
-    """One evaluation per job that must replace a failed allocation or settle a reconnected one."""
+    """Returns one evaluation for each job that must replace a failed allocation or settle a
+    reconnected one.
+    """
     triggers: dict[tuple[str, str], str] = {}
     for update, allocation in reports:
         trigger = trigger_of_report(update, allocation)
@@ -75,7 +80,7 @@ def evaluations_for_reports(
 
 
 def trigger_of_report(update: AllocClientUpdate, allocation: Allocation) -> str:
-    """Why this report concerns the allocation's job; empty: it does not."""
+    """Returns why this report makes the job be evaluated; "" where it does not."""
     if allocation.client_status == ClientStatus.UNKNOWN:
         return EvalTrigger.RECONNECT
     newly_failed = (

@@ -1,4 +1,4 @@
-"""Stop one allocation and place it again, elsewhere if need be."""
+"""Stops one allocation; the scheduler places it again, elsewhere if need be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Stopped:
 async def stop_allocation(
     context: UseCaseContext, alloc_id: str, no_shutdown_delay: bool = False
 ) -> Stopped:
-    """A stop needs no job: the evaluation of a purged one stops what is left of it."""
+    """Marks the allocation for migration and evaluates its job.
+
+    The job may have been purged: its evaluation stops what is left of it.
+    """
     with context.snapshot() as snapshot:
         allocation = snapshot.allocations.get(alloc_id)
         job = snapshot.jobs.get(allocation.namespace, allocation.job_id) if allocation else None

@@ -1,1 +1,1 @@
-"""Servers, their settings and snapshots of the whole state."""
+"""Use cases of the cluster: its members, its settings and snapshots of its state."""

@@ -1,4 +1,4 @@
-"""How autopilot is set, by operators."""
+"""Stores autopilot's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from orchgit.services.context import UseCaseContext
 async def set_autopilot_config(
     context: UseCaseContext, config: AutopilotConfig, expected_modify_index: int | None = None
 ) -> tuple[int, bool]:
-    """(index, whether it was changed): a wrong index condition changes nothing, without error."""
+    """Returns (index, whether the settings were changed).
+
+    Where the modify index is not the expected one, nothing is changed and nothing is raised.
+    """
     limits = {
         "LastContactThreshold": config.last_contact_threshold_ns,
         "ServerStabilizationTime": config.server_stabilization_time_ns,

@@ -1,4 +1,4 @@
-"""Taking servers in and out, and handing the lead over: what the leader does when it is asked."""
+"""Changes the cluster's members and transfers leadership; runs on the leader."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from orchgit.services.context import UseCaseContext
 _log = structlog.get_logger(component="server")
 
 GONE_S = 1.5
-"""A member that was not heard for so long is not there, or hears nothing any more."""
-HAND_OVER_S = 8.0
+"""A member from which the leader has not heard for so long counts as gone."""
+TRANSFER_S = 8.0
 _RETRY_S = 0.1
 _ATTEMPT_S = 1.5
-"""Longer than an election: after that the member has not taken over."""
+"""Longer than an election: if the member does not lead after that, it is asked again."""
 
 
 class Membership(Protocol):
-    """What a leader knows of the members: `ReplicatedState`."""
+    """What a leader knows of the members. `ReplicatedState` implements it."""
 
     @property
     def address(self) -> str: ...
@@ -34,14 +34,15 @@ class Membership(Protocol):
     def peer_progress(self) -> tuple[PeerProgress, ...]: ...
 
 
-async def take_in(
+async def add_server(
     context: UseCaseContext, server: ServerRecord, blank: bool = False
 ) -> tuple[int, int]:
-    """As a learner, which autopilot gives a vote; the term and index of that. Asking again changes
-    nothing, unless the server is `blank`: a member of its address has lost its disk then, and is
-    taken out first, so that nothing it had acknowledged, nor any vote of it, counts any more.
+    """Adds a server as a learner, which autopilot promotes; returns the term and index of that.
 
-    Refused with another cluster key, or with a version that is too old for this cluster.
+    Adding a member again changes nothing, unless the server is `blank`: it has lost its disk then,
+    and is removed first, so that nothing it had acknowledged, nor any vote of it, counts any more.
+
+    Raises RefusedError for another cluster key and for a version that is too old for this cluster.
     """
     state = context.state
     if not state.is_leader:
@@ -52,17 +53,19 @@ async def take_in(
     _check_id(server, servers)
     await _check_name(context, server, servers)
     if blank and any(one.address == server.address for one in state.members):
-        check_is_gone(server, state)
-        await _one_at_a_time(context, server.address)
+        check_replaceable(server, state)
+        await _remove_when_free(context, server.address)
         _log.warning("a member came back with nothing; it starts anew", server=server.name)
     await context.propose(PutServer(server=server))
     await state.add_member(server.address)
     return state.admission
 
 
-def check_is_gone(server: ServerRecord, state: Membership) -> None:
-    """Raises what keeps the leader from taking the member out whose address this blank server has:
-    it is there, or too few of the others are."""
+def check_replaceable(server: ServerRecord, state: Membership) -> None:
+    """Checks that the member which had the blank server's address may be removed.
+
+    Raises UnavailableError while that member still answers, or while too few others do.
+    """
     silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
     if silent_s.get(server.address, GONE_S) < GONE_S or server.address == state.address:
         raise UnavailableError(
@@ -96,8 +99,10 @@ def _check_version(
 async def _check_name(
     context: UseCaseContext, server: ServerRecord, servers: Iterable[ServerRecord]
 ) -> None:
-    """Two living members of one name could not be told apart by it. That of a member which is gone
-    may be taken: a machine that was set up again has the name of the old one."""
+    """Refuses a name that another living member has: the two could not be told apart.
+
+    The name of a member that is gone may be taken: a machine that was set up again keeps its name.
+    """
     members = {one.address for one in context.state.members} - {server.address}
     for known in servers:
         same = (known.name, known.region) == (server.name, server.region)
@@ -110,7 +115,10 @@ async def _check_name(
 
 
 async def _is_gone(context: UseCaseContext, address: str) -> bool:
-    """Whether the member is not heard for GONE_S; waits for one that may just have been stopped."""
+    """Returns whether the leader has not heard of the member for GONE_S.
+
+    Waits for a member that may just have been stopped.
+    """
     state = context.state
     deadline_s = context.clock.monotonic_s() + 2 * GONE_S
     while address != state.address:
@@ -124,7 +132,7 @@ async def _is_gone(context: UseCaseContext, address: str) -> bool:
 
 
 def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
-    """A copied data directory has a known id."""
+    """Refuses an id that another member has, as in a copied data directory."""
     for known in servers:
         if known.id == server.id and known.address != server.address:
             raise RefusedError(
@@ -135,9 +143,11 @@ def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
             )
 
 
-async def take_out(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
-    """The member of this raft address; it may be this server, which then hands over. RefusedError
-    for one that is alive if it is to be taken out only `if_gone`."""
+async def remove_server(context: UseCaseContext, address: str, if_gone: bool = False) -> None:
+    """Removes the member with this raft address; a leader that removes itself hands over first.
+
+    With `if_gone`, raises RefusedError for a member that is alive.
+    """
     if not context.state.is_leader:
         raise NotLeaderError(
             "cannot take a server out here: ask the leader", context.state.leader_address
@@ -147,13 +157,13 @@ async def take_out(context: UseCaseContext, address: str, if_gone: bool = False)
             f"cannot take out the server at {address}: it is alive, and would join again; stop it "
             "first. `orchgit operator raft remove-peer` takes out a living one"
         )
-    await _one_at_a_time(context, address)
+    await _remove_when_free(context, address)
     if context.state.is_leader:
         await context.propose(DeleteServer(address=address))
 
 
-async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
-    """Autopilot may be changing the members at this moment: wait for that."""
+async def _remove_when_free(context: UseCaseContext, address: str) -> None:
+    """Removes the member; waits while autopilot changes the members."""
     deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
     while True:
         try:
@@ -166,14 +176,16 @@ async def _one_at_a_time(context: UseCaseContext, address: str) -> None:
         await context.clock.sleep(_RETRY_S)
 
 
-async def hand_over(context: UseCaseContext, address: str) -> None:
-    """Returns when that member leads. One that is just catching up, or was just started, is asked
-    more than once. Raises what keeps it from leading: RefusedError for want of room on its disk,
-    UnavailableError if it stays silent."""
+async def transfer_leadership(context: UseCaseContext, address: str) -> None:
+    """Transfers leadership to the member with this raft address; returns when it leads.
+
+    A member that is catching up, or was just started, is asked more than once. Raises RefusedError
+    where its disk has no room, UnavailableError where it stays silent.
+    """
     state = context.state
     if address == state.address and state.is_leader:
         return
-    deadline_s = context.clock.monotonic_s() + HAND_OVER_S
+    deadline_s = context.clock.monotonic_s() + TRANSFER_S
     while state.leader_address != address and context.clock.monotonic_s() < deadline_s:
         try:
             await state.transfer_leadership(address)
@@ -189,7 +201,7 @@ async def hand_over(context: UseCaseContext, address: str) -> None:
             break
     if state.leader_address != address:
         raise TimedOutError(
-            f"cannot hand the leadership to {address}: it did not take over in {HAND_OVER_S:g} s; "
+            f"cannot hand the leadership to {address}: it did not take over in {TRANSFER_S:g} s; "
             "look at `orchgit operator raft list-peers`"
         )
 
@@ -206,7 +218,10 @@ async def _until_led_by(context: UseCaseContext, wanted: str) -> None:
 def find_member(
     context: UseCaseContext, *, address: str = "", server_id: str = "", name: str = ""
 ) -> str:
-    """The raft address of the member that has one of these; `address` may be that of its RPC."""
+    """Returns the raft address of the member that has this address, id or name.
+
+    `address` may be the one of its RPC.
+    """
     with context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers.all()}
     for member in context.state.members:

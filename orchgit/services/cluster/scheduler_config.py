@@ -1,4 +1,4 @@
-"""Cluster-wide scheduler settings."""
+"""Stores the cluster-wide settings of the scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ ALGORITHMS = ("binpack", "spread")
 async def set_scheduler_config(
     context: UseCaseContext, config: SchedulerConfig, expected_modify_index: int | None = None
 ) -> tuple[int, bool]:
-    """(index, whether it was changed): a wrong index condition changes nothing, without error."""
+    """Returns (index, whether the settings were changed).
+
+    Where the modify index is not the expected one, nothing is changed and nothing is raised.
+    """
     if config.scheduler_algorithm not in ALGORITHMS:
         raise InvalidInputError(f"invalid scheduler algorithm: {config.scheduler_algorithm}")
     command = SetSchedulerConfig(

@@ -1,4 +1,4 @@
-"""Where the servers are: from a raft address to those of RPC and HTTP, the leader's above all."""
+"""Finds servers: their RPC and HTTP addresses by raft address, the leader's above all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from orchgit.replication.replicated import ReplicatedState
 
 _TABLES = ("servers",)
 _LOOK_AGAIN_S = 0.05
-"""A new server's record may come later than its leadership."""
+"""A new leader's record may be stored later than it begins to lead."""
 
 
 class ServerDirectory:
-    """Read from the state whenever the table has changed. `own` is this server's record as it is
-    now, which the table may not have yet. Belongs to the event loop."""
+    """Reads the table of servers whenever it has changed.
+
+    `own` returns this server's record as it is now, which the table may not have yet. Belongs to
+    the event loop.
+    """
 
     def __init__(
         self, state: ReplicatedState, clock: Clock, own: Callable[[], ServerRecord]
@@ -30,7 +33,7 @@ class ServerDirectory:
 
     @property
     def address(self) -> str:
-        """This server's, for RPC."""
+        """This server's RPC address."""
         return self._own().rpc_address
 
     @property
@@ -39,12 +42,12 @@ class ServerDirectory:
 
     @property
     def cluster(self) -> ClusterName:
-        """Empty before the first leader has named the cluster."""
+        """The cluster's id; "" before the first leader has named the cluster."""
         with self._state.store.snapshot() as snapshot:
             return ClusterName(snapshot.meta.cluster_id() or "", snapshot.meta.log_id())
 
     def servers(self) -> list[ServerRecord]:
-        """The members that are known, this one among them; ordered by raft address."""
+        """The known members, this server among them, in order of their raft addresses."""
         own = self._own()
         members = {one.address for one in self._state.members}
         known = [one for one in self._stored().values() if one.address in members]
@@ -56,7 +59,7 @@ class ServerDirectory:
         return own if raft_address == own.address else self._stored().get(raft_address)
 
     def leader(self) -> ServerRecord | None:
-        """The leader, where both it and its record are known."""
+        """The leader's record; None while the leader or its record is unknown."""
         address = self._state.leader_address
         return self.server(address) if address else None
 
@@ -66,8 +69,10 @@ class ServerDirectory:
     async def wait_for_leader(
         self, timeout_s: float, other_than: str | None = None
     ) -> ServerRecord | None:
-        """The leader's record as soon as there is one (whose raft address is not `other_than`);
-        None if there is none in time."""
+        """Returns the leader's record as soon as it is known; None when the time ends first.
+
+        A leader whose raft address is `other_than` does not count.
+        """
         deadline_s = self._clock.monotonic_s() + timeout_s
         while True:
             leader = self.leader()
@@ -81,8 +86,10 @@ class ServerDirectory:
             await self._state.leader_change(known, min(wait_s, left_s))
 
     async def leader_after(self, term: int, timeout_s: float) -> tuple[str, int]:
-        """The leader's RPC address and its term, once that is later than `term`; at the time-out
-        as it is then, ("", term) where none is known."""
+        """Returns the leader's RPC address and term once the term is later than `term`.
+
+        When the time ends first, returns what is known then: ("", term) without a leader.
+        """
         deadline_s = self._clock.monotonic_s() + timeout_s
         while True:
             address, now = self._state.leader_and_term
@@ -95,7 +102,7 @@ class ServerDirectory:
             await self._state.leader_change(address, min(wait_s, left_s))
 
     def translated(self, error: Exception) -> Exception:
-        """For callers of RPC: a NotLeaderError tells the leader's RPC address, never raft's."""
+        """Replaces the raft address in a NotLeaderError by the RPC address, for callers of RPC."""
         if not isinstance(error, NotLeaderError) or not error.leader:
             return error
         leader = self.server(error.leader)

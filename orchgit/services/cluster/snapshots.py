@@ -1,4 +1,4 @@
-"""Saving the whole state as one archive, and restoring one in its place on every server."""
+"""Saves the whole state as one archive, and restores an archive on every server."""
 
 from __future__ import annotations
 
@@ -34,37 +34,41 @@ CHUNK_BYTES = 1 << 20
 _PREFIX = "operator-snapshot-"
 _STATE, _GIT = "state.db", "git"
 _ROOM = 4
-"""The pieces, what they unpack to, and the state's own growth: this many times the archive's
-unpacked size has to be free on the leader."""
+"""The leader's disk must have this many times the archive's unpacked size free: for the pieces, for
+what they unpack to, and for the state's own growth.
+"""
 _COMMIT_S = 600.0
 
 
 @dataclass(slots=True)
 class SavedSnapshot:
-    """`file` is open at its beginning and has no name: closing it is all that is left to do."""
+    """A saved archive. `file` is open at its beginning and has no name: closing it deletes it."""
 
     file: IO[bytes]
     size: int
     digest: str
-    """As the `Digest` header has it."""
+    """The archive's digest, in the form of the `Digest` header."""
     meta: ArchiveMeta
 
 
 class Repositories(Protocol):
-    """The git repositories that this cluster is the home of (`orchgit.gitops.mirrors.backup`)."""
+    """The git repositories that this cluster hosts (`orchgit.gitops.mirrors.backup`)."""
 
     def wanted(self, state: StateReads) -> Mapping[str, Collection[str]]:
-        """By repository, the objects that the state names."""
+        """Returns the objects that the state names, by repository."""
         ...
 
     async def pack(
         self, wanted: Mapping[str, Collection[str]], directory: Path
     ) -> tuple[Mapping[str, Path], int]:
-        """A pack for each in the new `directory`; how many objects nobody has."""
+        """Writes a pack of each repository into `directory`.
+
+        Returns the packs by repository, and how many objects no server has.
+        """
         ...
 
     async def take(self, wanted: Mapping[str, Collection[str]], packs: Mapping[str, Path]) -> None:
-        """Returns when a majority of the servers has what is in the packs."""
+        """Stores the packs; returns when a majority of the servers has their objects."""
         ...
 
 
@@ -74,8 +78,10 @@ async def save_snapshot(
     stale: bool = False,
     repositories: Repositories | None = None,
 ) -> SavedSnapshot:
-    """The state as it is now; `stale`: as this server knows it, even if it does not lead. With the
-    objects of the `repositories`, if they are given."""
+    """Returns the state as it is now, with the objects of `repositories` where they are given.
+
+    With `stale`, the state as this server knows it, even if it does not lead.
+    """
     if not stale:
         await context.state.read_index()
     store = context.state.store
@@ -137,7 +143,7 @@ def _meta(snapshot: Snapshot, term: int, region: str, now_ns: int) -> ArchiveMet
 
 
 def _copy(snapshot: Snapshot, path: Path) -> None:
-    """Pieces of a restore under way are no part of the state."""
+    """Copies the state, without the pieces of a restore that is under way."""
     target = sqlite3.connect(path, isolation_level=None)
     try:
         target.execute("PRAGMA synchronous = OFF")
@@ -163,11 +169,12 @@ async def restore_snapshot(
     force: bool = False,
     repositories: Repositories | None = None,
 ) -> Restored:
-    """Check the archive and put it in the place of the state, on every server.
+    """Checks the archive and replaces the state by it on every server.
 
-    Nothing is changed unless it is whole. Refused if its variables could not be opened here,
-    unless `force`. What is written meanwhile is replaced too. Git objects go to a majority of the
-    servers first, past the log: the state never names what nobody has.
+    Nothing is changed unless the whole archive is sound. What is written meanwhile is replaced too.
+    Git objects go to a majority of the servers first, beside the log: the state never names objects
+    that no server has. Without `force`, an archive whose variables this server could not open is
+    refused.
     """
     store = context.state.store
     with _workplace(store) as directory:
@@ -226,8 +233,10 @@ def _checked(
 
 
 def _state_alone(archive: IO[bytes], checked: _Checked, directory: Path) -> IO[bytes]:
-    """What goes through the log: the archive without the packs, which would only pass through. To
-    be closed if it is not the archive itself."""
+    """Returns the archive without the packs, which need not go through the log.
+
+    The caller closes the result if it is not the archive itself.
+    """
     state = directory / _STATE
     if not checked.packs:
         state.unlink()
@@ -248,7 +257,7 @@ def _reading(state: Path) -> Iterator[StateReads]:
 
 
 def _has_root_keys(connection: sqlite3.Connection) -> bool:
-    """States older than variables have no such table."""
+    """Returns whether the state has the table; states older than variables have not."""
     sql = "SELECT 1 FROM sqlite_master WHERE name = 'root_keys'"
     return connection.execute(sql).fetchone() is not None
 
@@ -265,7 +274,7 @@ def _check_keys(keyring: Keyring, keys: list[RootKey]) -> None:
 
 
 async def _send(context: UseCaseContext, restore_id: str, archive: IO[bytes]) -> str:
-    """Piece by piece into the log; the SHA-256 of all."""
+    """Sends the archive into the log, piece by piece; returns the SHA-256 of the whole."""
     archive.seek(0)
     digest = hashlib.sha256()
     seq = 0
@@ -278,12 +287,15 @@ async def _send(context: UseCaseContext, restore_id: str, archive: IO[bytes]) ->
 
 @contextlib.contextmanager
 def _workplace(store: Store) -> Iterator[Path]:
-    """Beside the state, where there has to be room for another one."""
+    """Makes a directory beside the state, where there has to be room for another state."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=store.path.parent) as directory:
         yield Path(directory)
 
 
 def remove_leftovers(directory: Path) -> None:
-    """What a server that was killed at it left behind; before any of this begins."""
+    """Removes the files of a save or restore during which the server was killed.
+
+    Called before either may begin.
+    """
     for left in directory.glob(f"{_PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Sources and rollouts as log entries."""
+"""Use cases of gitops: sources and rollouts as log entries."""

@@ -1,4 +1,4 @@
-"""Rollouts as log entries: apply a commit whole, record its progress, forget old ones."""
+"""Writes rollouts to the log: applies a commit whole, records its progress, deletes old ones."""
 
 from __future__ import annotations
 
@@ -36,19 +36,23 @@ async def apply_rollout(
     remember: Sequence[AppliedJob] = (),
     forget: Sequence[tuple[str, str]] = (),
 ) -> tuple[int, Rollout]:
-    """Commit one rollout whole (invariant 9); (index, the rollout as stored).
+    """Commits one rollout whole (invariant 9); returns (index, the rollout as stored).
 
-    `upserts` hold admitted jobs, `remember` and `forget` what changes of the source's memory of
-    jobs that run once; while a server of an earlier version is a member, nothing is remembered.
-    Makes one evaluation for each job that runs by itself and notes it in `rollout.jobs`. Raises
-    ConflictError when the source or a job moved meanwhile: nothing has been changed then, and the
-    caller computes the rollout again.
+    `upserts` hold admitted jobs; `remember` and `forget` change the source's memory of jobs that
+    run once. While a server of an earlier version is a member, nothing is remembered. Each job that
+    runs by itself gets an evaluation, which `rollout.jobs` names.
+
+    Raises ConflictError when the source or a job changed meanwhile: nothing has been changed then,
+    and the caller computes the rollout again.
     """
+    with context.snapshot() as snapshot:
+        deleted = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
+    ended = [job for job in deleted if job is not None]
     evaluations = [
         *_evaluations(
             context, rollout, [upsert.job for upsert in upserts], EvalTrigger.JOB_REGISTER
         ),
-        *_evaluations(context, rollout, _doomed(context, deletions), EvalTrigger.JOB_DEREGISTER),
+        *_evaluations(context, rollout, ended, EvalTrigger.JOB_DEREGISTER),
     ]
     stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
     entry = ApplyRollout(
@@ -71,13 +75,13 @@ async def apply_rollout(
 
 
 async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
-    """Store a rollout's progress, or a commit that was refused."""
+    """Stores a rollout's progress, or a commit that was refused."""
     applied = await context.propose(RecordRollout(now_ns=context.now_ns(), rollout=rollout))
     return applied.index
 
 
 async def delete_rollouts(context: UseCaseContext, ids: Sequence[str]) -> int:
-    """Forget finished rollouts. Raises NotFoundError for an unknown id."""
+    """Deletes finished rollouts. Raises NotFoundError for an unknown id."""
     with context.snapshot() as snapshot:
         for rollout_id in ids:
             if snapshot.rollouts.get(rollout_id) is None:
@@ -94,12 +98,6 @@ def _evaluations(
         for job in jobs
         if runs_by_itself(job)
     ]
-
-
-def _doomed(context: UseCaseContext, deletions: Sequence[JobDeletion]) -> list[Job]:
-    with context.snapshot() as snapshot:
-        jobs = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
-    return [job for job in jobs if job is not None]
 
 
 def _with_eval_ids(

@@ -1,4 +1,4 @@
-"""Gitops sources: create, change, pause, remove, and whose a job is."""
+"""Creates, changes, pauses and removes gitops sources, and sets which source owns a job."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ _MAX_ATTEMPTS = 5
 
 
 async def put_source(context: UseCaseContext, source: Source) -> int:
-    """Store a source whether or not there is one; its status stays as it is. For the sources of the
-    configuration, which a cluster in the middle of an upgrade needs too."""
+    """Stores a source, whether or not it exists; its status stays as it is.
+
+    For the sources of the configuration, which a cluster in the middle of an upgrade needs too.
+    """
     _check(source)
     applied = await context.propose(UpsertSource(now_ns=context.now_ns(), source=source))
     return applied.index
 
 
 async def create_source(context: UseCaseContext, source: Source) -> int:
-    """Raises ConflictError if there is a source of that name."""
+    """Stores a new source. Raises ConflictError if there is a source of that name."""
     _check(source)
     entry = StoreSource(now_ns=context.now_ns(), source=source, expected_modify_index=0)
     return (await context.propose(entry)).index
@@ -53,8 +55,11 @@ async def create_source(context: UseCaseContext, source: Source) -> int:
 async def change_source(
     context: UseCaseContext, name: str, change: Callable[[Source], Source]
 ) -> int:
-    """Store what `change` makes of the settings. Raises NotFoundError, RefusedError for another
-    kind, and ConflictError when the source does not stop changing."""
+    """Stores what `change` makes of the source's settings.
+
+    Raises NotFoundError, RefusedError for another kind, and ConflictError when others keep changing
+    the source.
+    """
     for _ in range(_MAX_ATTEMPTS):
         with context.snapshot() as snapshot:
             source = snapshot.sources.get(name)
@@ -74,7 +79,7 @@ async def change_source(
 
 
 def check_change(known: Source, wanted: Source) -> None:
-    """Raises InvalidInputError for what never changes: the name and the kind."""
+    """Raises InvalidInputError for a change of the name or the kind, which never change."""
     if wanted.name != known.name:
         raise InvalidInputError(
             f'cannot rename source "{known.name}": `orchgit source rename {known.name} '
@@ -89,7 +94,7 @@ def check_change(known: Source, wanted: Source) -> None:
 
 
 async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
-    """Works in the middle of an upgrade too."""
+    """Pauses or resumes a source, also in the middle of an upgrade."""
 
     def change(source: Source) -> Source:
         return replace(source, paused=paused)
@@ -105,8 +110,11 @@ async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
 
 
 async def remove_source(context: UseCaseContext, name: str, stop: bool = False) -> int:
-    """Stop following a repository. Its jobs stay registered, keep running and have no source then;
-    or they are stopped in the same entry."""
+    """Removes a source.
+
+    Its jobs stay registered, keep running and have no source then; with `stop` they are stopped in
+    the same entry.
+    """
     for _ in range(_MAX_ATTEMPTS):
         with context.snapshot() as snapshot:
             if snapshot.sources.get(name) is None:
@@ -135,7 +143,7 @@ async def remove_source(context: UseCaseContext, name: str, stop: bool = False) 
 
 
 async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
-    """The job's source manages it no more: neither its file nor the file's removal changes it."""
+    """Takes the job out of its source: neither its file nor the file's removal changes it."""
     job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or not (origin.source or origin.former_source):
@@ -146,7 +154,7 @@ async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> i
 
 
 async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
-    """Undo a release."""
+    """Undoes a release."""
     job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or origin.source or not origin.released_from:
@@ -182,7 +190,7 @@ async def record_source_status(context: UseCaseContext, name: str, status: Sourc
 
 
 async def move_refs(context: UseCaseContext, name: str, moves: Sequence[RefMove]) -> int:
-    """Move refs of a built-in repository. Raises ConflictError if one moved meanwhile."""
+    """Moves refs of a built-in repository. Raises ConflictError if one moved meanwhile."""
     applied = await context.propose(
         MoveRefs(now_ns=context.now_ns(), source=name, moves=list(moves))
     )

@@ -1,1 +1,1 @@
-"""What is done to jobs: registering, stopping, scaling, dispatching, planning without doing."""
+"""Use cases of jobs: registering, stopping, scaling, dispatching, and planning without doing."""

@@ -1,8 +1,8 @@
 """Admission: the ordered steps every job passes before it may be registered.
 
-Mutators complete the job, guards refuse what no rule-by-rule list could explain, validators list
-every problem. Used for single registrations, plans and whole commits alike, so that a preview
-and the real thing cannot disagree.
+Mutators complete the job, guards refuse the whole request, validators list every problem.
+Registrations, plans and commits use the same steps, so that a preview and the real thing cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
 JOB_MAX_COUNT = 50_000
-"""Allocations of one job, where the server's configuration says nothing else."""
+"""Most allocations of one job, where the server's configuration says nothing else."""
 
 
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
-"""What `cluster_rules` reads."""
+"""The tables that `cluster_rules` reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
-    """What of the state decides about jobs, whichever job it is."""
+    """What the state says about jobs in general: namespaces, node pools, the scheduler's
+    settings.
+    """
 
     facts: ClusterFacts
     namespaces: Mapping[str, Namespace]
@@ -38,7 +40,7 @@ class ClusterRules:
 
 
 def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
-    """`job_max_count` is each server's own setting; 0: no limit."""
+    """Reads the rules. `job_max_count` is each server's own setting; 0 is no limit."""
     namespaces = {each.name: each for each in snapshot.namespaces.all()}
     config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
@@ -53,7 +55,7 @@ def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> Clu
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A job as it will be stored, what its author should know, and what it takes the place of."""
+    """A job as it will be stored, warnings for its author, and the job that it replaces."""
 
     job: Job
     warnings: Sequence[str]
@@ -61,20 +63,20 @@ class Admitted:
 
 
 def completed(job: Job) -> Job:
-    """The job as it would be stored, whether or not it may be."""
+    """Returns the job as it would be stored, whether or not it may be."""
     for _, mutate in MUTATORS:
         job = mutate(job)
     return job
 
 
 def admit(job: Job, snapshot: Snapshot, rules: ClusterRules) -> Admitted:
-    """Run every step. Raises ValidationError with all problems, RefusedError from a guard."""
+    """Runs every step. Raises ValidationError with all problems, RefusedError from a guard."""
     job = completed(job)
     return judged(job, snapshot.jobs.get(job.namespace, job.id), rules)
 
 
 def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:
-    """The steps after completing the job, for one that takes the place of `registered`."""
+    """Runs the guards and validators on a completed job that replaces `registered`."""
     for _, guard in GUARDS:
         guard(job, registered, rules)
     specification = validate_job(job, rules.facts)
@@ -87,15 +89,17 @@ def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:
 
 
 def multiple_errors(problems: Sequence[str]) -> str:
-    """The list format that Nomad's clients print as it comes."""
+    """Returns the problems as the list that Nomad's clients print."""
     noun = "error" if len(problems) == 1 else "errors"
     lines = "".join(f"\t* {problem}\n" for problem in problems)
     return f"{len(problems)} {noun} occurred:\n{lines}\n"
 
 
 def check_total_count(job: Job, limit: int) -> None:
-    """For a job that is made from one that is registered: it may be older than the limit. Raises
-    InvalidInputError."""
+    """Raises InvalidInputError where the job's total count is over the limit.
+
+    For a job that is made from a registered one, which may be older than the limit.
+    """
     total = sum(group.count for group in job.task_groups)
     if 0 < limit < total:
         raise InvalidInputError(
@@ -108,7 +112,7 @@ def check_total_count(job: Job, limit: int) -> None:
 
 
 def _with_defaults(job: Job) -> Job:
-    """What an empty string means in the fields that name a place."""
+    """Fills the fields in which an empty string means the default place."""
     named = job.name and job.namespace and job.region and job.node_pool
     if named and job.datacenters and job.priority:
         return job
@@ -124,7 +128,7 @@ def _with_defaults(job: Job) -> Job:
 
 
 def _without_bookkeeping(job: Job) -> Job:
-    """A caller may send back a job it read; only the server says what these fields hold."""
+    """Resets the fields that only the server sets; a caller may send back a job that it read."""
     return replace(
         job,
         status="pending",
@@ -148,7 +152,7 @@ def _registration_allowed(job: Job, registered: Job | None, rules: ClusterRules)
 
 
 def _kind_unchanged(job: Job, old: Job | None, rules: ClusterRules) -> None:
-    """A job cannot change what kind of thing it is; register it under another id instead."""
+    """Refuses to change a job's type, or whether it is periodic or parameterized."""
     if old is None:
         return
     if old.type != job.type:
@@ -167,7 +171,7 @@ def _kind_unchanged(job: Job, old: Job | None, rules: ClusterRules) -> None:
 
 
 def _drivers_allowed(job: Job, rules: ClusterRules) -> Sequence[str]:
-    """A namespace may allow or forbid task drivers."""
+    """Lists the task drivers that the job's namespace does not allow."""
     namespace = rules.namespaces.get(job.namespace)
     given = (namespace.capabilities if namespace else None) or {}
     enabled, disabled = given.get("EnabledTaskDrivers"), given.get("DisabledTaskDrivers")

@@ -1,4 +1,4 @@
-"""Stop a job, or purge every trace of it."""
+"""Stops a job, or purges it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DeregisterOptions:
 async def deregister_job(
     context: UseCaseContext, namespace: str, job_id: str, options: DeregisterOptions
 ) -> JobRegistration:
-    """Stopping what is not there succeeds and changes nothing, as Nomad's clients expect."""
+    """Stops the job. Stopping an unknown job succeeds, as Nomad's clients expect."""
     with context.snapshot() as snapshot:
         job = snapshot.jobs.get(namespace, job_id)
         index = snapshot.index

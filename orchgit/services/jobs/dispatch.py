@@ -1,10 +1,9 @@
-"""Dispatch a parameterized job: check payload and meta, register one child."""
+"""Dispatches a parameterized job: checks payload and meta, registers one child."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
 @dataclass(frozen=True, slots=True)
 class DispatchRequest:
-    """`payload` is base64 text, as the API carries it."""
+    """What a caller sends. `payload` is base64 text, as the API carries it."""
 
     payload: str = ""
     meta: dict[str, str] = field(default_factory=dict)
@@ -41,7 +40,7 @@ class Dispatched:
 async def dispatch_job(
     context: UseCaseContext, namespace: str, job_id: str, request: DispatchRequest
 ) -> Dispatched:
-    """Register one child; the same idempotency token again names the first child."""
+    """Registers one child. The same idempotency token again returns the first child."""
     with context.snapshot() as snapshot:
         parent = snapshot.jobs.get(namespace, job_id)
         children = snapshot.jobs.of_parent(namespace, job_id) if request.idempotency_token else []
@@ -50,14 +49,15 @@ async def dispatch_job(
     check_total_count(parent, context.job_max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
-    earlier = _with_token(children, request.idempotency_token)
-    if earlier is not None:
-        return Dispatched(index, earlier.id, "", earlier.create_index)
+    token = request.idempotency_token
+    for earlier in children if token else ():
+        if earlier.dispatch_idempotency_token == token:
+            return Dispatched(index, earlier.id, "", earlier.create_index)
     return await _register_child(context, parent, request)
 
 
 def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
-    """Raises RefusedError where the job's payload rule or the size limit is broken."""
+    """Raises RefusedError where the payload breaks the job's rule or is over the limit."""
     size = len(_decoded(payload))
     if size > MAX_PAYLOAD_BYTES:
         raise RefusedError(f"Payload exceeds maximum size; {size} > {MAX_PAYLOAD_BYTES}")
@@ -94,11 +94,6 @@ def _dispatchable(parent: Job | None, job_id: str) -> Job:
     if parent.stop:
         raise RefusedError(f'Specified job "{job_id}" is stopped')
     return parent
-
-
-def _with_token(children: Sequence[Job], token: str) -> Job | None:
-    found = (child for child in children if token and child.dispatch_idempotency_token == token)
-    return next(found, None)
 
 
 async def _register_child(

@@ -1,8 +1,8 @@
-"""What registering jobs would do, all of them together, without doing it.
+"""Plans what registering jobs would do, all of them together, without doing it.
 
-One snapshot, the real scheduler, and each job sees what the jobs before it would have taken: the
-answer to "will this commit fit". numpy is imported at the first plan, in the thread that plans, so
-that a server which never plans does not pay for it.
+The real scheduler runs on one snapshot, and each job sees what the jobs before it would have taken:
+the answer to "will this commit fit". numpy is imported at the first plan, in the thread that plans,
+so that a server which never plans does not pay for it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class JobPlan:
-    """`job_modify_index`: what to send back to register exactly what was planned; 0: it is new.
+    """The plan of one job.
 
-    Of a periodic or parameterized job: what one launch would do. It takes no room from the jobs
-    planned after it, as registering it launches nothing.
+    `job_modify_index` is what the caller sends back to register exactly what was planned; 0 for a
+    new job. The plan of a periodic or parameterized job shows what one launch would do. It takes no
+    room from the jobs planned after it, as registering the job launches nothing.
     """
 
     job: Job
@@ -48,7 +49,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """In the order of the jobs asked for, deletions after them."""
+    """The plans in the order of the jobs asked for, deletions after them."""
 
     index: int
     jobs: list[JobPlan]
@@ -62,7 +63,7 @@ class _Change:
 
 
 class DryRun:
-    """Plans one request at a time; keeps the node columns from one to the next."""
+    """Plans one request at a time; keeps the node columns from one request to the next."""
 
     def __init__(self, context: UseCaseContext) -> None:
         self._context = context
@@ -72,14 +73,16 @@ class DryRun:
     async def plan_jobs(
         self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]] = ()
     ) -> Plans:
-        """`jobs` are admitted; `deletions` are (namespace, id) of jobs to be stopped."""
+        """Plans the admitted `jobs`, then the `deletions`: (namespace, id) of jobs to be
+        stopped.
+        """
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._plan, jobs, deletions)
 
     def _plan(self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]]) -> Plans:
         # Imported here: numpy costs memory and start-up time that only planning should pay.
         from orchgit.services.jobs.dry_run_view import ImaginedView
-        from orchgit.state.cluster_view import SnapshotView
+        from orchgit.state.cluster_view import SnapshotClusterView
         from orchgit.state.columns import ClusterColumns
 
         if self._columns is None:
@@ -87,12 +90,12 @@ class DryRun:
         with self._context.snapshot() as snapshot:
             self._columns.refresh(snapshot)
             changes = _changes(snapshot, jobs, deletions)
-            real = SnapshotView(snapshot, self._columns)
+            real = SnapshotClusterView(snapshot, self._columns)
             view = ImaginedView(real, [change.new for change in changes])
             return Plans(snapshot.index, self._plan_all(view, changes))
 
     def _plan_all(self, view: ImaginedView, changes: Sequence[_Change]) -> list[JobPlan]:
-        """Most important first, as the broker would hand them out."""
+        """Plans in order of priority, as the broker hands evaluations out."""
         plans: dict[int, JobPlan] = {}
         order = sorted(range(len(changes)), key=lambda place: -changes[place].new.priority)
         for place in order:
@@ -148,7 +151,7 @@ def _changes(
 
 
 def _as_registered(old: Job | None, job: Job, index: int) -> Job:
-    """The job as the log would store it: a new version only where the specification changed."""
+    """Returns the job as the log would store it: a new version only for a new specification."""
     if old is None:
         return replace(job, create_index=index, modify_index=index, job_modify_index=index)
     if same_spec(old, job):

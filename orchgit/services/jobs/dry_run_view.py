@@ -1,4 +1,4 @@
-"""The cluster as it would be after jobs and plans that are only imagined.
+"""The cluster as it would be with imagined jobs and plans.
 
 Imports numpy: only `dry_run` imports this module, and only when the first plan is asked for.
 """
@@ -24,7 +24,7 @@ from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, Quo
 
 
 class ImaginedColumns:
-    """Columns of a real view, with usage of its own that imagined plans change."""
+    """The columns of a real view, with a copy of the usage, which imagined plans change."""
 
     def __init__(self, base: NodeColumns) -> None:
         self._base = base
@@ -69,7 +69,7 @@ class ImaginedColumns:
         return self._ports.get(row) or self._base.used_ports(row)
 
     def use(self, node_id: str, resources: AllocatedResources, sign: int) -> None:
-        """Count an allocation in (sign 1) or out (-1)."""
+        """Adds an allocation to the usage (sign 1), or takes it out (-1)."""
         row = self.rows.get(node_id)
         if row is None:
             return
@@ -96,7 +96,7 @@ class ImaginedView:
         self._columns = ImaginedColumns(base.columns)
 
     def carry_out(self, plan: Plan) -> None:
-        """Later jobs see what this plan would have done to the nodes."""
+        """Applies a plan, so that later jobs see what it would have done to the nodes."""
         for stop in plan.stops:
             self._remove(stop.alloc_id, stop.node_id)
         for preemption in plan.preemptions:

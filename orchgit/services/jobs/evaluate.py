@@ -1,9 +1,9 @@
-"""Ask for a new evaluation of a job, as if something about it had changed."""
+"""Makes a new evaluation of a job, as if the job had changed."""
 
 from __future__ import annotations
 
 from orchgit.errors import RefusedError
-from orchgit.model.allocation import Allocation, ClientStatus, DesiredTransition
+from orchgit.model.allocation import ClientStatus, DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.replication.commands import UpdateAllocTransitions, UpsertEvaluations
 from orchgit.services.context import UseCaseContext
@@ -14,7 +14,10 @@ from orchgit.services.jobs.register import JobRegistration
 async def evaluate_job(
     context: UseCaseContext, namespace: str, job_id: str, force_reschedule: bool = False
 ) -> JobRegistration:
-    """`force_reschedule`: failed allocations are replaced even where their policy says wait."""
+    """Evaluates the job.
+
+    With `force_reschedule`, failed allocations are replaced even where their policy says wait.
+    """
     with context.snapshot() as snapshot:
         job = snapshot.jobs.get(namespace, job_id)
         allocations = snapshot.allocations.of_job(namespace, job_id) if force_reschedule else []
@@ -28,7 +31,7 @@ async def evaluate_job(
     transitions = {
         allocation.id: DesiredTransition(force_reschedule=True)
         for allocation in allocations
-        if _is_stuck(allocation)
+        if allocation.client_status == ClientStatus.FAILED and not allocation.next_allocation
     }
     applied = await context.propose(
         UpdateAllocTransitions(
@@ -38,7 +41,3 @@ async def evaluate_job(
         else UpsertEvaluations(now_ns=context.now_ns(), evaluations=[evaluation])
     )
     return JobRegistration(applied.index, job.job_modify_index, evaluation.id, applied.index)
-
-
-def _is_stuck(allocation: Allocation) -> bool:
-    return allocation.client_status == ClientStatus.FAILED and not allocation.next_allocation

@@ -1,4 +1,4 @@
-"""Launch a periodic job now, whatever its schedule says."""
+"""Launches a periodic job now, whatever its schedule says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints a job does not write down but its other settings imply, added to its groups."""
+"""Adds to a job's groups the constraints that its other settings imply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRIDGE_PLUGINS = ("bridge", "firewall", "host-local", "loopback", "portmap")
 
 
 def with_implied_constraints(job: Job) -> Job:
-    """Each group gets what its tasks' signals, services and Vault blocks need of a node.
+    """Returns the job with what its signals, services and Vault blocks need of a node.
 
     Idempotent: a constraint that is there already is not added again.
     """
@@ -47,7 +47,7 @@ def _with_partition(task: Task) -> Task:
 
 
 def _partition(consul: Mapping[str, object] | None) -> Iterator[Constraint]:
-    """A node is in one of Consul's admin partitions."""
+    """Requires the node to be in this admin partition of Consul."""
     partition = (consul or {}).get("Partition")
     if partition:
         yield Constraint("${attr.consul.partition}", str(partition), "=")
@@ -57,7 +57,9 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
     signals = sorted(_signals(group))
     if signals:
         yield Constraint("${attr.os.signals}", ",".join(signals), "set_contains")
-    services = list(_services(group))
+    services = [*(group.services or ())]
+    for task in group.tasks:
+        services += task.services or ()
     providers = {service.provider for service in services}
     if "nomad" in providers:
         yield Constraint("${attr.nomad.service_discovery}", "true", "=")
@@ -76,7 +78,10 @@ def _implied(group: TaskGroup) -> Iterator[Constraint]:
 
 
 def _bridge(group: TaskGroup) -> Iterator[Constraint]:
-    """A bridge network is made by CNI's plugins; a group that says which versions is obeyed."""
+    """Requires the CNI plugins that make a bridge network.
+
+    A group's own constraint on a plugin's version is kept instead.
+    """
     if any(network.mode == "bridge" for network in group.networks or ()):
         for plugin in _BRIDGE_PLUGINS:
             yield Constraint(f"${{attr.plugins.cni.version.{plugin}}}", ">= 0.4.0", "semver")
@@ -89,17 +94,11 @@ def _is_transparent(service: Service) -> bool:
 
 
 def _has_identities(group: TaskGroup, services: Iterable[Service]) -> bool:
-    """Whether a workload is to have more identities than the one it always has."""
+    """Returns whether a workload has more identities than the default one."""
     named = (str(each.get("Name") or "") for task in group.tasks for each in task.identities or ())
     return any(name not in ("", "default") for name in named) or any(
         service.identity is not None for service in services
     )
-
-
-def _services(group: TaskGroup) -> Iterator[Service]:
-    yield from group.services or ()
-    for task in group.tasks:
-        yield from task.services or ()
 
 
 def _signals(group: TaskGroup) -> set[str]:

@@ -1,4 +1,4 @@
-"""Register a job: admission, the index condition, one log entry."""
+"""Registers a job: admission, the index condition, one log entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from orchgit.errors import RefusedError
-from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, JobSubmission
 from orchgit.model.ownership import owner_of, with_owner_of
 from orchgit.raft_node.proposal import Applied
@@ -22,7 +22,7 @@ from orchgit.services.jobs.admission import completed, judged
 
 @dataclass(frozen=True, slots=True)
 class JobRegistration:
-    """What registering did. `eval_id` is empty for a parent that runs nothing itself."""
+    """What registering did. `eval_id` is "" for a parent that runs nothing itself."""
 
     index: int
     job_modify_index: int
@@ -33,8 +33,11 @@ class JobRegistration:
 
 @dataclass(frozen=True, slots=True)
 class RegisterOptions:
-    """`enforce_index` None: unconditional; 0: the job must be new; else its JobModifyIndex.
-    `in_thread`: the job is so large that judging it would hold the event loop."""
+    """How a job is registered.
+
+    `enforce_index` None is unconditional, 0 requires a new job, any other value is the expected
+    JobModifyIndex. `in_thread` is for a job so large that judging it would block the event loop.
+    """
 
     enforce_index: int | None = None
     preserve_counts: bool = False
@@ -48,9 +51,11 @@ async def register_job(
     job: Job,
     options: RegisterOptions = RegisterOptions(),
 ) -> JobRegistration:
-    """Admit and commit `job`; the source that owns it keeps it (`orchgit source release` frees it).
+    """Admits and commits `job`.
 
-    Raises ValidationError, RefusedError (index, type change)."""
+    The source that owns the job keeps it (`orchgit source release` frees it). Raises
+    ValidationError, and RefusedError for a wrong index or a changed type.
+    """
     job = completed(job)
     registered = await context.registered_job(job.namespace, job.id)
     if options.preserve_counts and registered is not None:
@@ -62,7 +67,11 @@ async def register_job(
         admitted = judged(job, registered, rules)
     check_enforced_index(options.enforce_index, registered)
     job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
-    evaluation = _evaluation(context, job, options.eval_priority)
+    evaluation = None
+    if runs_by_itself(job):
+        evaluation = evaluation_for_job(
+            context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
+        )
     command = RegisterJob(
         now_ns=context.now_ns(),
         upsert=JobUpsert(job, options.submission, options.enforce_index),
@@ -80,7 +89,7 @@ async def register_job(
 
 
 def _owner_warnings(job: Job) -> list[str]:
-    """What a person who changes a source's job by hand should know."""
+    """Warns an operator who changes a source's job by hand."""
     source = owner_of(job)
     if not source:
         return []
@@ -91,13 +100,13 @@ def _owner_warnings(job: Job) -> list[str]:
 
 
 def job_modify_index(applied: Applied) -> int:
-    """The committed JobModifyIndex of the job that an entry registered or stopped."""
+    """Returns the JobModifyIndex of the job that an entry registered or stopped."""
     assert isinstance(applied.result, JobResult)
     return applied.result.job_modify_index
 
 
 def check_enforced_index(expected: int | None, registered: Job | None) -> None:
-    """Nomad's three refusals of a wrong EnforceIndex, in words its clients look for."""
+    """Raises Nomad's three refusals of a wrong EnforceIndex, in words its clients look for."""
     if expected is None:
         return
     prefix = f"Enforcing job modify index {expected}: job"
@@ -111,15 +120,9 @@ def check_enforced_index(expected: int | None, registered: Job | None) -> None:
 
 
 def with_counts_of(job: Job, registered: Job) -> Job:
-    """`job` with the counts of the groups that are registered already (an autoscaler's)."""
+    """Returns `job` with the counts of the registered job's groups (an autoscaler's)."""
     counts = {group.name: group.count for group in registered.task_groups}
     groups = [
         replace(group, count=counts.get(group.name, group.count)) for group in job.task_groups
     ]
     return replace(job, task_groups=groups)
-
-
-def _evaluation(context: UseCaseContext, job: Job, priority: int) -> Evaluation | None:
-    if not runs_by_itself(job):
-        return None
-    return evaluation_for_job(context, job, EvalTrigger.JOB_REGISTER, priority=priority)

@@ -1,4 +1,4 @@
-"""Run an earlier version of a job again, as a new version."""
+"""Runs an earlier version of a job again, as a new version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ async def revert_job(
     version: int,
     enforce_version: int | None = None,
 ) -> JobRegistration:
-    """`enforce_version`: refuse unless this is the version that runs now."""
+    """Registers the earlier version.
+
+    With `enforce_version`, refuses unless that is the version that runs now.
+    """
     with context.snapshot() as snapshot:
         current = snapshot.jobs.get(namespace, job_id)
         earlier = snapshot.job_versions.get(namespace, job_id, version)

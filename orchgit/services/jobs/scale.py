@@ -1,4 +1,4 @@
-"""Change the count of one task group."""
+"""Changes the count of one task group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
-    """`count` None, or `error`: an autoscaler reports an event and changes nothing."""
+    """What a caller sends. With `count` None or `error`, an event is recorded and nothing
+    scaled.
+    """
 
     group: str
     count: int | None = None
@@ -72,7 +74,7 @@ def _check_bounds(group: TaskGroup, request: ScaleRequest) -> None:
 
 
 def _check_total(job: Job, group: TaskGroup, count: int, limit: int) -> None:
-    """What is scaled down may still be above it: the limit may be newer than the job."""
+    """Refuses to scale above the limit; a job older than the limit may be scaled down."""
     total = sum(each.count for each in job.task_groups) - group.count + count
     if 0 < limit < total and count > group.count:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Mark a job version stable (a good target for automatic reverts) or not."""
+"""Marks a job version as stable (a target of automatic reverts) or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchgit.services.context import UseCaseContext
 async def set_job_stability(
     context: UseCaseContext, namespace: str, job_id: str, version: int, stable: bool
 ) -> int:
-    """The index at which it was recorded."""
+    """Returns the index at which the mark was recorded."""
     with context.snapshot() as snapshot:
         known = snapshot.job_versions.get(namespace, job_id, version)
     if known is None:

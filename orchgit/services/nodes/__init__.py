@@ -1,1 +1,1 @@
-"""What is done to nodes: registering, status, draining, pools."""
+"""Use cases of nodes: registration, status, draining, pools."""

@@ -1,6 +1,6 @@
-"""A node's computed class: equal for nodes that no constraint on shared attributes can tell apart.
+"""Computes a node's class: nodes that no constraint on shared attributes can tell apart.
 
-What is unique to a node (names beginning with `unique.`) is left out, so that feasibility can be
+Attributes and meta whose name begins with `unique.` are left out, so that feasibility can be
 decided once per class and blocked evaluations are woken only by classes that may fit.
 """
 

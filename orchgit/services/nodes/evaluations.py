@@ -1,4 +1,4 @@
-"""Which jobs must be looked at again when a node changes."""
+"""Decides which jobs are evaluated again when a node changes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ SYSTEM_TYPES = (JobType.SYSTEM, JobType.SYSBATCH)
 def evaluations_for_node(
     context: UseCaseContext, snapshot: Snapshot, node: Node
 ) -> list[Evaluation]:
-    """One evaluation per job with allocations on the node, and per system job that may run there.
+    """Returns one evaluation per job with allocations on the node, and per system job that may run
+    there.
 
-    A job that was purged is evaluated too: what it has on the node may not have ended yet.
+    A job that was purged is evaluated too: its allocations on the node may not have ended yet.
     """
     held_of = {
         (allocation.namespace, allocation.job_id): allocation
@@ -44,7 +45,7 @@ def evaluations_for_node(
 
 
 def system_jobs(jobs: Iterable[Job], node: Node) -> list[Job]:
-    """Those of `jobs` that run on every node like this one."""
+    """Returns the jobs of `jobs` that run on every node like this one."""
     return [
         job
         for job in jobs

@@ -26,9 +26,10 @@ async def drain_node(
     mark_eligible: bool = False,
     meta: dict[str, str] | None = None,
 ) -> NodeUpdateResult:
-    """Begin (or with None: end) a drain. A draining node is ineligible; its deadline starts now.
+    """Begins a drain, or ends it (`drain` None).
 
-    `meta` is kept with the node's last drain.
+    A draining node is ineligible; its deadline starts now. `meta` is kept with the node's last
+    drain.
     """
     with context.snapshot() as snapshot:
         node = _node(snapshot, node_id)
@@ -80,7 +81,7 @@ async def set_node_eligibility(
 
 
 async def evaluate_node(context: UseCaseContext, node_id: str) -> NodeUpdateResult:
-    """Evaluate every job that has to do with the node."""
+    """Evaluates every job that the node concerns."""
     with context.snapshot() as snapshot:
         node = _node(snapshot, node_id)
         evaluations = evaluations_for_node(context, snapshot, node)
@@ -94,7 +95,7 @@ async def evaluate_node(context: UseCaseContext, node_id: str) -> NodeUpdateResu
 
 
 async def purge_node(context: UseCaseContext, node_id: str) -> NodeUpdateResult:
-    """Forget the node; what ran there is placed elsewhere."""
+    """Deletes the node; the scheduler places its allocations elsewhere."""
     with context.snapshot() as snapshot:
         node = _node(snapshot, node_id)
         evaluations = evaluations_for_node(context, snapshot, node)
@@ -112,7 +113,10 @@ def _node(snapshot: Snapshot, node_id: str) -> Node:
 
 
 def _started(drain: DrainStrategy, known: DrainStrategy | None, now_ns: int) -> DrainStrategy:
-    """Deadline 0: no deadline; below 0: force at once. A drain that is changed goes on."""
+    """Returns the drain with its times.
+
+    Deadline 0 is none, below 0 forces the drain at once. A drain that is changed keeps its start.
+    """
     force = datetime_of_ns(now_ns + drain.deadline_ns) if drain.deadline_ns > 0 else None
     since = known.started_at if known is not None else None
     return replace(drain, started_at=since or datetime_of_ns(now_ns), force_deadline=force)

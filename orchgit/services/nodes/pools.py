@@ -1,4 +1,4 @@
-"""Node pools: create, change, delete."""
+"""Creates, changes and deletes node pools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def put_node_pool(context: UseCaseContext, pool: NodePool) -> int:
 
 
 async def delete_node_pool(context: UseCaseContext, name: str) -> int:
-    """Raises RefusedError while nodes or jobs are in it."""
+    """Raises RefusedError while nodes or jobs are in the pool."""
     if name in BUILT_IN_POOLS:
         raise RefusedError(f"node pool {name} not allowed to be deleted")
     with context.snapshot() as snapshot:

@@ -1,4 +1,4 @@
-"""What agents ask of the servers about their own node (invariant 5)."""
+"""Registers nodes and takes their status, as their agents ask (invariant 5)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdateResult:
-    """`status` is what the node has now, which may differ from what was asked for."""
+    """`status` is the node's status now, which may differ from what was asked for."""
 
     index: int
     status: str = ""
@@ -38,7 +38,7 @@ class NodeUpdateResult:
 
 
 async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult:
-    """Store what an agent found on its node; its status is not touched.
+    """Stores what an agent found on its node; the node's status is not touched.
 
     Raises InvalidInputError for an incomplete node, NotAllowedError for a wrong secret.
     """
@@ -49,7 +49,8 @@ async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult
         index = snapshot.index
     _check_secret(known, node.secret_id)
     if pool is None:
-        await _create_pool(context, node.node_pool)
+        pool = NodePool(name=node.node_pool)
+        await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[pool]))
     node = replace(node, computed_class=computed_class(node))
     if known is not None and _same_facts(known, node):
         await _settle_volumes(context, node)
@@ -68,8 +69,11 @@ async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult
 async def update_node_status(
     context: UseCaseContext, node_id: str, wanted: str
 ) -> NodeUpdateResult:
-    """An agent says how it is. A node that missed heartbeats is held at `initializing` until its
-    allocation update has been applied; a change that matters to jobs evaluates them."""
+    """Stores the status that an agent reports.
+
+    A node that missed heartbeats is held at `initializing` until its allocation update has been
+    applied; a change that matters to jobs evaluates them.
+    """
     with context.snapshot() as snapshot:
         node = snapshot.nodes.get(node_id)
         if node is None:
@@ -98,7 +102,7 @@ async def update_node_status(
 
 
 def gated_status(node: Node, wanted: str) -> str:
-    """The status a node may have now when its agent asks for `wanted` (invariant 5)."""
+    """Returns the status a node may have now when its agent asks for `wanted` (invariant 5)."""
     if wanted != NodeStatus.READY:
         return wanted
     missed = node.last_missed_heartbeat_index
@@ -108,7 +112,9 @@ def gated_status(node: Node, wanted: str) -> str:
 
 
 def concerns_jobs(old: str, new: str) -> bool:
-    """Whether jobs must be evaluated: a node came, came back, or went out of touch."""
+    """Returns whether jobs must be evaluated: the node came, came back, or is down or
+    disconnected.
+    """
     return new in (NodeStatus.READY, *OUT_OF_TOUCH)
 
 
@@ -153,7 +159,7 @@ _OURS = frozenset(
 
 
 def _same_facts(known: Node, found: Node) -> bool:
-    """Whether the agent found nothing new; the servers' own fields do not count."""
+    """Returns whether the agent found nothing new; the fields that servers set do not count."""
     return all(
         getattr(known, name) == getattr(found, name)
         for name in Node.__struct_fields__
@@ -169,12 +175,8 @@ def _event(context: UseCaseContext, message: str) -> NodeEvent:
     )
 
 
-async def _create_pool(context: UseCaseContext, name: str) -> None:
-    await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[NodePool(name=name)]))
-
-
 async def _settle_volumes(context: UseCaseContext, node: Node) -> None:
-    """Volumes that the node has made are ready from now on."""
+    """Marks the volumes that the node has made as ready."""
     with context.snapshot() as snapshot:
         made = volumes_made(snapshot, node)
     for volume in made:
@@ -182,7 +184,7 @@ async def _settle_volumes(context: UseCaseContext, node: Node) -> None:
 
 
 async def _evaluate_if_ready(context: UseCaseContext, node_id: str) -> tuple[str, ...]:
-    """A ready node whose facts changed may suit other jobs now."""
+    """Evaluates the jobs that a ready node may suit now that its facts changed."""
     with context.snapshot() as snapshot:
         node = snapshot.nodes.get(node_id)
         if node is None or not node.is_ready:

@@ -1,1 +1,1 @@
-"""Variables and the keys that seal them."""
+"""Use cases of variables, and the keys that seal them."""

@@ -1,4 +1,4 @@
-"""The cluster's key: a file that wraps the root keys; the same on all servers, never replicated."""
+"""The cluster key: a file that wraps the root keys, the same on all servers, never replicated."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FORBIDDEN_MODE = 0o077
 
 
 def read_or_make_cluster_key(path: Path, *, may_make: bool) -> bytes:
-    """The key in `path`; made there, readable by its owner only, if there is none and it may be.
+    """Reads the key in `path`; with `may_make`, makes one that only its owner can read.
 
-    It is on disk before this returns: what it wraps may be in the log right after.
+    A new key is on disk before this returns: what it wraps may be in the log right after.
     """
     if not path.exists() and may_make:
         _make(path)
@@ -47,7 +47,7 @@ def _decoded(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Whole or not there: a crash in between leaves only a file that nobody looks at."""
+    """Writes the key whole or not at all: a crash leaves only a file that is never read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Root keys: made, wrapped with the cluster's key for the log, and kept open in memory."""
+"""Root keys: makes them, wraps them with the cluster key for the log, keeps them open in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Keyring:
         return f"Keyring({len(self._open)} open keys)"
 
     async def active_key(self, context: UseCaseContext) -> RootKey:
-        """The key that new items are sealed with; the first is made when it is first needed."""
+        """Returns the key that seals new items; makes the first one when it is first needed."""
         found = self._stored_active_key()
         if found is not None:
             return found
@@ -39,7 +39,11 @@ class Keyring:
             return self._stored_active_key() or await self._make(context, only_first=True)
 
     async def rotate(self, context: UseCaseContext, full: bool) -> RootKey:
-        """A new active key. `full`: what older ones seal is sealed anew, so they can be deleted."""
+        """Makes a new active key.
+
+        With `full`, what older keys seal is sealed again with the new one, so that they can be
+        deleted.
+        """
         async with self._making:
             key = await self._make(context, only_first=False)
         if full:
@@ -47,13 +51,13 @@ class Keyring:
         return key
 
     async def delete(self, context: UseCaseContext, key_id: str) -> int:
-        """Refused while the key is active or seals something."""
+        """Deletes the key. Raises RefusedError while it is active or seals something."""
         applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
         self._open.pop(key_id, None)
         return applied.index
 
     def opens(self, key: RootKey) -> bool:
-        """Whether this server's cluster key wrapped it."""
+        """Returns whether this server's cluster key wrapped the root key."""
         try:
             self._wrapping.unseal(key.key_id, key.wrapped)
         except SealError:
@@ -64,7 +68,7 @@ class Keyring:
         return self._opened(key).seal(owner, plain)
 
     def unseal(self, variable: StoredVariable) -> bytes:
-        """The items of a variable, as they were before `seal`."""
+        """Returns the items of a variable, as they were before `seal`."""
         if variable.key_id not in self._open:
             with self._context.snapshot() as snapshot:
                 key = snapshot.root_keys.get(variable.key_id)
@@ -107,15 +111,20 @@ class Keyring:
         return found
 
     async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
-        """Some at a time; each entry holds what was not changed since it was read."""
+        """Seals a few variables per entry; an entry changes only those that did not change since
+        they were read.
+        """
         while True:
             with context.snapshot() as snapshot:
                 old = snapshot.variables.not_sealed_by(key.key_id, _RESEALED_PER_ENTRY)
             if not old:
                 return
-            resealed = [self._resealed(each, key) for each in old]
+            resealed = [
+                msgspec.structs.replace(
+                    each,
+                    key_id=key.key_id,
+                    sealed=self.seal(key, each.key, self.unseal(each)),
+                )
+                for each in old
+            ]
             await context.propose(ResealVariables(now_ns=context.now_ns(), variables=resealed))
-
-    def _resealed(self, variable: StoredVariable, key: RootKey) -> StoredVariable:
-        sealed = self.seal(key, variable.key, self.unseal(variable))
-        return msgspec.structs.replace(variable, key_id=key.key_id, sealed=sealed)

@@ -1,7 +1,7 @@
 """The cryptography of variables: AES-256-GCM for items and for the keys themselves, RSA to sign.
 
-The only door to `cryptography` on the server. What is sealed is bound to where it belongs
-(`owner`): ciphertext moved to another variable, or to another key's row, does not open.
+The only module on the server that uses `cryptography`. Ciphertext is bound to its `owner`: moved to
+another variable, or to another key's row, it does not open.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class SealError(OrchgitError):
 
 
 class KeyMaterial(msgspec.Struct):
-    """What a root key is made of: it seals variables, and signs."""
+    """The content of a root key: one key that seals variables, one that signs."""
 
     sealing: bytes
     signing: bytes
-    """PKCS 8, DER."""
+    """The RSA key, PKCS 8 in DER."""
 
     def __repr__(self) -> str:
-        """Tracebacks and logs show no key."""
+        """Keeps the keys out of tracebacks and logs."""
         return "KeyMaterial(...)"
 
 
@@ -55,12 +55,14 @@ class Sealer:
         self._nonces = _random_nonces()
 
     def seal(self, owner: str, plain: bytes) -> bytes:
-        """A random nonce, then the ciphertext: good for four thousand million writes per key."""
+        """Returns a random nonce and the ciphertext: safe for four thousand million writes
+        per key.
+        """
         nonce = next(self._nonces)
         return nonce + self._cipher.encrypt(nonce, plain, owner.encode())
 
     def unseal(self, owner: str, sealed: bytes) -> bytes:
-        """Raises SealError, which says nothing about the content."""
+        """Returns the plain text. Raises SealError, which says nothing about the content."""
         nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, ciphertext, owner.encode())
@@ -69,7 +71,9 @@ class Sealer:
 
 
 def _random_nonces() -> Iterator[bytes]:
-    """Drawn many at a time: each draw is a system call, around which other threads take over."""
+    """Draws many nonces at a time: each draw is a system call, during which other threads take
+    over.
+    """
     while True:
         block = os.urandom(_NONCES_DRAWN * _NONCE_BYTES)
         for at in range(0, len(block), _NONCE_BYTES):

@@ -42,7 +42,7 @@ _DECODE_ITEMS = msgspec.msgpack.Decoder(Items).decode
 
 @dataclass(frozen=True, slots=True)
 class NewVariable:
-    """What a caller wants stored; the items stay out of logs and tracebacks."""
+    """What a caller wants stored; its items stay out of logs and tracebacks."""
 
     namespace: str
     path: str
@@ -55,7 +55,7 @@ class NewVariable:
 
 @dataclass(frozen=True, slots=True)
 class WantedLock:
-    """`id` empty: a new lock."""
+    """A lock to take or renew; `id` is "" for a new one."""
 
     id: str = ""
     ttl_ns: int = DEFAULT_LOCK_NS
@@ -64,13 +64,16 @@ class WantedLock:
 
 @dataclass(frozen=True, slots=True)
 class VariableUseCases:
-    """The use cases. Conditions that do not hold raise VariableConflictError, with `current`."""
+    """Writes and locks variables.
+
+    Conditions that do not hold raise VariableConflictError, with the `current` variable.
+    """
 
     context: UseCaseContext
     keyring: Keyring
 
     def items(self, variable: StoredVariable) -> Items:
-        """In plain; for the answer to whoever may read them, and nothing else."""
+        """Returns the items in plain text, only for the answer to a caller who may read them."""
         return _DECODE_ITEMS(self.keyring.unseal(variable))
 
     async def put(
@@ -94,7 +97,7 @@ class VariableUseCases:
         return (await self.context.propose(command)).index
 
     async def acquire_lock(self, new: NewVariable, wanted: WantedLock) -> StoredVariable:
-        """Without items, a variable that is there keeps those it has."""
+        """Takes the lock. Without new items, an existing variable keeps those it has."""
         _check_lock(wanted)
         lock = VariableLock(
             id=wanted.id or self.context.ids.new(),
@@ -110,7 +113,9 @@ class VariableUseCases:
         return _stored((await self.context.propose(command)).result)
 
     async def renew_lock(self, namespace: str, path: str, lock_id: str) -> StoredVariable:
-        """The TTL begins anew; the leader counts it (control/variable_locks.py)."""
+        """Starts the lock's TTL again; the leader counts it
+        (control/watchers/variable_locks.py).
+        """
         _check_lock_id(lock_id)
         self._check_known(namespace, path)
         now_ns = self.context.now_ns()
@@ -127,7 +132,7 @@ class VariableUseCases:
         return _stored((await self.context.propose(command)).result)
 
     def _check_known(self, namespace: str, path: str) -> None:
-        """Guesses at paths do not fill the log."""
+        """Refuses unknown paths before the log, so that guesses at paths do not fill it."""
         with self.context.snapshot() as snapshot:
             if snapshot.variables.get(namespace, path) is None:
                 raise NotFoundError("variable not found")
@@ -146,7 +151,7 @@ class VariableUseCases:
 
 
 def check_path(path: str) -> None:
-    """Raises InvalidInputError for a path that no variable may be written to."""
+    """Raises InvalidInputError for a path that no variable may have."""
     if not _PATH.fullmatch(path):
         raise InvalidInputError(
             f'invalid path "{path}": 1 to 128 letters, digits and any of - _ ~ / are allowed'

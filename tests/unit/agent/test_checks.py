@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.drivers.base import ExecResult
-from agent.services.check_state import CheckStatus, Probe, after, count_for_restart, initial
+from agent.services.check_state import CheckStatus, ProbeResult, after, count_for_restart, initial
 from agent.services.probes import Target, probe
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
@@ -24,13 +24,13 @@ from orchgit.model.service import CheckRestart, Service, ServiceCheck
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
 
 S = 10**9
-OK, BAD = Probe(True), Probe(False)
+OK, BAD = ProbeResult(True), ProbeResult(False)
 
 
 # -- the status --------------------------------------------------------------------------------
 
 
-def statuses(check: ServiceCheck, results: list[Probe]) -> list[str]:
+def statuses(check: ServiceCheck, results: list[ProbeResult]) -> list[str]:
     state, seen = initial(check, 0), []
     for now, result in enumerate(results):
         state = after(check, state, result, now)
@@ -69,7 +69,7 @@ def test_passing_since_is_the_start_of_the_passing_stretch(
     state = initial(check, 0)
     for now, ok in enumerate(results, 1):
         before = state
-        state = after(check, state, Probe(ok), now)
+        state = after(check, state, ProbeResult(ok), now)
         passing = state.status is CheckStatus.SUCCESS
         assert passing == (state.passing_since_ns is not None)
         if passing and before.status is CheckStatus.SUCCESS:
@@ -88,7 +88,7 @@ def test_check_restart_asks_at_its_limit_after_the_grace() -> None:
 
 def test_warnings_may_be_ignored() -> None:
     check = ServiceCheck(check_restart=CheckRestart(limit=1, grace_ns=0, ignore_warnings=True))
-    warning = Probe(False, warning=True)
+    warning = ProbeResult(False, warning=True)
     assert not count_for_restart(check, initial(check, 0), warning, 0, S)[1]
     assert count_for_restart(check, initial(check, 0), BAD, 0, S)[1]
 
@@ -98,8 +98,8 @@ def test_warnings_may_be_ignored() -> None:
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def probed(check: ServiceCheck, answer: Answer) -> Probe:
-    async def whole() -> Probe:
+def probed(check: ServiceCheck, answer: Answer) -> ProbeResult:
+    async def whole() -> ProbeResult:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server:
@@ -186,7 +186,7 @@ def test_script(code: int, ok: bool, warning: bool) -> None:
 
 @pytest.mark.parametrize(("status", "ok"), [(b"\x08\x01", True), (b"\x08\x02", False)])
 def test_grpc(status: bytes, ok: bool) -> None:
-    async def whole() -> Probe:
+    async def whole() -> ProbeResult:
         async def check(request: bytes, _context: object) -> bytes:
             assert request == b"\x0a\x03web"
             return status

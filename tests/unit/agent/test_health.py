@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.allocations.health_rules import HealthRules, HealthView, Verdict, judge, rules_of
-from agent.tasks.task_state import Happened, apply, event
+from agent.allocations.health_rules import HealthDecision, HealthRules, HealthView, judge, rules_of
+from agent.tasks.task_state import TaskEventType, apply, event
 from orchgit.model.allocation import TaskState
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.task import Task, TaskLifecycle
@@ -26,41 +26,41 @@ def rules(health_check: str = "checks") -> HealthRules:
     return rules_of(strategy, started_ns=0)
 
 
-def task(*happened: tuple[Happened, int], fails: bool = False) -> TaskState:
+def task(*happened: tuple[TaskEventType, int], fails: bool = False) -> TaskState:
     state = TaskState()
     for each, at_s in happened:
         state = apply(state, event(each, at_s * S, fails_task=fails))
     return state
 
 
-DONE = task((Happened.STARTED, 1), (Happened.NOT_RESTARTING, 2))
-RUNS = task((Happened.STARTED, 3))
+DONE = task((TaskEventType.STARTED, 1), (TaskEventType.NOT_RESTARTING, 2))
+RUNS = task((TaskEventType.STARTED, 3))
 
 
-def at(now_s: int, web: TaskState = RUNS, init: TaskState = DONE, **view: object) -> Verdict:
+def at(now_s: int, web: TaskState = RUNS, init: TaskState = DONE, **view: object) -> HealthDecision:
     states = {"web": web, "init": init}
     return judge(rules(), TASKS, HealthView(states, **view), now_s * S)  # type: ignore[arg-type]
 
 
 def test_healthy_after_the_whole_time_without_a_break() -> None:
-    assert at(12) == Verdict(None, look_again_ns=13 * S)
-    assert at(13) == Verdict(True)
+    assert at(12) == HealthDecision(None, look_again_ns=13 * S)
+    assert at(13) == HealthDecision(True)
 
 
 def test_a_failed_task_is_unhealthy_at_once() -> None:
-    dead = task((Happened.STARTED, 1), (Happened.NOT_RESTARTING, 2), fails=True)
+    dead = task((TaskEventType.STARTED, 1), (TaskEventType.NOT_RESTARTING, 2), fails=True)
     assert at(3, web=dead).healthy is False
 
 
 def test_the_deadline() -> None:
-    assert at(59, web=TaskState()) == Verdict(None, look_again_ns=60 * S)
+    assert at(59, web=TaskState()) == HealthDecision(None, look_again_ns=60 * S)
     late = at(60, web=TaskState())
     assert (late.healthy, late.reason) == (False, "Task not running by healthy_deadline: web")
 
 
 def test_checks_must_pass_as_long() -> None:
     assert at(30, checks_passing_since_ns=None).healthy is None
-    assert at(30, checks_passing_since_ns=25 * S) == Verdict(None, look_again_ns=35 * S)
+    assert at(30, checks_passing_since_ns=25 * S) == HealthDecision(None, look_again_ns=35 * S)
     assert at(35, checks_passing_since_ns=25 * S).healthy is True
     assert at(60, checks_passing_since_ns=None).reason.startswith("Checks not passing")
 
@@ -68,7 +68,7 @@ def test_checks_must_pass_as_long() -> None:
 def test_task_states_ignores_checks_and_manual_decides_nothing() -> None:
     view = HealthView({"web": RUNS, "init": DONE}, None)
     assert judge(rules("task_states"), TASKS, view, 13 * S).healthy is True
-    assert judge(rules("manual"), TASKS, view, 1000 * S) == Verdict(None)
+    assert judge(rules("manual"), TASKS, view, 1000 * S) == HealthDecision(None)
 
 
 class Life(RuleBasedStateMachine):
@@ -80,9 +80,9 @@ class Life(RuleBasedStateMachine):
         self.web = TaskState()
         self.check_since_s: int | None = None
         self.good_s = 0
-        self.verdict = Verdict(None)
+        self.verdict = HealthDecision(None)
 
-    def _do(self, happened: Happened, fails: bool = False) -> None:
+    def _do(self, happened: TaskEventType, fails: bool = False) -> None:
         self.web = apply(self.web, event(happened, self.now_s * S, fails_task=fails))
 
     @property
@@ -99,12 +99,12 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.web.state == "pending")
     @rule()
     def start(self) -> None:
-        self._do(Happened.STARTED)
+        self._do(TaskEventType.STARTED)
 
     @precondition(lambda self: self.web.state == "running")
     @rule()
     def restart(self) -> None:
-        self._do(Happened.RESTARTING)
+        self._do(TaskEventType.RESTARTING)
         self.good_s = 0
 
     @rule()

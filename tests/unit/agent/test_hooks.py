@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from agent.allocations.paths import AllocPaths, open_inside
 from agent.hooks import (
     alloc_dir,
     artifacts,
@@ -28,6 +27,7 @@ from agent.hooks import (
 )
 from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
+from agent.paths import AllocPaths, open_inside
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import FakeClock
 from orchgit.errors import NotAllowedError, NotFoundError

@@ -11,7 +11,7 @@ from agent.tasks.lifecycle import (
     restarts_on_success,
     startable,
 )
-from agent.tasks.task_state import Happened
+from agent.tasks.task_state import TaskEventType
 from orchgit.model.allocation import TaskState
 from orchgit.model.task import Task, TaskLifecycle
 
@@ -51,12 +51,12 @@ def test_what_may_start(states: dict[str, TaskState], expected: set[str]) -> Non
     ("states", "expected"),
     [
         pytest.param({"main": RUNS, "boss": RUNS}, None, id="all-run"),
-        pytest.param({"main": FAILED, "boss": RUNS}, Happened.SIBLING_FAILED, id="failure"),
-        pytest.param({"main": RUNS, "boss": DONE}, Happened.LEADER_DEAD, id="leader"),
+        pytest.param({"main": FAILED, "boss": RUNS}, TaskEventType.SIBLING_FAILED, id="failure"),
+        pytest.param({"main": RUNS, "boss": DONE}, TaskEventType.LEADER_DEAD, id="leader"),
         pytest.param({"main": DONE, "boss": RUNS}, None, id="one-done"),
     ],
 )
-def test_what_ends_the_group(states: dict[str, TaskState], expected: Happened | None) -> None:
+def test_what_ends_the_group(states: dict[str, TaskState], expected: TaskEventType | None) -> None:
     end = group_end([MAIN, BOSS, SIDE], {"side": RUNS, **states})
     assert (end.because if end else None) == expected
 
@@ -64,7 +64,7 @@ def test_what_ends_the_group(states: dict[str, TaskState], expected: Happened | 
 def test_sidecars_end_after_the_last_main_task() -> None:
     end = group_end([MAIN, SIDE], {"main": DONE, "side": RUNS})
     assert end is not None
-    assert end.because is Happened.MAIN_DEAD
+    assert end.because is TaskEventType.MAIN_DEAD
 
 
 def test_the_order_of_killing() -> None:

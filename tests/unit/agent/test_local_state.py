@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from agent.drivers.base import TaskHandle
-from agent.local_state.store import AllocRecord, LocalState, TaskRecord
-from agent.tasks.task_state import Happened, apply, event
+from agent.local_state.store import LocalAllocRecord, LocalState, TaskRecord
+from agent.tasks.task_state import TaskEventType, apply, event
 from orchgit.errors import UnavailableError
 from orchgit.model.allocation import TaskState
 from orchgit.model.volume import HostVolume
@@ -22,8 +22,8 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "client/state.db"
     job = make_job()
     alloc = make_allocation(job)
-    local = AllocRecord(received_ns=5, healthy=True)
-    state = apply(TaskState(), event(Happened.STARTED, 7))
+    local = LocalAllocRecord(received_ns=5, healthy=True)
+    state = apply(TaskState(), event(TaskEventType.STARTED, 7))
     handle = TaskHandle(driver="raw_exec", key="k", started_ns=7, pid=3, state={"a": "b"})
     record = TaskRecord(state=state, attempt=2, handle=handle, restart_count=1)
     volume = HostVolume(id="v", name="data", host_path="/x")
@@ -51,7 +51,7 @@ def test_a_removed_allocation_takes_its_unused_job_along(tmp_path: Path) -> None
     first, second = make_allocation(job), make_allocation(job)
     store = LocalState(tmp_path / "state.db")
     for alloc in (first, second):
-        store.put_allocation(alloc, job, AllocRecord())
+        store.put_allocation(alloc, job, LocalAllocRecord())
         store.put_task(alloc.id, "web", TaskRecord())
     store.remove_allocation(first.id)
     asyncio.run(store.flush())
@@ -72,7 +72,7 @@ def test_versions_of_a_job_are_kept_apart(tmp_path: Path) -> None:
     store = LocalState(tmp_path / "state.db")
     pairs = [(make_allocation(job), job) for job in (old, new)]
     for alloc, job in pairs:
-        store.put_allocation(alloc, job, AllocRecord())
+        store.put_allocation(alloc, job, LocalAllocRecord())
     asyncio.run(store.flush())
     assert sorted(entry.job.priority for entry in store.allocations()) == [50, 90]
     store.close()

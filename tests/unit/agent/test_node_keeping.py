@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent.allocations.disconnected import OfflineStopper
-from agent.allocations.garbage import Ended, GarbageCollector, to_remove
+from agent.allocations.disconnected import DisconnectWatch
+from agent.allocations.garbage import AllocGarbageCollector, EndedAlloc, to_remove
 from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
-from agent.node.host_volumes import HostVolumes
-from agent.node.registration import build_node
+from agent.node.host_volumes import DynamicHostVolumes
+from agent.node.registration import NodeIdentity, build_node
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import DriverInfo, NodeResources
@@ -25,7 +25,7 @@ from tests.support.agent_rig import AgentRig, mock_job, mock_task
 
 
 def test_the_oldest_beyond_the_count_are_removed() -> None:
-    ended = [Ended("c", 3), Ended("a", 1), Ended("b", 2)]
+    ended = [EndedAlloc("c", 3), EndedAlloc("a", 1), EndedAlloc("b", 2)]
     assert to_remove(ended, GarbageConfig(max_allocs=1), 10) == ["a", "b"]
     assert to_remove(ended, GarbageConfig(max_allocs=3), 10) == []
     assert to_remove(ended, GarbageConfig(max_allocs=3), 81) == ["a"]
@@ -42,7 +42,7 @@ def test_files_go_and_facts_stay(tmp_path: Path) -> None:
         await rig.clock.advance(2)
         await rig.until_status(done, "complete")
         config = GarbageConfig(max_allocs=0, disk_usage_percent=101)
-        collector = GarbageCollector(rig.allocs, config, tmp_path / "alloc", rig.clock)
+        collector = AllocGarbageCollector(rig.allocs, config, tmp_path / "alloc", rig.clock)
         await collector.collect()
         assert not done.context.paths.root.exists()
         assert lives.context.paths.root.exists()
@@ -63,7 +63,7 @@ def test_only_what_asked_for_it_is_stopped_and_only_in_time(tmp_path: Path) -> N
         mortal, other = rig.deliver(mock_job(disconnect=strategy)), rig.deliver(mock_job())
         for runner in (mortal, other):
             await rig.until_status(runner, "running")
-        stopper = OfflineStopper(rig.allocs, rig.clock)
+        stopper = DisconnectWatch(rig.allocs, rig.clock)
         stopper.contact_changed(connected=False)
         await rig.clock.advance(29)
         stopper.contact_changed(connected=True)
@@ -87,7 +87,7 @@ def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
     async def whole() -> None:
         changes: list[int] = []
         local = LocalState(tmp_path / "state.db")
-        volumes = HostVolumes(tmp_path / "volumes", local, lambda: changes.append(1))
+        volumes = DynamicHostVolumes(tmp_path / "volumes", local, lambda: changes.append(1))
         made = await volumes.create(HostVolume(id="1-a", name="data"))
         assert Path(made.host_path).is_dir()
         with pytest.raises(ConflictError, match="another of that name"):
@@ -96,7 +96,7 @@ def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
             await volumes.create(HostVolume(id="3", name="x", plugin_id="fancy"))
         with pytest.raises(InvalidInputError, match="id of a volume"):
             await volumes.create(HostVolume(id="../x", name="y"))
-        again = HostVolumes(tmp_path / "volumes", local, lambda: None)
+        again = DynamicHostVolumes(tmp_path / "volumes", local, lambda: None)
         assert [volume.name for volume in again] == ["data"]
         await volumes.delete("1-a")
         await volumes.delete("1-a")
@@ -110,7 +110,7 @@ def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
 def test_what_the_servers_name_is_what_there_is(tmp_path: Path) -> None:
     async def whole() -> None:
         local = LocalState(tmp_path / "state.db")
-        volumes = HostVolumes(tmp_path / "volumes", local, lambda: None)
+        volumes = DynamicHostVolumes(tmp_path / "volumes", local, lambda: None)
         theirs = tmp_path / "theirs"
         theirs.mkdir()
         registered = HostVolume(id="r", name="reg", host_path=str(theirs))
@@ -154,7 +154,7 @@ def test_the_node_is_put_together(tmp_path: Path) -> None:
     )
     node = build_node(
         config,
-        ("id", "secret"),
+        NodeIdentity("id", "secret"),
         Fingerprint(attributes={"cpu.arch": "x"}, resources=NodeResources()),
         {"docker": DriverInfo(detected=True, healthy=True, attributes={"driver.docker": "1"})},
         [HostVolume(id="1", name="made", host_path="/m"), HostVolume(id="2", name="data")],

@@ -5,19 +5,26 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.tasks.restarts import NO_RESTARTS, NOT_NEEDED, UNRECOVERABLE, Ended, Restarts, decide
+from agent.tasks.restarts import (
+    NO_RESTARTS,
+    NOT_NEEDED,
+    UNRECOVERABLE,
+    AttemptEnd,
+    RestartHistory,
+    decide,
+)
 from orchgit.model.task import RestartPolicy
 
 S = 10**9
-FAILED = Ended(successful=False)
+FAILED = AttemptEnd(successful=False)
 
 
 def policy(**fields: object) -> RestartPolicy:
     return RestartPolicy(**{"attempts": 2, "interval_ns": 100 * S, "delay_ns": 10 * S, **fields})  # type: ignore[arg-type]
 
 
-def decisions(rule: RestartPolicy, times_s: list[int], ended: Ended = FAILED) -> list[bool]:
-    past, found = Restarts(), []
+def decisions(rule: RestartPolicy, times_s: list[int], ended: AttemptEnd = FAILED) -> list[bool]:
+    past, found = RestartHistory(), []
     for time_s in times_s:
         decision, past = decide(
             rule, past, ended, restart_on_success=True, now_ns=time_s * S, seed="a"
@@ -35,31 +42,33 @@ def test_a_new_interval_begins_again() -> None:
 
 
 def test_success_ends_a_batch_task_and_restarts_a_service() -> None:
-    good = Ended(successful=True)
+    good = AttemptEnd(successful=True)
     decision, past = decide(
-        policy(), Restarts(), good, restart_on_success=False, now_ns=0, seed="a"
+        policy(), RestartHistory(), good, restart_on_success=False, now_ns=0, seed="a"
     )
     assert (decision.restart, decision.reason, decision.failed) == (False, NOT_NEEDED, False)
-    assert past == Restarts()
+    assert past == RestartHistory()
     assert decisions(policy(), [0], good) == [True]
 
 
 def test_a_start_that_can_never_work_is_not_repeated() -> None:
-    ended = Ended(successful=False, start_error="no such image", recoverable=False)
-    decision, _ = decide(policy(), Restarts(), ended, restart_on_success=True, now_ns=0, seed="a")
+    ended = AttemptEnd(successful=False, start_error="no such image", recoverable=False)
+    decision, _ = decide(
+        policy(), RestartHistory(), ended, restart_on_success=True, now_ns=0, seed="a"
+    )
     assert (decision.restart, decision.reason, decision.failed) == (False, UNRECOVERABLE, True)
 
 
 def test_no_attempts() -> None:
     decision, _ = decide(
-        policy(attempts=0), Restarts(), FAILED, restart_on_success=True, now_ns=0, seed="a"
+        policy(attempts=0), RestartHistory(), FAILED, restart_on_success=True, now_ns=0, seed="a"
     )
     assert (decision.restart, decision.reason) == (False, NO_RESTARTS)
 
 
 def test_mode_delay_waits_for_the_next_interval() -> None:
     rule = policy(attempts=1, mode="delay")
-    past = Restarts()
+    past = RestartHistory()
     for now_s in (0, 5):
         decision, past = decide(
             rule, past, FAILED, restart_on_success=True, now_ns=now_s * S, seed="a"
@@ -80,7 +89,7 @@ def test_never_more_attempts_than_the_policy_allows(
     attempts: int, interval_s: int, delay_s: int, gaps: list[int], seed: str
 ) -> None:
     rule = policy(attempts=attempts, interval_ns=interval_s * S, delay_ns=delay_s * S)
-    past, now_s, windows = Restarts(), 0, {-1: 0}
+    past, now_s, windows = RestartHistory(), 0, {-1: 0}
     for gap in gaps:
         now_s += gap
         decision, past = decide(

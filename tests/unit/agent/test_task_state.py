@@ -8,12 +8,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agent.tasks import task_state
-from agent.tasks.task_state import DEAD, MAX_EVENTS, PENDING, TRANSITIONS, Happened, apply, event
+from agent.tasks.task_state import (
+    DEAD,
+    MAX_EVENTS,
+    PENDING,
+    TRANSITIONS,
+    TaskEventType,
+    apply,
+    event,
+)
 from orchgit.errors import InvariantError
 from orchgit.model.allocation import TaskState
 
 
-def after(*happened: Happened) -> TaskState:
+def after(*happened: TaskEventType) -> TaskState:
     state = TaskState()
     for number, each in enumerate(happened):
         state = apply(state, event(each, number * 10**9))
@@ -21,7 +29,12 @@ def after(*happened: Happened) -> TaskState:
 
 
 def test_times_and_restarts_are_kept() -> None:
-    state = after(Happened.STARTED, Happened.TERMINATED, Happened.RESTARTING, Happened.STARTED)
+    state = after(
+        TaskEventType.STARTED,
+        TaskEventType.TERMINATED,
+        TaskEventType.RESTARTING,
+        TaskEventType.STARTED,
+    )
     assert (state.state, state.restarts) == ("running", 1)
     assert state.started_at is not None
     assert state.started_at.second == 3
@@ -30,13 +43,13 @@ def test_times_and_restarts_are_kept() -> None:
 
 def test_an_unlisted_move_raises_with_the_history() -> None:
     with pytest.raises(InvariantError, match=r"from 'dead' by 'Started': .*Kill"):
-        apply(after(Happened.STARTED, Happened.KILLED), event(Happened.STARTED, 5))
+        apply(after(TaskEventType.STARTED, TaskEventType.KILLED), event(TaskEventType.STARTED, 5))
 
 
 def test_a_failing_event_makes_the_task_failed_until_it_is_revived() -> None:
-    state = apply(TaskState(), event(Happened.NOT_RESTARTING, 1, fails_task=True))
+    state = apply(TaskState(), event(TaskEventType.NOT_RESTARTING, 1, fails_task=True))
     assert (state.state, state.failed, state.is_successful) == ("dead", True, False)
-    revived = apply(state, event(Happened.RESTART_REQUESTED, 2))
+    revived = apply(state, event(TaskEventType.RESTART_REQUESTED, 2))
     assert (revived.state, revived.failed, revived.finished_at) == ("pending", False, None)
 
 
@@ -49,15 +62,15 @@ class Moves(RuleBasedStateMachine):
         self.now_ns = 0
         self.restarts = 0
 
-    @rule(happened=st.sampled_from(list(Happened)))
-    def happen(self, happened: Happened) -> None:
+    @rule(happened=st.sampled_from(list(TaskEventType)))
+    def happen(self, happened: TaskEventType) -> None:
         self.now_ns += 10**9
         entry = event(happened, self.now_ns)
         if (self.state.state, happened) not in TRANSITIONS:
             with pytest.raises(InvariantError):
                 apply(self.state, entry)
             return
-        self.restarts += happened is Happened.RESTARTING
+        self.restarts += happened is TaskEventType.RESTARTING
         self.state = apply(self.state, entry)
 
     @invariant()

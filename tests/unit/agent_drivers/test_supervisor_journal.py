@@ -9,14 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agent.supervisor import journal as journal_module
-from agent.supervisor.journal import Journal
+from agent.supervisor.journal import SupervisorJournal
 
 _CHANGES = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 1000) | st.none()), max_size=30
 )
 
 
-def apply(opened: Journal, changes: list[tuple[str, int | None]]) -> dict[str, int]:
+def apply(opened: SupervisorJournal, changes: list[tuple[str, int | None]]) -> dict[str, int]:
     expected: dict[str, int] = {}
     for key, value in changes:
         if value is None:
@@ -28,7 +28,7 @@ def apply(opened: Journal, changes: list[tuple[str, int | None]]) -> dict[str, i
     return expected
 
 
-def values(opened: Journal) -> dict[str, object]:
+def values(opened: SupervisorJournal) -> dict[str, object]:
     return {key: record["value"] for key, record in opened.records.items()}
 
 
@@ -38,12 +38,12 @@ def test_the_last_record_of_each_key_counts(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int | None]], compact: bool
 ) -> None:
     directory = str(tmp_path_factory.mktemp("journal"))
-    opened = Journal(directory)
+    opened = SupervisorJournal(directory)
     expected = apply(opened, changes)
     if compact:
         opened._compact()
     opened.close()
-    assert values(Journal(directory)) == expected
+    assert values(SupervisorJournal(directory)) == expected
 
 
 @settings(max_examples=50, deadline=None)
@@ -55,7 +55,7 @@ def test_a_torn_tail_is_cut_and_never_read(
     garbage: bytes,
 ) -> None:
     directory = tmp_path_factory.mktemp("journal")
-    opened = Journal(str(directory))
+    opened = SupervisorJournal(str(directory))
     apply(opened, changes[:-1])
     before = values(opened)
     size = (directory / "journal").stat().st_size
@@ -65,19 +65,19 @@ def test_a_torn_tail_is_cut_and_never_read(
     torn = whole[: max(size, len(whole) - cut)]
     assume(not garbage.startswith(whole[len(torn) :]))  # which would mend it
     (directory / "journal").write_bytes(torn + (garbage if len(torn) < len(whole) else b""))
-    again = Journal(str(directory))
+    again = SupervisorJournal(str(directory))
     assert values(again) == before
     again.append({"key": "later", "value": 1}, durable=True)
     again.close()
-    assert values(Journal(str(directory))) == {**before, "later": 1}
+    assert values(SupervisorJournal(str(directory))) == {**before, "later": 1}
 
 
 def test_it_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "_COMPACT_BYTES", 2000)
-    opened = Journal(str(tmp_path))
+    opened = SupervisorJournal(str(tmp_path))
     for number in range(1000):
         opened.append({"key": "k", "value": number}, durable=False)
     opened.append({"key": "other", "value": 1}, durable=False)
     opened.close()
     assert (tmp_path / "journal").stat().st_size < 2100
-    assert values(Journal(str(tmp_path))) == {"k": 999, "other": 1}
+    assert values(SupervisorJournal(str(tmp_path))) == {"k": 999, "other": 1}

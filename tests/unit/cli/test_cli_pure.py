@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import click
 import pytest
 from click.testing import CliRunner
 
 from orchgit.cli.commands.node import last_drain
 from orchgit.cli.main import COMMANDS, cli
+from orchgit.cli.options import option_field, options_of
 from orchgit.cli.printing.diff_text import changes_anything, count_text, job_diff_lines
 from orchgit.cli.printing.output import duration
 from orchgit.durations import parse_length_ns
@@ -90,3 +94,25 @@ def test_a_node_tells_how_its_last_drain_ended_and_why_it_began() -> None:
     assert last_drain({"LastDrain": last}) == "canceled at 2027-01-15T08:00:00Z"
     last["Meta"] = {"message": "new disks"}
     assert last_drain({"LastDrain": last}).endswith("Z (message: new disks)")
+
+
+def test_options_of_a_struct_reach_the_command_as_one_value() -> None:
+    @dataclass(frozen=True)
+    class Options:
+        size: int = option_field("size", "bigness", type=int, default=1)
+        tags: tuple[str, ...] = option_field("tag", multiple=True)
+        fast: bool = option_field("fast", is_flag=True)
+
+    @click.command()
+    @click.argument("name")
+    @options_of(Options)
+    def command(name: str, options: Options) -> None:
+        click.echo(f"{name} {options}")
+
+    def said(*arguments: str) -> str:
+        return CliRunner().invoke(command, arguments).output.strip()
+
+    assert said("x") == f"x {Options(1, (), False)}"
+    assert said("x", "-bigness", "3", "--tag", "a", "-tag", "b", "-fast") == (
+        f"x {Options(3, ('a', 'b'), True)}"
+    )

@@ -34,7 +34,7 @@ def kinds(changes: Iterable[object]) -> dict[str, str]:
     return {action.key[1]: action.kind for action in changes}  # type: ignore[attr-defined]
 
 
-def test_create_update_unchanged_delete() -> None:
+def test_jobs_are_created_updated_kept_and_deleted_by_comparison() -> None:
     new, changed, same, gone = (make_job(id=name) for name in ("new", "changed", "same", "gone"))
     found = plan_actions(
         "demo",
@@ -63,7 +63,7 @@ def test_same_name_in_two_namespaces_are_two_jobs() -> None:
     assert [action.key for action in found.changes] == [("prod", "web")]
 
 
-def test_jobs_of_others_are_left_alone() -> None:
+def test_jobs_of_other_sources_are_not_deleted() -> None:
     mine, theirs, nobodys = make_job(id="mine"), make_job(id="theirs"), make_job(id="nobodys")
     found = plan_actions(
         "demo",
@@ -134,7 +134,7 @@ def test_an_empty_tree_deletes_nothing() -> None:
     assert plan_actions("demo", {}, registered(known(job)), ALL, {"web"}).problems == ()
 
 
-def test_claims_need_a_trailer() -> None:
+def test_job_with_volume_claims_is_deleted_only_with_a_trailer() -> None:
     data, keep = make_job(id="data"), make_job(id="keep")
     state = registered(known(data, claims=True), known(keep))
     found = plan_actions("demo", desired(keep), state, ALL, ())
@@ -144,7 +144,7 @@ def test_claims_need_a_trailer() -> None:
         assert plan_actions("demo", desired(keep), state, ALL, named).problems == ()
 
 
-def test_too_large_a_share_needs_trailers() -> None:
+def test_deletions_above_the_share_are_refused_without_trailers() -> None:
     jobs = [make_job(id=f"j{number}") for number in range(10)]
     state = registered(*(known(job) for job in jobs))
     half = plan_actions("demo", desired(*jobs[5:]), state, PrunePolicy(), ())
@@ -155,11 +155,11 @@ def test_too_large_a_share_needs_trailers() -> None:
     assert not named.problems
 
 
-def test_steady_jobs_count_towards_the_share() -> None:
+def test_unchanged_jobs_count_towards_the_share() -> None:
     gone = [make_job(id=f"g{number}") for number in range(3)]
-    steady = [("default", f"s{number}") for number in range(10)]
+    unchanged = [("default", f"s{number}") for number in range(10)]
     state = registered(*(known(job) for job in gone))
-    found = plan_actions("demo", {}, state, PrunePolicy(), (), steady)
+    found = plan_actions("demo", {}, state, PrunePolicy(), (), unchanged)
     assert not found.problems
     assert len(found.changes) == 3
 
@@ -178,7 +178,7 @@ def test_trailers_are_read_from_any_line() -> None:
     st.sets(st.sampled_from("abcdef")),
     st.sets(st.sampled_from("abcdef")),
 )
-def test_nothing_is_deleted_that_is_wanted_or_foreign(
+def test_wanted_jobs_and_jobs_of_other_sources_are_never_deleted(
     wanted: set[str], mine: set[str], theirs: set[str]
 ) -> None:
     jobs = {name: make_job(id=name) for name in "abcdef"}
@@ -194,7 +194,7 @@ def test_nothing_is_deleted_that_is_wanted_or_foreign(
 
 def former(job: Job, source: str) -> RegisteredJob:
     origin = JobOrigin(former_source=source)
-    return RegisteredJob(replace(job, origin=origin, job_modify_index=7), former=source)
+    return RegisteredJob(replace(job, origin=origin, job_modify_index=7), removed_owner=source)
 
 
 def test_job_of_a_removed_source_is_taken_over_only_with_adopt() -> None:
@@ -209,7 +209,7 @@ def test_job_of_a_removed_source_is_taken_over_only_with_adopt() -> None:
     assert kinds(found.changes) == {"web": "update"}, "the entry makes the source its owner"
 
 
-def test_job_of_a_removed_source_is_not_deleted_for_want_of_a_file() -> None:
+def test_job_of_a_removed_source_without_a_file_is_not_deleted() -> None:
     job, mine = make_job(id="web"), make_job(id="mine")
     found = plan_actions(
         "demo", desired(mine), registered(former(job, "demo")), ALL, (), adopt=True

@@ -32,7 +32,7 @@ class Reader:
         return self.discoverer.discover(tree(files), source)
 
 
-def test_jobs_with_their_place() -> None:
+def test_discovered_jobs_have_their_file_and_line() -> None:
     found = Reader().read({"a/web.nomad.hcl": "\n\n" + batch_job("web"), "README.md": "no job"})
     (job,) = found.jobs.values()
     assert (job.path, job.line, job.job.id, job.job.type) == ("a/web.nomad.hcl", 3, "web", "batch")
@@ -52,7 +52,7 @@ def test_only_changed_files_are_parsed() -> None:
     assert reader.read(files).parsed_count == 0
 
 
-def test_variables_are_part_of_what_a_file_means() -> None:
+def test_changed_variable_parses_every_file_again() -> None:
     text = 'variable "name" {}\n' + batch_job("web", text="${var.name}")
     reader = Reader()
     one = reader.read({"web.hcl": text}, variables={"name": "a"})
@@ -76,7 +76,7 @@ def test_var_files_come_from_the_tree() -> None:
     ]
 
 
-def test_a_file_that_is_read_is_part_of_what_a_file_means() -> None:
+def test_change_of_a_file_that_a_job_file_reads_parses_the_job_file_again() -> None:
     text = batch_job("web", text='${file("motd.txt")}')
     reader = Reader()
     files: dict[str, str | bytes] = {"d/web.hcl": text, "d/motd.txt": "one", "motd.txt": "root"}
@@ -99,7 +99,7 @@ def test_a_file_outside_the_tree_is_a_problem_with_its_place(path: str) -> None:
     assert "root:" not in problem
 
 
-def test_every_problem_of_every_file() -> None:
+def test_every_problem_of_every_file_is_reported() -> None:
     found = Reader().read(
         {
             "x/a.hcl": batch_job("a").replace("count", "cuont"),
@@ -119,7 +119,7 @@ def test_two_files_with_one_id_name_each_other() -> None:
     )
 
 
-def test_bytes_that_are_not_text() -> None:
+def test_file_that_is_not_text_is_a_problem() -> None:
     found = Reader().read({"web.hcl": batch_job("web").encode() + b"\n# \xff\n"})
     (problem,) = found.problems
     assert problem.startswith("web.hcl:")
@@ -150,7 +150,7 @@ def test_a_source_of_one_namespace_keeps_its_jobs_there() -> None:
     assert list(reader.read({"web.hcl": foreign}).jobs) == [("prod", "web")]
 
 
-def test_files_of_a_tree_for_functions() -> None:
+def test_file_functions_see_the_files_of_the_tree() -> None:
     files = TreeFiles(tree({"d/a.txt": "a", "d/sub/b.txt": "b", "c.txt": "c"}), "d/job.hcl")
     assert files.read("a.txt") == b"a"
     assert files.read("../c.txt") == files.read("c.txt") == b"c"

@@ -42,7 +42,7 @@ def after(before: dict[str, str], want: Wanted, held: frozenset[str]) -> dict[st
 
 @settings(max_examples=200, deadline=None)
 @given(wanted, present, st.frozensets(objects))
-def test_a_ref_never_moves_to_what_is_not_held(
+def test_ref_moves_only_to_objects_that_are_here(
     want: Wanted, before: dict[str, str], held: frozenset[str]
 ) -> None:
     plan = plan_mirror(want, held, before)
@@ -63,7 +63,7 @@ def test_a_ref_never_moves_to_what_is_not_held(
     st.lists(st.tuples(wanted, st.frozensets(objects)), max_size=6),
     wanted.filter(lambda want: want.refs is not None),
 )
-def test_two_mirrors_show_the_same_whatever_they_went_through(
+def test_two_mirrors_show_the_same_refs_after_any_history(
     one: list[tuple[Wanted, frozenset[str]]],
     two: list[tuple[Wanted, frozenset[str]]],
     last: Wanted,
@@ -83,7 +83,7 @@ def test_two_mirrors_show_the_same_whatever_they_went_through(
 
 
 @pytest.mark.parametrize("voters", range(1, 10))
-def test_whatever_minority_is_lost_one_that_holds_the_commit_is_left(voters: int) -> None:
+def test_after_the_loss_of_any_minority_a_server_has_the_commit(voters: int) -> None:
     others = [Peer(f"s{n}") for n in range(1, voters)]
     learners = [Peer("learner", votes=False)] * 3
     holding = 1 + others_needed([*others, *learners])
@@ -101,13 +101,16 @@ def test_whatever_minority_is_lost_one_that_holds_the_commit_is_left(voters: int
         ("refs/heads/a", "refs/heads/a/b/c"),
     ],
 )
-def test_git_cannot_have_a_branch_beside_one_below_it(ref: str, there: str) -> None:
+def test_branch_below_or_above_another_is_refused(ref: str, there: str) -> None:
     command = RefCommand(ZERO_ID, OBJECTS[0], ref)
-    assert check_room(command, {there: OBJECTS[1]}, 10) == f"{there} is there: git cannot have both"
+    assert (
+        check_room(command, {there: OBJECTS[1]}, 10)
+        == f"ref {there} exists, and git cannot have both"
+    )
     assert check_room(command, {"refs/heads/ab": OBJECTS[1]}, 10) == ""
 
 
-def test_the_number_of_refs_is_bounded_but_known_ones_move_on() -> None:
+def test_new_ref_above_the_limit_is_refused_and_known_refs_still_move() -> None:
     known = {"refs/heads/a": OBJECTS[0], "refs/heads/b": OBJECTS[1]}
     new = RefCommand(ZERO_ID, OBJECTS[2], "refs/heads/c")
     assert "max_refs is 2" in check_room(new, known, 2)
@@ -115,6 +118,6 @@ def test_the_number_of_refs_is_bounded_but_known_ones_move_on() -> None:
     assert check_room(RefCommand(OBJECTS[0], ZERO_ID, "refs/heads/a"), known, 2) == ""
 
 
-def test_what_no_server_has_is_not_shown_to_a_push() -> None:
+def test_push_is_not_shown_refs_whose_objects_no_server_has() -> None:
     known = {"refs/heads/a": OBJECTS[0], "refs/heads/b": OBJECTS[1]}
     assert shown_refs(known, {OBJECTS[0]}) == {"refs/heads/b": OBJECTS[1]}

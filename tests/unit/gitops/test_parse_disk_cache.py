@@ -92,7 +92,7 @@ def test_variables_files_and_the_parser_are_part_of_the_key(tmp_path: Path) -> N
     assert parses(files | {"motd": "bye"}, "a")
 
 
-def test_problems_are_found_again(tmp_path: Path) -> None:
+def test_problems_are_not_cached_on_disk(tmp_path: Path) -> None:
     server = Restarted(tmp_path)
     broken = {"a.hcl": batch_job("a").replace("driver", "drvier"), "b.hcl": batch_job("b")}
     first = server.read(broken)
@@ -103,7 +103,7 @@ def test_problems_are_found_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", ["garbage", "truncated", "empty", "flipped", "swapped", "a directory"]
 )
-def test_damage_costs_a_parse_and_nothing_else(tmp_path: Path, damage: str) -> None:
+def test_damaged_record_is_parsed_again(tmp_path: Path, damage: str) -> None:
     server = Restarted(tmp_path)
     wanted = server.read(FILES).jobs
     path = server.path
@@ -135,7 +135,7 @@ def test_damage_costs_a_parse_and_nothing_else(tmp_path: Path, damage: str) -> N
         assert server.parsed == []
 
 
-def test_the_size_is_bounded_and_the_least_used_leave(tmp_path: Path) -> None:
+def test_least_recently_used_records_leave_above_the_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "parsed.sqlite"
     old = DiskParseCache(path, 100_000)
     old.put({"old-1": b"x" * 20_000, "old-2": b"y" * 20_000})
@@ -152,12 +152,12 @@ def test_the_size_is_bounded_and_the_least_used_leave(tmp_path: Path) -> None:
     assert path.stat().st_size < 400_000
 
 
-def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
+def test_cache_file_is_readable_by_its_user_only(tmp_path: Path) -> None:
     Restarted(tmp_path).read(FILES)
     assert stat.S_IMODE((tmp_path / "parsed.sqlite").stat().st_mode) == 0o600
 
 
-def test_looking_before_anything_was_kept_makes_no_file(tmp_path: Path) -> None:
+def test_read_of_an_empty_cache_creates_no_file(tmp_path: Path) -> None:
     store = DiskParseCache(tmp_path / "data" / "parsed.sqlite", MIB)
     assert store.get(["a"]) == {}
     assert list(tmp_path.iterdir()) == []

@@ -63,7 +63,7 @@ def test_answers_are_in_order_and_as_if_parsed_here(pool: ParsePool) -> None:
         assert wrong.problems[0].startswith(f"j{number}.hcl:")
 
 
-def test_variables_var_files_and_the_files_of_the_tree(pool: ParsePool) -> None:
+def test_parsing_process_sees_variables_var_files_and_the_tree(pool: ParsePool) -> None:
     text = 'variable "a" {}\nvariable "b" {}\n' + batch_job(
         "j",
         text='${var.a}${var.b}${file("motd")}${fileexists("no")}${join(",", fileset(".", "*"))}',
@@ -81,7 +81,7 @@ def test_variables_var_files_and_the_files_of_the_tree(pool: ParsePool) -> None:
     assert files[0].files.depends == again.files.depends
 
 
-def test_a_missing_file_is_the_files_own_mistake(pool: ParsePool) -> None:
+def test_missing_file_is_a_problem_of_the_file_that_reads_it(pool: ParsePool) -> None:
     files = [job_file(f"j{n}.hcl") for n in range(20)]
     files[5] = job_file("j5.hcl", batch_job("j5", text='${file("gone")}'))
     results = pool.parse(files, Inputs())
@@ -131,7 +131,7 @@ def test_the_rest_is_given_up_when_too_many_processes_were_lost() -> None:
     assert sum("something broke" in str(result) for result in results) < 6
 
 
-def test_no_process_starts() -> None:
+def test_parsing_fails_when_no_process_starts() -> None:
     for command, why in (
         ((*FAULTY, "refuses"), "no such luck"),
         (("/no/such/program",), "No such file"),
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_read_is_not_sent(pool: ParsePool) -> None:
     assert ids(pool.parse(links, Inputs())) == ["InvalidInputError"] * 40
 
 
-def test_what_breaks_off_the_work_leaves_no_process_behind(pool: ParsePool) -> None:
+def test_interrupted_parse_leaves_no_process_behind(pool: ParsePool) -> None:
     def broken() -> bytes:
         raise KeyboardInterrupt
 
@@ -164,7 +164,7 @@ def test_what_breaks_off_the_work_leaves_no_process_behind(pool: ParsePool) -> N
     assert ids(pool.parse([good], Inputs())) == ["a"]
 
 
-def test_processes_are_kept_for_a_while_and_replaced_when_they_died() -> None:
+def test_idle_processes_are_reused_and_dead_ones_replaced() -> None:
     pool = ParsePool(replace(LIMITS, idle_s=3600.0))
     files = [job_file(f"j{n}.hcl") for n in range(40)]
     pool.parse(files, Inputs())
@@ -190,7 +190,7 @@ def test_idle_processes_are_ended() -> None:
     assert pool.process_ids() == []
 
 
-def test_the_servers_environment_is_not_theirs(
+def test_parsing_process_has_no_environment_of_the_server(
     pool: ParsePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOMAD_TOKEN", "secret")
@@ -244,7 +244,7 @@ def wait_for_rest() -> None:
     next(t for t in threading.enumerate() if t.name == "parse-pool-idle").join(20)
 
 
-def test_even_one_file_is_parsed_by_a_process_of_its_own(pool: ParsePool) -> None:
+def test_single_file_is_parsed_in_a_process(pool: ParsePool) -> None:
     (killed,) = JobspecParser(pool).parse_many([job_file("killed.hcl")], Inputs())
     assert "signal 9" in str(killed)
 

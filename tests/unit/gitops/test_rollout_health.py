@@ -41,7 +41,7 @@ def deployment(status: str, healthy: int = 0, total: int = 2, **fields: object) 
     return Deployment(id="d1", status=status, status_description="why", task_groups={"g": state})
 
 
-def test_waits_for_the_scheduler() -> None:
+def test_job_with_a_pending_evaluation_is_progressing() -> None:
     assert judge(view(evaluations=())).status == "progressing"
     assert judge(view(evaluations=(Evaluation(id="e1"),))).description == "scheduling..."
 
@@ -52,15 +52,15 @@ def test_batch_running_or_complete_is_healthy() -> None:
     assert judge(view(allocations=[alloc("complete")])).description == "1 complete"
 
 
-def test_old_versions_do_not_count() -> None:
+def test_allocations_of_old_versions_do_not_count() -> None:
     assert judge(view(allocations=[alloc("running", version=1)])).description == "0/1 running"
 
 
-def test_batch_failed_for_good() -> None:
+def test_batch_job_whose_allocation_failed_for_good_has_failed() -> None:
     assert judge(view(allocations=[alloc("failed")])).status == "failed"
 
 
-def test_a_failed_allocation_that_is_tried_again_is_no_verdict() -> None:
+def test_job_with_a_failed_allocation_that_is_rescheduled_is_progressing() -> None:
     waiting = alloc("failed", followup_eval_id="e2")
     assert judge(view(allocations=[waiting])).status == "progressing"
     retried = [alloc("failed", next_allocation="x"), alloc("running")]
@@ -79,7 +79,7 @@ def test_system_jobs_are_healthy_on_the_nodes_they_got() -> None:
     )
 
 
-def test_no_place_is_patient_then_failed() -> None:
+def test_unplaced_job_is_progressing_until_its_deadline() -> None:
     metric = AllocMetric(nodes_evaluated=3, dimension_exhausted={"memory": 3})
     blocked = Evaluation(
         id="e2", status="blocked", queued_allocations={"g": 2}, failed_tg_allocs={"g": metric}
@@ -101,7 +101,7 @@ def test_a_failed_evaluation_fails_the_job() -> None:
     ("status", "wanted"),
     [("successful", "healthy"), ("failed", "failed"), ("cancelled", "superseded")],
 )
-def test_a_deployment_decides(status: str, wanted: str) -> None:
+def test_ended_deployment_decides_the_status_of_its_job(status: str, wanted: str) -> None:
     job = make_job(id="web", version=2)
     verdict = judge(view(job, deployment=deployment(status)))
     assert (verdict.status, verdict.deployment_id) == (wanted, "d1")
@@ -121,7 +121,7 @@ def test_auto_revert_is_told_from_failure_by_the_version_that_runs() -> None:
     assert verdict.status is JobProgress.REVERTED
 
 
-def test_a_newer_version_supersedes() -> None:
+def test_job_with_a_newer_version_is_superseded() -> None:
     assert judge(view(make_batch_job(id="web", version=3))).status == "superseded"
     stopped = replace(make_batch_job(id="web", version=3), stop=True)
     assert judge(view(stopped)).status == "superseded"
@@ -133,11 +133,14 @@ def test_parents_are_healthy_at_once() -> None:
     assert judge(view(cron, ())).status == judge(view(template, ())).status == "healthy"
 
 
-def test_deletion() -> None:
+def test_deleted_job_is_healthy_when_its_allocations_have_ended() -> None:
     change = replace(CHANGE, action="delete")
     stopped = replace(make_job(id="web", version=2), stop=True)
     running = alloc("running", desired_status="stop")
-    assert judge(view(stopped, allocations=[running]), change).description == "1 still to stop"
+    assert (
+        judge(view(stopped, allocations=[running]), change).description
+        == "stopping 1 allocation..."
+    )
     assert judge(view(stopped, allocations=[alloc("complete")]), change).status == "healthy"
     lost = alloc("unknown", desired_status="stop")
     assert judge(view(stopped, allocations=[lost]), change).status == "healthy"
@@ -157,7 +160,7 @@ def test_deletion() -> None:
         ([], "healthy"),
     ],
 )
-def test_the_rollout_from_its_jobs(statuses: list[str], wanted: str) -> None:
+def test_status_of_a_rollout_follows_from_its_jobs(statuses: list[str], wanted: str) -> None:
     jobs = [RolloutJob(job_id=f"j{n}", status=status) for n, status in enumerate(statuses)]
     assert judge_rollout(jobs)[0] == wanted
 
@@ -233,13 +236,13 @@ def test_deployment_that_waits_for_a_person_has_no_deadline() -> None:
     assert judge(view(docker_job(), deployment=sick), after_ns=1 << 60).status == "failed"
 
 
-def test_work_that_nobody_schedules_or_stops_fails_at_the_deadline() -> None:
+def test_job_that_is_never_scheduled_or_stopped_fails_at_the_deadline() -> None:
     assert judge(view(evaluations=()), after_ns=PATIENCE_NS + 1).status == "failed"
     gone = replace(CHANGE, action="delete")
     running = JobView(None, (), None, [alloc("running")])
     assert judge(running, gone).status == "progressing"
     late = judge(running, gone, after_ns=PATIENCE_NS + 1)
-    assert (late.status, late.description) == ("failed", "1 still to stop")
+    assert (late.status, late.description) == ("failed", "stopping 1 allocation...")
 
 
 def test_failed_rollout_says_which_job_failed_and_why() -> None:

@@ -36,7 +36,7 @@ def test_exit_code_and_signal_are_named() -> None:
     ]
 
 
-def test_task_that_used_too_much_memory_is_told_so() -> None:
+def test_task_killed_for_memory_names_the_limit() -> None:
     killed = event("Terminated", exit_code=137, signal=9, details={"oom_killed": "true"})
     assert reasons(alloc("a", killed)) == [
         "killed by SIGKILL: it used more memory than resources.memory allows"
@@ -65,14 +65,14 @@ def test_other_versions_do_not_count() -> None:
     assert task_failures([alloc("a", event("Terminated", exit_code=7))], 3) == []
 
 
-def test_like_failures_are_one_with_the_newest_allocation() -> None:
+def test_equal_failures_are_counted_under_the_newest_allocation() -> None:
     several = [alloc(f"a{n}", event("Terminated", exit_code=7), index=n) for n in range(5)]
     [found] = task_failures(several, 2)
     assert (found.alloc_id, found.alike) == ("a4", 5)
     assert "4 more allocations failed the same way" in failure_lines(found, "")[0]
 
 
-def test_few_different_failures_are_shown() -> None:
+def test_at_most_three_different_failures_are_shown() -> None:
     several = [alloc(f"a{n}", event("Terminated", exit_code=n + 1), index=n) for n in range(9)]
     assert reasons(*several) == ["exit code 9", "exit code 8", "exit code 7"]
 

@@ -81,7 +81,7 @@ def test_refs_that_are_refused(ref: str) -> None:
         check_ref_name(ref)
 
 
-def test_a_ref_is_resolved_as_people_write_it() -> None:
+def test_short_names_of_refs_are_resolved() -> None:
     refs = {
         "HEAD": "1" * 40,
         "refs/heads/main": "2" * 40,
@@ -96,7 +96,7 @@ def test_a_ref_is_resolved_as_people_write_it() -> None:
         resolve_ref("prod", refs)
 
 
-def test_commit_ids() -> None:
+def test_commit_ids_are_full_hexadecimal_ids() -> None:
     assert is_commit_id(COMMIT)
     assert not is_commit_id("A" * 40)
     assert not is_commit_id("a" * 39)
@@ -117,12 +117,12 @@ def test_commit_ids() -> None:
         ("./a.hcl", "a.hcl", True),
     ],
 )
-def test_globs(pattern: str, path: str, wanted: bool) -> None:
+def test_globs_match_within_and_across_directories(pattern: str, path: str, wanted: bool) -> None:
     assert matches(path, [pattern]) is wanted
 
 
 @pytest.mark.parametrize("pattern", ["../x", "a/../../x", "/etc/*", "", "a\x00"])
-def test_globs_stay_inside(pattern: str) -> None:
+def test_globs_that_lead_outside_are_refused(pattern: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot use path glob"):
         matches("x", [pattern])
 
@@ -135,7 +135,7 @@ def test_a_confined_path_never_leaves_the_tree(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../x", "a/../../../x", "a\\b", "x\x00"])
-def test_paths_out_of_the_tree(path: str) -> None:
+def test_path_out_of_the_tree_is_refused(path: str) -> None:
     assert confined_path("d/job.hcl", path) is None
 
 

@@ -22,7 +22,7 @@ def test_a_request_during_the_work_causes_one_more_round() -> None:
     asyncio.run(body())
 
 
-def test_requests_are_numbered() -> None:
+def test_round_handles_requests_made_before_it_started() -> None:
     async def body() -> None:
         wakeups = Wakeups(FakeClock())
         wakeups.request(Wake("api"))
@@ -35,7 +35,7 @@ def test_requests_are_numbered() -> None:
     asyncio.run(body())
 
 
-def test_a_poll_comes_when_nobody_asks() -> None:
+def test_timeout_without_a_request_is_a_poll() -> None:
     async def body() -> None:
         clock = FakeClock()
         wakeups = Wakeups(clock)

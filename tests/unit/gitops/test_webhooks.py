@@ -59,7 +59,7 @@ def routes(*sources: Source, **secrets: str) -> tuple[WebhookRoutes, list[tuple[
     return made, woken
 
 
-def test_a_known_signature() -> None:
+def test_known_signature_is_accepted() -> None:
     """The example of GitHub's documentation."""
     body = b"Hello, World!"
     value = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
@@ -79,7 +79,7 @@ def test_a_known_signature() -> None:
         {"X-Hub-Signature-256": "sha256=ü"},
     ],
 )
-def test_unsigned_or_wrongly_signed(headers: dict[str, str]) -> None:
+def test_unsigned_or_wrongly_signed_request_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(NotAllowedError):
         github.check(headers, BODY, SECRET)
 
@@ -128,7 +128,7 @@ def test_other_branches_repositories_and_secrets_wake_nothing() -> None:
     assert woken == [("mine", "webhook")]
 
 
-def test_a_replay_is_refused_and_a_forgery_uses_up_no_id() -> None:
+def test_replayed_delivery_is_refused_and_forged_one_uses_up_no_id() -> None:
     handler, woken = routes()
     with pytest.raises(NotAllowedError):
         handler.handle("github", signed(BODY, "forged"), BODY)
@@ -147,12 +147,12 @@ def test_ping_and_other_events_wake_nothing() -> None:
     assert not woken
 
 
-def test_an_unknown_host() -> None:
+def test_unknown_host_is_refused() -> None:
     with pytest.raises(NotFoundError, match="github, generic"):
         routes()[0].handle("gitlub", {}, b"")
 
 
-def test_a_generic_sender() -> None:
+def test_generic_webhook_wakes_its_source() -> None:
     body = json.dumps({"url": "https://github.com/team/jobs", "ref": "refs/heads/main"}).encode()
     digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     headers = {"X-Signature": f"sha256={digest}", "X-Delivery": "1"}

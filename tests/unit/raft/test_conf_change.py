@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from orchgit.errors import RefusedError, UnavailableError
-from orchgit.raft.configuration import Change, Configuration, Member, Placed
-from orchgit.raft.core import RaftCore
-from orchgit.raft.election import Role, Timing
+from orchgit.raft.configuration import Configuration, ConfigurationEntry, Member, MemberChange
+from orchgit.raft.core import RaftConfig, RaftCore
 from orchgit.raft.messages import (
     Append,
     AppendReply,
@@ -23,39 +22,20 @@ from orchgit.raft.messages import (
     TimeoutNow,
     VoteReply,
 )
+from orchgit.raft.state import Role
+from tests.support.raft_core import make_core, settle, storage_of
 from tests.support.raft_disk import MemoryLog, MemorySnapshots
-
-
-def make(
-    voters: str,
-    name: str = "a",
-    log: MemoryLog | None = None,
-    applied: int = 1,
-    logged: bool = True,
-) -> RaftCore:
-    first = Placed(0, Configuration.of(voters), logged)
-    log = log or MemoryLog()
-    return RaftCore(
-        name, first, log, MemorySnapshots(), random.Random(1), Timing(), applied, now_s=0.0
-    )
-
-
-def settle(core: RaftCore) -> list[tuple[str, Message]]:
-    core.log.sync()
-    core.durable()
-    sent, core.outbox = core.outbox, []
-    return sent
 
 
 def lead(core: RaftCore, now_s: float = 2.0) -> RaftCore:
     """Elected by `b`, its first entry committed."""
     core.tick(now_s)
-    for voter in core.configuration.voters - {core.name}:
-        core.receive(voter, PreVoteReply(core.term + 1, True), now_s)
-    for voter in core.configuration.voters - {core.name}:
-        core.receive(voter, VoteReply(core.term, True), now_s)
+    for voter in core.state.log.configuration.voters - {core.state.name}:
+        core.step(voter, PreVoteReply(core.state.term + 1, True), now_s)
+    for voter in core.state.log.configuration.voters - {core.state.name}:
+        core.step(voter, VoteReply(core.state.term, True), now_s)
     settle(core)
-    acknowledge(core, *core.others, now_s=now_s)
+    acknowledge(core, *core.membership.others, now_s=now_s)
     assert core.is_leader
     return core
 
@@ -63,12 +43,12 @@ def lead(core: RaftCore, now_s: float = 2.0) -> RaftCore:
 def acknowledge(core: RaftCore, *names: str, now_s: float = 2.1) -> list[tuple[str, Message]]:
     """They have everything."""
     for name in names:
-        core.receive(name, AppendReply(core.term, True, core.log.last_index, 0), now_s)
+        core.step(name, AppendReply(core.state.term, True, core.state.log.last_index, 0), now_s)
     return settle(core)
 
 
 def members(core: RaftCore) -> dict[str, bool]:
-    return {one.address: one.voter for one in core.configuration.members}
+    return {one.address: one.voter for one in core.state.log.configuration.members}
 
 
 def entry(term: int, **voters: bool) -> Entry:
@@ -77,218 +57,222 @@ def entry(term: int, **voters: bool) -> Entry:
 
 
 def test_a_learner_gets_everything_and_counts_for_nothing() -> None:
-    core = lead(make("ab"))
-    index = core.change_members(Change("z", voter=False))
+    core = lead(make_core("ab"))
+    index = core.change_members(MemberChange("z", voter=False))
     assert members(core) == {"a": True, "b": True, "z": False}, "in force when it is appended"
     assert "z" in {receiver for receiver, _ in settle(core)}
     acknowledge(core, "z")
-    assert core.commit_index < (index or 0), "a learner commits nothing"
+    assert core.state.log.commit_index < (index or 0), "a learner commits nothing"
     acknowledge(core, "b")
-    assert core.commit_index == index
-    core.receive("b", AppendReply(core.term, True, core.log.last_index, 0), 2.2)
-    core.receive("z", AppendReply(core.term, True, core.log.last_index, 9), 3.1)
+    assert core.state.log.commit_index == index
+    core.step("b", AppendReply(core.state.term, True, core.state.log.last_index, 0), 2.2)
+    core.step("z", AppendReply(core.state.term, True, core.state.log.last_index, 9), 3.1)
     core.tick(3.3)
-    assert core.role is Role.FOLLOWER, "nor does hearing of one keep the leadership"
+    assert core.state.role is Role.FOLLOWER, "nor does hearing of one keep the leadership"
 
 
 def test_a_learner_is_not_asked_for_its_vote_and_does_not_stand() -> None:
-    core = make("ab")
-    core.receive("b", Append(1, 1, 0, [entry(1, a=False, b=True)], 2, 0), 0.1)
+    core = make_core("ab")
+    core.step("b", Append(1, 1, 0, [entry(1, a=False, b=True)], 2, 0), 0.1)
     settle(core)
     core.tick(9.0)
-    assert core.role is Role.FOLLOWER
-    core.receive("b", TimeoutNow(1), 9.0)
-    assert core.role is Role.FOLLOWER
-    voter = make("ab")
-    voter.receive("b", Append(1, 1, 0, [entry(1, a=True, b=True, z=False)], 2, 0), 0.1)
+    assert core.state.role is Role.FOLLOWER
+    core.step("b", TimeoutNow(1), 9.0)
+    assert core.state.role is Role.FOLLOWER
+    voter = make_core("ab")
+    voter.step("b", Append(1, 1, 0, [entry(1, a=True, b=True, z=False)], 2, 0), 0.1)
     settle(voter)
     voter.tick(9.0)
     assert {receiver for receiver, _ in settle(voter)} == {"b"}
 
 
 def test_one_change_at_a_time() -> None:
-    core = lead(make("ab"))
-    core.change_members(Change("y", voter=False))
+    core = lead(make_core("ab"))
+    core.change_members(MemberChange("y", voter=False))
     with pytest.raises(UnavailableError, match="another change"):
-        core.change_members(Change("z", voter=False))
+        core.change_members(MemberChange("z", voter=False))
     settle(core)
     acknowledge(core, "b")
-    assert core.change_members(Change("z", voter=False))
+    assert core.change_members(MemberChange("z", voter=False))
 
 
 def test_no_change_before_the_leader_has_committed_an_entry_of_its_own() -> None:
     """An earlier leader's uncommitted change may still come into force (the bug of 2015)."""
-    core = make("ab")
+    core = make_core("ab")
     core.tick(2.0)
-    core.receive("b", PreVoteReply(1, True), 2.0)
-    core.receive("b", VoteReply(1, True), 2.0)
+    core.step("b", PreVoteReply(1, True), 2.0)
+    core.step("b", VoteReply(1, True), 2.0)
     assert core.is_leader
     with pytest.raises(UnavailableError, match="not committed yet"):
-        core.change_members(Change("z", voter=False))
+        core.change_members(MemberChange("z", voter=False))
 
 
 def test_a_change_that_is_cut_off_is_in_force_no_more() -> None:
-    core = lead(make("abc"))
-    core.change_members(Change("z", voter=False))
+    core = lead(make_core("abc"))
+    core.change_members(MemberChange("z", voter=False))
     assert "z" in members(core)
-    core.receive("b", Append(9, core.log.last_index - 1, 1, [Entry(9, b"\x01")], 2, 0), 2.2)
+    core.step("b", Append(9, core.state.log.last_index - 1, 1, [Entry(9, b"\x01")], 2, 0), 2.2)
     assert members(core) == dict.fromkeys("abc", True)
 
 
 def test_a_vote_only_for_who_has_caught_up() -> None:
-    core = lead(make("ab"))
-    core.change_members(Change("z", voter=False))
+    core = lead(make_core("ab"))
+    core.change_members(MemberChange("z", voter=False))
     settle(core)
     acknowledge(core, "b")
     with pytest.raises(RefusedError, match="still behind"):
-        core.change_members(Change("z", voter=True))
-    core.receive("z", AppendReply(core.term, False, 1, 0, core.log.last_index - 1, 0), 2.2)
+        core.change_members(MemberChange("z", voter=True))
+    core.step("z", AppendReply(core.state.term, False, 1, 0, core.state.log.last_index - 1, 0), 2.2)
     acknowledge(core, "z", now_s=2.3)
-    core.receive("b", AppendReply(core.term, True, core.log.last_index, 0), 2.9)
+    core.step("b", AppendReply(core.state.term, True, core.state.log.last_index, 0), 2.9)
     core.tick(2.95)
     with pytest.raises(RefusedError, match="still behind"):
-        core.change_members(Change("z", voter=True))
+        core.change_members(MemberChange("z", voter=True))
     acknowledge(core, "z", now_s=2.96)
     acknowledge(core, "z", now_s=3.0)
-    index = core.change_members(Change("z", voter=True))
+    index = core.change_members(MemberChange("z", voter=True))
     settle(core)
     acknowledge(core, "b", now_s=3.1)
-    assert core.commit_index == index
+    assert core.state.log.commit_index == index
     assert members(core) == {"a": True, "b": True, "z": True}
 
 
 def test_a_vote_for_a_stranger_is_refused() -> None:
     with pytest.raises(RefusedError, match="it is no member"):
-        lead(make("ab")).change_members(Change("z", voter=True))
+        lead(make_core("ab")).change_members(MemberChange("z", voter=True))
 
 
 def test_a_leader_that_is_removed_leads_until_that_is_committed_without_its_own_vote() -> None:
-    core = lead(make("abc"))
-    index = core.change_members(Change("a", voter=None))
+    core = lead(make_core("abc"))
+    index = core.change_members(MemberChange("a", voter=None))
     settle(core)
     acknowledge(core, "b")
     assert core.is_leader, "its own copy does not count: b is one of two"
     sent = acknowledge(core, "c")
-    assert core.commit_index == index
-    assert core.role is Role.FOLLOWER
+    assert core.state.log.commit_index == index
+    assert core.state.role is Role.FOLLOWER
     assert any(isinstance(message, TimeoutNow) for _, message in sent), "the next may stand at once"
     core.tick(99.0)
-    assert core.role is Role.FOLLOWER, "it is no member any more"
+    assert core.state.role is Role.FOLLOWER, "it is no member any more"
 
 
 def test_a_removed_member_stands_while_only_it_has_the_entry() -> None:
     """Else nobody could be elected: its log is ahead of all others."""
-    core = lead(make("ab"))
-    core.change_members(Change("a", voter=None))
+    core = lead(make_core("ab"))
+    core.change_members(MemberChange("a", voter=None))
     settle(core)
-    again = make("ab", log=core.log)  # type: ignore[arg-type]
+    again = make_core("ab", log=storage_of(core))
     again.tick(9.0)
-    assert ("b", PreVote(2, *again._last())) in again.outbox
-    again.receive("b", PreVoteReply(2, True), 9.0)
-    again.receive("b", VoteReply(2, True), 9.0)
+    assert ("b", PreVote(2, *again.state.log.last)) in again.state.outbox
+    again.step("b", PreVoteReply(2, True), 9.0)
+    again.step("b", VoteReply(2, True), 9.0)
     assert again.is_leader
     settle(again)
     acknowledge(again, "b", now_s=9.1)
-    assert again.role is Role.FOLLOWER
+    assert again.state.role is Role.FOLLOWER
     assert again.is_removed
 
 
 def test_the_only_one_with_a_vote_stays() -> None:
-    core = lead(make("a"))
-    core.change_members(Change("z", voter=False))
+    core = lead(make_core("a"))
+    core.change_members(MemberChange("z", voter=False))
     settle(core)
     with pytest.raises(RefusedError, match="the only member with a vote"):
-        core.change_members(Change("a", voter=None))
+        core.change_members(MemberChange("a", voter=None))
 
 
 def test_what_is_so_already_is_not_changed() -> None:
-    core = lead(make("ab"))
-    for change in (Change("b", voter=False), Change("b", voter=True), Change("q", voter=None)):
+    core = lead(make_core("ab"))
+    for change in (
+        MemberChange("b", voter=False),
+        MemberChange("b", voter=True),
+        MemberChange("q", voter=None),
+    ):
         index = core.change_members(change)
-        assert index == core.log.last_index, "an entry tells when all before it is committed"
+        assert index == core.state.log.last_index, "an entry tells when all before it is committed"
         assert members(core) == {"a": True, "b": True}
 
 
 def test_who_is_removed_is_told_and_does_not_stand() -> None:
-    core = lead(make("abc"))
-    index = core.change_members(Change("c", voter=None)) or 0
+    core = lead(make_core("abc"))
+    index = core.change_members(MemberChange("c", voter=None)) or 0
     assert not any(isinstance(message, NotMember) for _, message in settle(core)), "not committed"
     assert ("c", NotMember(1, index)) in acknowledge(core, "b")
-    core.receive("c", PreVote(9, 99, 9), 2.2)
-    assert core.outbox.pop() == ("c", NotMember(1, index))
-    core.receive("c", RequestVote(9, 99, 9), 2.2)
-    assert core.term == 1
-    removed = make("abc", name="c")
-    removed.receive("a", NotMember(1, index), 2.3)
+    core.step("c", PreVote(9, 99, 9), 2.2)
+    assert core.state.outbox.pop() == ("c", NotMember(1, index))
+    core.step("c", RequestVote(9, 99, 9), 2.2)
+    assert core.state.term == 1
+    removed = make_core("abc", name="c")
+    removed.step("a", NotMember(1, index), 2.3)
     removed.tick(99.0)
-    assert removed.role is Role.FOLLOWER
+    assert removed.state.role is Role.FOLLOWER
     assert removed.is_removed
 
 
 def test_who_was_to_be_removed_and_was_not_is_told_nothing() -> None:
     """The disk was full: the removal is given up, and another change comes in its place."""
-    core = lead(make("abc"))
-    core.change_members(Change("c", voter=None))
-    core.log.cut_after(core.log.last_index - 1)
+    core = lead(make_core("abc"))
+    core.change_members(MemberChange("c", voter=None))
+    storage_of(core).cut_after(core.state.log.last_index - 1)
     core.tail_lost()
     assert members(core) == dict.fromkeys("abc", True)
-    core.change_members(Change("z", voter=False))
+    core.change_members(MemberChange("z", voter=False))
     settle(core)
     sent = acknowledge(core, "b", "c")
     assert not any(isinstance(message, NotMember) for _, message in sent)
 
 
 def test_who_is_taken_in_again_stands_again() -> None:
-    core = make("abc")
-    core.receive("b", NotMember(1, 5), 0.1)
-    core.receive("b", Append(1, 1, 0, [Entry(1, b"\x01") for _ in range(8)], 2, 0), 0.2)
-    core.receive("b", Append(1, 9, 1, [entry(1, a=True, b=True)], 2, 0), 0.2)
+    core = make_core("abc")
+    core.step("b", NotMember(1, 5), 0.1)
+    core.step("b", Append(1, 1, 0, [Entry(1, b"\x01") for _ in range(8)], 2, 0), 0.2)
+    core.step("b", Append(1, 9, 1, [entry(1, a=True, b=True)], 2, 0), 0.2)
     settle(core)
     core.tick(9.0)
-    assert core.role is Role.ASKING
+    assert core.state.role is Role.PRE_CANDIDATE
 
 
 def test_a_member_without_any_configuration_waits_and_follows_whoever_leads() -> None:
-    core = make("")
+    core = make_core("")
     core.tick(99.0)
-    assert core.role is Role.FOLLOWER
-    assert not core.outbox
-    core.receive("z", Append(3, 1, 0, [entry(3, a=False, z=True)], 2, 0), 99.0)
+    assert core.state.role is Role.FOLLOWER
+    assert not core.state.outbox
+    core.step("z", Append(3, 1, 0, [entry(3, a=False, z=True)], 2, 0), 99.0)
     sent = settle(core)
     assert sent == [("z", AppendReply(3, True, 2, 0))]
     assert members(core) == {"a": False, "z": True}
-    core.receive("y", RequestVote(7, 9, 7), 199.0)
-    assert core.outbox.pop() == ("y", VoteReply(7, True)), "votes for whom it does not know yet"
+    core.step("y", RequestVote(7, 9, 7), 199.0)
+    assert core.state.outbox.pop() == ("y", VoteReply(7, True)), "for an unknown candidate"
 
 
 def test_a_cluster_is_formed_once() -> None:
-    core = make("")
+    core = make_core("")
     assert core.bootstrap()
     core.tick(0.1)
     settle(core)
     assert core.is_leader
     assert not core.bootstrap()
-    assert make("", log=core.log).configuration.voters == {"a"}, "its leader wrote it"  # type: ignore[arg-type]
+    assert make_core("", log=storage_of(core)).state.log.configuration.voters == {"a"}, (
+        "its leader wrote it"
+    )
 
 
 def test_members_are_found_again_in_the_log_and_the_state() -> None:
-    core = lead(make("ab"))
-    core.change_members(Change("z", voter=False))
+    core = lead(make_core("ab"))
+    core.change_members(MemberChange("z", voter=False))
     settle(core)
     acknowledge(core, "b")
-    assert members(make("ab", log=core.log)) == {"a": True, "b": True, "z": False}  # type: ignore[arg-type]
-    kept = Placed(9, Configuration.of("xy"))
+    assert members(make_core("ab", log=storage_of(core))) == {"a": True, "b": True, "z": False}
+    kept = ConfigurationEntry(9, Configuration.of("xy"))
     later = RaftCore(
-        *("a", kept, core.log, MemorySnapshots(), random.Random(1), Timing(), 9), now_s=0.0
+        RaftConfig("a", kept, 9), storage_of(core), MemorySnapshots(), random.Random(1), 0.0
     )
     assert members(later) == {"x": True, "y": True}, "older entries count no more"
 
 
 def blank(log: MemoryLog | None = None) -> RaftCore:
     """Whatever it was before, it has nothing but perhaps an admission."""
-    core = make("", log=log, logged=False)
-    core.wait_for_admission()
-    return core
+    return make_core("", log=log, logged=False, waits_for_admission=True)
 
 
 HELLO = Append(3, 1, 0, [entry(1, a=True, b=True, c=True)], 2, 0)
@@ -298,52 +282,52 @@ HELLO = Append(3, 1, 0, [entry(1, a=True, b=True, c=True)], 2, 0)
 def test_a_server_that_lost_its_disk_hears_nothing_until_it_is_admitted() -> None:
     core = blank()
     for message in (HELLO, RequestVote(4, 9, 3, True), PreVote(4, 9, 3), TimeoutNow(3)):
-        core.receive("b", message, 1.0)
+        core.step("b", message, 1.0)
         core.tick(9.0)
     assert settle(core) == []
-    assert core.term == 0
-    core.admit(4, 6)
-    core.receive("b", HELLO, 10.0)
+    assert core.state.term == 0
+    core.membership.admit(4, 6)
+    core.step("b", HELLO, 10.0)
     assert settle(core) == [("b", AppendReply(4, False, 1, 0, 1, 0))], "a leader of an earlier term"
-    core.receive("c", msgspec.structs.replace(HELLO, term=4), 10.0)
+    core.step("c", msgspec.structs.replace(HELLO, term=4), 10.0)
     assert members(core) == {"a": True, "b": True, "c": True}
 
 
 def test_it_elects_nobody_and_does_not_stand_before_it_has_what_it_was_admitted_with() -> None:
     core = blank()
-    core.admit(3, 4)
-    core.receive("b", HELLO, 1.0)
+    core.membership.admit(3, 4)
+    core.step("b", HELLO, 1.0)
     settle(core)
     for now_s in (5.0, 9.0):
         core.tick(now_s)
-    core.receive("c", RequestVote(7, 90, 6), 9.0)
+    core.step("c", RequestVote(7, 90, 6), 9.0)
     assert settle(core) == [("c", VoteReply(7, False))]
-    again = blank(core.log)
-    assert not again.is_deaf, "an admission is for good"
-    again.receive("c", RequestVote(8, 90, 6), 20.0)
+    again = blank(storage_of(core))
+    assert not again.membership.waits_for_admission, "an admission is for good"
+    again.step("c", RequestVote(8, 90, 6), 20.0)
     assert settle(again) == [("c", VoteReply(8, False))]
-    again.receive("b", Append(9, 2, 1, [Entry(8, b"\0"), Entry(8, b"\0")], 4, 0), 21.0)
+    again.step("b", Append(9, 2, 1, [Entry(8, b"\0"), Entry(8, b"\0")], 4, 0), 21.0)
     settle(again)
-    again.receive("c", RequestVote(10, 90, 9), 25.0)
+    again.step("c", RequestVote(10, 90, 9), 25.0)
     assert settle(again) == [("c", VoteReply(10, True))]
 
 
 def test_who_is_told_the_members_by_hand_needs_no_admission() -> None:
     core = blank()
-    core.admit(3, 40)
+    core.membership.admit(3, 40)
     assert not core.bootstrap(), "it is of a cluster"
-    forced = make("a", log=core.log, logged=False)
+    forced = make_core("a", log=storage_of(core), logged=False)
     forced.tick(1.0)
     assert forced.is_leader
 
 
 def test_an_answer_of_the_member_that_it_was_counts_no_more() -> None:
-    core = lead(make("abc"))
-    late = AppendReply(core.term, True, core.log.last_index, 0)
-    core.change_members(Change("c", voter=None))
+    core = lead(make_core("abc"))
+    late = AppendReply(core.state.term, True, core.state.log.last_index, 0)
+    core.change_members(MemberChange("c", voter=None))
     settle(core)
     acknowledge(core, "b")
-    core.change_members(Change("c", voter=False))
+    core.change_members(MemberChange("c", voter=False))
     settle(core)
-    core.receive("c", late, 2.2)
+    core.step("c", late, 2.2)
     assert {one.address: one.match_index for one in core.peer_progress()}["c"] == 0

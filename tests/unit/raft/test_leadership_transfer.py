@@ -7,17 +7,17 @@ import pytest
 from orchgit.errors import NotLeaderError
 from orchgit.raft.core import RaftCore
 from orchgit.raft.messages import Append, AppendReply, TimeoutNow
-from tests.unit.raft.test_core import elect, make, settle
+from tests.support.raft_core import elect, make_core, settle
 
 
 def _leader_without_room(*others: AppendReply) -> RaftCore:
     """It leads b and c, which answered so, and finds at 2.2 that it cannot write."""
-    core = make()
+    core = make_core()
     elect(core, 2.0)
     for name, reply in zip("bc", others, strict=True):
-        core.receive(name, reply, 2.1)
+        core.step(name, reply, 2.1)
     settle(core)
-    core.has_room = False
+    core.state.has_room = False
     core.tick(2.2)
     return core
 
@@ -25,11 +25,11 @@ def _leader_without_room(*others: AppendReply) -> RaftCore:
 def _pass_time(core: RaftCore, until_s: float, *others: AppendReply) -> list[str]:
     """Whom it tells to stand, while the others go on to answer so."""
     told: list[str] = []
-    now_s = core._now_s
+    now_s = core.state.now_s
     while now_s < until_s:
         now_s += 0.1
         for name, reply in zip("bc", others, strict=True):
-            core.receive(name, reply, now_s)
+            core.step(name, reply, now_s)
         core.tick(now_s)
         told += [name for name, message in settle(core) if isinstance(message, TimeoutNow)]
     return told
@@ -48,17 +48,17 @@ def test_a_leader_without_room_hands_over_to_one_that_can_write() -> None:
 def test_room_for_a_moment_is_not_room() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_ROOM)
     for now_s in (3.0, 4.0, 5.0):
-        core.has_room = True
+        core.state.has_room = True
         assert _pass_time(core, now_s, HAS_ROOM, HAS_ROOM) == []
-        core.has_room = False
+        core.state.has_room = False
     assert _pass_time(core, 5.6, HAS_ROOM, HAS_ROOM)
 
 
 def test_a_disk_that_has_room_again_keeps_the_lead() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_ROOM)
-    core.has_room = True
+    core.state.has_room = True
     assert _pass_time(core, 6.0, HAS_ROOM, HAS_ROOM) == []
-    core.has_room = False
+    core.state.has_room = False
     assert _pass_time(core, 8.0, HAS_ROOM, HAS_ROOM) == []
 
 
@@ -77,18 +77,18 @@ def test_an_operator_is_told_why_a_member_cannot_take_over() -> None:
     assert core.transfer("b") is None
     assert "its disk is full" in str(core.transfer("c"))
     assert "not another member with a vote" in str(core.transfer("a"))
-    core.receive("c", HAS_ROOM, 3.0)
+    core.step("c", HAS_ROOM, 3.0)
     core.tick(3.15)
     assert "has not answered for 1.0 s" in str(core.transfer("b"))
-    core.receive("c", Append(7, 1, 0, [], 1, 0), 3.2)
+    core.step("c", Append(7, 1, 0, [], 1, 0), 3.2)
     assert isinstance(core.transfer("c"), NotLeaderError)
 
 
 def test_a_follower_says_whether_it_could_write() -> None:
-    core = make()
-    core.receive("b", Append(1, 1, 0, [], 1, 0), 0.1)
-    core.has_room = False
-    core.receive("b", Append(1, 1, 0, [], 1, 0), 0.2)
-    core.receive("b", Append(1, 9, 1, [], 1, 0), 0.2)
+    core = make_core()
+    core.step("b", Append(1, 1, 0, [], 1, 0), 0.1)
+    core.state.has_room = False
+    core.step("b", Append(1, 1, 0, [], 1, 0), 0.2)
+    core.step("b", Append(1, 9, 1, [], 1, 0), 0.2)
     said = [reply.has_room for _, reply in settle(core) if isinstance(reply, AppendReply)]
     assert said == [True, False, False]

@@ -9,7 +9,6 @@ import ast
 import hashlib
 import inspect
 import pickle
-import random
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -24,18 +23,16 @@ from pysyncobj.poller import PollPoller
 from pysyncobj.transport import Transport
 
 import orchgit
-from orchgit.raft.configuration import Configuration, Placed
 from orchgit.raft.core import RaftCore
-from orchgit.raft.election import Timing
 from orchgit.raft.messages import (
     Append,
     AppendReply,
     Entry,
     PreVoteReply,
-    VoteReply,
 )
 from tests.support.parsed_source import parsed_source
-from tests.support.raft_disk import MemoryLog, MemorySnapshots
+from tests.support.raft_core import elect, make_core, settle, storage_of
+from tests.support.raft_disk import MemoryLog
 
 A, B, C = Node("a"), Node("b"), Node("c")
 NO_OP = b"\x01"
@@ -101,34 +98,10 @@ def shipped() -> Iterator[Shipped]:
     shipped.member.destroy()
 
 
-def our_core() -> RaftCore:
-    log = MemoryLog()
-    return RaftCore(
-        *("a", Placed(0, Configuration.of("abc")), log, MemorySnapshots(), random.Random(1)),
-        *(Timing(), 1, 0.0),
-    )
-
-
 def our_leader(now_s: float = 2.0) -> RaftCore:
-    core = our_core()
+    core = make_core()
     elect(core, now_s)
     return core
-
-
-def elect(core: RaftCore, now_s: float) -> None:
-    core.tick(now_s)
-    core.receive("b", PreVoteReply(core.term + 1, True), now_s)
-    core.receive("b", VoteReply(core.term, True), now_s)
-    assert core.is_leader
-    settle(core)
-
-
-def settle(core: RaftCore) -> list[Any]:
-    """As the owner does: sync, count, send."""
-    core.log.sync()
-    core.durable()
-    sent, core.outbox = core.outbox, []
-    return sent
 
 
 # -- truncation without a conflict ---------------------------------------------------------------
@@ -142,14 +115,16 @@ def test_shipped_a_late_heartbeat_takes_entries_back(shipped: Shipped) -> None:
 
 
 def test_ours_a_late_heartbeat_takes_nothing_back() -> None:
-    core = our_core()
-    core.receive("b", Append(1, 1, 0, [Entry(1, b"x"), Entry(1, b"y")], 1, 0), 0.1)
+    core = make_core()
+    core.step("b", Append(1, 1, 0, [Entry(1, b"x"), Entry(1, b"y")], 1, 0), 0.1)
     settle(core)
-    core.receive("b", Append(1, 1, 0, [], 1, 0), 0.1)
-    core.receive("b", Append(1, 1, 0, [Entry(1, b"x")], 1, 0), 0.1)
-    assert core.log.last_index == 3
-    core.receive("c", Append(2, 2, 1, [Entry(2, b"z")], 1, 0), 0.1)
-    assert [core.log.record(i).payload for i in (2, 3)] == [b"x", b"z"], "a conflict does cut"
+    core.step("b", Append(1, 1, 0, [], 1, 0), 0.1)
+    core.step("b", Append(1, 1, 0, [Entry(1, b"x")], 1, 0), 0.1)
+    assert core.state.log.last_index == 3
+    core.step("c", Append(2, 2, 1, [Entry(2, b"z")], 1, 0), 0.1)
+    assert [storage_of(core).record(i).payload for i in (2, 3)] == [b"x", b"z"], (
+        "a conflict does cut"
+    )
 
 
 # -- nextIndex -----------------------------------------------------------------------------------
@@ -169,17 +144,17 @@ def test_shipped_a_success_moves_next_index_back(shipped: Shipped) -> None:
 
 def test_ours_a_success_never_moves_next_index_back() -> None:
     core = our_leader()
-    core.receive("b", AppendReply(1, True, 2, 0), 2.1)
+    core.step("b", AppendReply(1, True, 2, 0), 2.1)
     for _ in range(8):
         core.propose(b"\x00x")
     settle(core)
-    assert core.progress["b"].next == 11
+    assert core.leading.tracker.peers["b"].next == 11
     for accepted in (4, 3, 6, 4):
-        core.receive("b", AppendReply(1, True, accepted, 0), 2.1)
-        assert core.progress["b"].next == 11
-    assert core.progress["b"].match == 6
-    core.receive("b", AppendReply(1, False, 2, 0, refused=5, hint_term=1), 2.1)
-    assert core.progress["b"].next == 11, "an old refusal of what was accepted since"
+        core.step("b", AppendReply(1, True, accepted, 0), 2.1)
+        assert core.leading.tracker.peers["b"].next == 11
+    assert core.leading.tracker.peers["b"].match == 6
+    core.step("b", AppendReply(1, False, 2, 0, refused=5, hint_term=1), 2.1)
+    assert core.leading.tracker.peers["b"].next == 11, "an old refusal of what was accepted since"
 
 
 # -- replies without a term ----------------------------------------------------------------------
@@ -200,14 +175,14 @@ def test_shipped_a_reply_of_an_old_term_counts(shipped: Shipped) -> None:
 
 def test_ours_a_reply_of_an_old_term_does_not_count() -> None:
     core = our_leader()
-    core.receive("b", Append(5, 1, 0, [Entry(5, b"z")], 1, 0), 2.1)
+    core.step("b", Append(5, 1, 0, [Entry(5, b"z")], 1, 0), 2.1)
     settle(core)
     elect(core, 9.0)
-    assert core.term == 6
-    core.receive("c", AppendReply(1, True, 3, 0), 9.1)
+    assert core.state.term == 6
+    core.step("c", AppendReply(1, True, 3, 0), 9.1)
     settle(core)
-    assert core.progress["c"].match == 0
-    assert core.commit_index == 1
+    assert core.leading.tracker.peers["c"].match == 0
+    assert core.state.log.commit_index == 1
 
 
 # -- durability ----------------------------------------------------------------------------------
@@ -224,17 +199,15 @@ def test_ours_a_vote_is_stored_before_it_is_in_the_outbox() -> None:
 
     class Watched(MemoryLog):
         def store_vote(self, vote: Any) -> None:
-            stored.append((vote.term, vote.voted_for, len(core.outbox)))
+            stored.append((vote.term, vote.voted_for, len(core.state.outbox)))
             super().store_vote(vote)
 
-    core = our_core()
-    core.log = Watched()
-    core.log.append(0, NO_OP)
+    core = make_core(log=Watched())
     core.tick(2.0)
-    asked = len(core.outbox)
-    core.receive("b", PreVoteReply(1, True), 2.0)
+    asked = len(core.state.outbox)
+    core.step("b", PreVoteReply(1, True), 2.0)
     assert stored == [(1, "a", asked)], "on disk when nobody has been asked for a vote yet"
-    assert len(core.outbox) == asked + 2
+    assert len(core.state.outbox) == asked + 2
 
 
 # -- chunked transfer ----------------------------------------------------------------------------
@@ -254,7 +227,7 @@ def test_shipped_an_entry_near_a_multiple_is_finished_twice(shipped: Shipped) ->
 @pytest.mark.parametrize("size", [(1 << 18) + extra for extra in (-30, -2, -1, 0, 1, 30)])
 def test_ours_an_entry_of_any_size_is_one_message(size: int) -> None:
     core = our_leader()
-    core.receive("b", AppendReply(1, True, 2, 0), 2.1)
+    core.step("b", AppendReply(1, True, 2, 0), 2.1)
     core.propose(b"x" * size)
     sent = [m for to, m in settle(core) if to == "b" and m.entries]
     assert [len(one.entries[0].payload) for one in sent] == [size]

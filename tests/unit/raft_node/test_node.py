@@ -38,7 +38,7 @@ def test_a_command_is_applied_by_all_in_the_same_order(hub: Hub) -> None:
         await submit(hub, "two", b"a", b"b", b"c")
         hub.settle()
         assert [one.applied for one in hub.servers.values()] == [[b"a", b"b", b"c"]] * 3
-        assert {one.node.leader_address for one in hub.servers.values()} == {"two"}
+        assert {one.node.status.leader_address for one in hub.servers.values()} == {"two"}
 
     asyncio.run(scenario())
 
@@ -76,7 +76,7 @@ def test_a_command_goes_to_a_leader_that_was_heard_of_just_then(hub: Hub) -> Non
         hub.now_s += 0.2
         hub.servers["two"].node.turn()
         hub.deliver()
-        assert hub.servers["three"].node.leader_address == "one"
+        assert hub.servers["three"].node.status.leader_address == "one"
         proposal = Proposal()
         hub.servers["three"].node.submit(b"x", proposal, forward=True)
         hub.settle()
@@ -136,7 +136,7 @@ def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
     hub.servers["two"].stand_for_election()
     hub.settle()
     for server in hub.servers.values():
-        assert server.journal.vote.term == server.node.term > 0
+        assert server.journal.vote.term == server.node.status.term > 0
         assert server.journal.vote.voted_for == "two"
 
 
@@ -170,7 +170,7 @@ def test_nothing_is_applied_that_the_own_disk_does_not_have(hub: Hub) -> None:
     hub.servers["one"].stand_for_election()
     hub.settle()
     follower = hub.servers["two"]
-    term, last = follower.node.term, follower.journal.last_index
+    term, last = follower.node.status.term, follower.journal.last_index
     place = (term, last, follower.journal.term(last))
     message = Append(*place, [Entry(term, REGULAR + b"x")], last + 1, 0)
     sync, at_sync = follower.journal.sync, []
@@ -191,7 +191,7 @@ def test_a_follower_applies_what_comes_fast_at_intervals(hub: Hub) -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
         follower = hub.servers["two"]
-        term, last = follower.node.term, follower.journal.last_index
+        term, last = follower.node.status.term, follower.journal.last_index
 
         def bring(number: int) -> None:
             index = last + number
@@ -206,13 +206,13 @@ def test_a_follower_applies_what_comes_fast_at_intervals(hub: Hub) -> None:
         bring(1)
         bring(2)
         assert follower.applied == [b"0"]
-        due_s = follower.node._committing.due_s
+        due_s = follower.node.delivery.due_s
         assert due_s is not None
         assert hub.now_s < due_s < hub.now_s + 0.01
         hub.now_s = due_s
         follower.node.turn()
         assert follower.applied == [b"0", b"1", b"2"]
-        assert follower.node._committing.due_s is None
+        assert follower.node.delivery.due_s is None
         hub.now_s += 0.001
         follower.node.submit(b"mine", Proposal(), forward=True)
         follower.node.turn()

@@ -91,7 +91,7 @@ def test_a_nap_is_not_ended_by_sockets_which_are_served_after_it(loop: PollLoop)
         loop.watch(ours.fileno(), lambda: read.append(ours.recv(10)))
         theirs.send(b"x")
         began_s = time.monotonic()
-        loop.nap(0.02)
+        loop.wait_without_io(0.02)
         assert time.monotonic() - began_s >= 0.02
         assert read == [b"x"]
 
@@ -99,10 +99,10 @@ def test_a_nap_is_not_ended_by_sockets_which_are_served_after_it(loop: PollLoop)
 def test_a_nap_is_ended_by_whoever_calls(loop: PollLoop) -> None:
     began_s = time.monotonic()
     loop.wake()
-    loop.nap(LONG_S)
+    loop.wait_without_io(LONG_S)
     late = threading.Timer(0.05, loop.wake)
     late.start()
-    loop.nap(LONG_S)
+    loop.wait_without_io(LONG_S)
     assert time.monotonic() - began_s < LONG_S / 2
     late.join()
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from orchgit.errors import InvalidInputError
 from orchgit.server.membership.joining_rules import (
     FRESH_S,
-    Acquaintances,
     Bootstrap,
     Join,
+    KnownServers,
     Wait,
     decide,
     rpc_address_of,
@@ -26,8 +26,8 @@ def status(id_: str, expect: int = 3, **fields: object) -> ServerStatus:
     return ServerStatus(id=id_, bootstrap_expect=expect, **own)  # type: ignore[arg-type]
 
 
-def knowing(own: ServerStatus, *others: ServerStatus) -> Acquaintances:
-    found = Acquaintances(own)
+def knowing(own: ServerStatus, *others: ServerStatus) -> KnownServers:
+    found = KnownServers(own)
     for other in others:
         found.hear(other, 0.0)
     return found
@@ -111,8 +111,8 @@ class World:
         self.servers = {name: self.new(name) for name in self.names}
         self.flying: list[tuple[str, str, ServerStatus]] = []
 
-    def new(self, name: str) -> Acquaintances:
-        return Acquaintances(status(name, len(self.names)))
+    def new(self, name: str) -> KnownServers:
+        return KnownServers(status(name, len(self.names)))
 
     def say(self, name: str) -> ServerStatus:
         said = self.servers[name].own_status(self.now_s, name in self.cluster_of)

@@ -1,45 +1,45 @@
-"""A world notes, for one request, whether its commands may be in the log."""
+"""A context notes, for one request, whether its commands may be in the log."""
 
 from __future__ import annotations
 
 import pytest
-from orchgit.services.world import World
 
 from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.job import Job
 from orchgit.replication.commands import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
 from orchgit.replication.proposal import RequestWrites
-from tests.support.world import in_world
+from orchgit.services.context import UseCaseContext
+from tests.support.use_cases import with_context
 
 
 def test_an_applied_command_is_noted() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
-        await world.noting(writes).propose(RegisterJob(upsert=JobUpsert(Job(id="web"))))
+        await context.noting(writes).propose(RegisterJob(upsert=JobUpsert(Job(id="web"))))
         assert writes.any
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_command_that_its_handler_refuses_is_noted() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
         upsert = JobUpsert(Job(id="web"), expected_modify_index=7)
         with pytest.raises(ConflictError):
-            await world.noting(writes).propose(RegisterJob(upsert=upsert))
+            await context.noting(writes).propose(RegisterJob(upsert=upsert))
         assert writes.any
 
-    in_world(work)
+    with_context(work)
 
 
 def test_a_command_that_the_log_does_not_take_is_not_noted() -> None:
-    async def work(world: World) -> None:
+    async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
-        await world.state.stop()
+        await context.state.stop()
         with pytest.raises(UnavailableError):
-            await world.noting(writes).propose(
+            await context.noting(writes).propose(
                 DeregisterJob(deletion=JobDeletion("default", "web"))
             )
         assert not writes.any
 
-    in_world(work)
+    with_context(work)

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.allocations.paths import AllocPaths
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver
 from agent.hooks.base import VolumeSource
 from agent.local_state.store import LocalState
+from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
@@ -22,7 +22,7 @@ from orchgit.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeServices:
+class NodeContext:
     """One per agent."""
 
     clock: Clock

@@ -110,12 +110,12 @@ def _open(name: str | Path, at: int | None, flags: int, shown: str) -> int:
         if at is not None and _is_link(name, at):
             raise _link_error(shown) from None
         raise NotFoundError(f"stat {shown}: no such file or directory") from None
-    except OSError as problem:
-        if problem.errno == errno.ENAMETOOLONG:
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
             raise NotFoundError(f"stat {shown}: file name too long") from None
         if at is not None and _is_link(name, at):
             raise _link_error(shown) from None
-        raise NotAllowedError(f"cannot open {shown}: {problem.strerror}") from None
+        raise NotAllowedError(f"cannot open {shown}: {error.strerror}") from None
 
 
 def _is_link(name: str | Path, at: int) -> bool:

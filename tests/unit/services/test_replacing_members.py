@@ -9,7 +9,7 @@ import pytest
 from orchgit.errors import UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.raft.configuration import Member, PeerProgress
-from orchgit.services.cluster.membership import check_is_gone
+from orchgit.services.cluster.membership import check_replaceable
 
 BLANK = ServerRecord(address="c:1", name="three")
 
@@ -35,9 +35,9 @@ class Leader:
 
 
 def test_a_silent_member_is_put_out_while_the_others_are_a_majority() -> None:
-    check_is_gone(BLANK, Leader({"b:1": 0.1, "c:1": 9.0}))
-    check_is_gone(BLANK, Leader({"b:1": 0.1, "c:1": 9.0, "d:1": 9.0, "e:1": 0.0}))
-    check_is_gone(BLANK, Leader({"b:1": 9.0, "c:1": 9.0}, learners=("b:1", "c:1")))
+    check_replaceable(BLANK, Leader({"b:1": 0.1, "c:1": 9.0}))
+    check_replaceable(BLANK, Leader({"b:1": 0.1, "c:1": 9.0, "d:1": 9.0, "e:1": 0.0}))
+    check_replaceable(BLANK, Leader({"b:1": 9.0, "c:1": 9.0}, learners=("b:1", "c:1")))
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_silent_member_is_put_out_while_the_others_are_a_majority() -> None:
 )
 def test_otherwise_it_says_why_not(leader: Leader, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
-        check_is_gone(BLANK, leader)
+        check_replaceable(BLANK, leader)

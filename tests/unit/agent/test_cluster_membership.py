@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from agent.connection.cluster_membership import Belonging
+from agent.connection.cluster_membership import ClusterMembership
 from orchgit.errors import RefusedError
 from orchgit.model.cluster import ClusterName
 
@@ -14,34 +14,34 @@ OTHERS = ClusterName("c2", "c2")
 UNKNOWN = ClusterName()
 
 
-def kept(known: ClusterName) -> tuple[Belonging, list[ClusterName]]:
+def kept(known: ClusterName) -> tuple[ClusterMembership, list[ClusterName]]:
     written: list[ClusterName] = []
-    return Belonging(known, written.append), written
+    return ClusterMembership(known, written.append), written
 
 
 def test_the_first_is_kept_and_others_are_refused() -> None:
-    belonging, written = kept(UNKNOWN)
+    membership, written = kept(UNKNOWN)
     for _ in range(2):
-        belonging.admit("a:1", OURS)
+        membership.admit("a:1", OURS)
     assert written == [OURS], "once"
     with pytest.raises(RefusedError, match="cannot use the server b:2: it is of another cluster"):
-        belonging.admit("b:2", OTHERS)
-    assert (belonging.known, written) == (OURS, [OURS])
+        membership.admit("b:2", OTHERS)
+    assert (membership.known, written) == (OURS, [OURS])
 
 
 def test_each_stranger_is_told_of_once() -> None:
-    belonging, _ = kept(OURS)
+    membership, _ = kept(OURS)
     with capture_logs() as logged:
         for address in ("b:2", "b:2", "c:3"):
             with pytest.raises(RefusedError):
-                belonging.admit(address, OTHERS)
+                membership.admit(address, OTHERS)
     assert str(logged).count("this server is of another cluster") == 2
 
 
 def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
-    belonging, written = kept(OURS)
-    belonging.admit("a:1", UNKNOWN)
-    assert (belonging.known, written) == (OURS, [])
+    membership, written = kept(OURS)
+    membership.admit("a:1", UNKNOWN)
+    assert (membership.known, written) == (OURS, [])
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
     ],
 )
 def test_a_restored_backup_is_followed(restored: ClusterName) -> None:
-    belonging, written = kept(OURS)
-    belonging.admit("a:1", restored)
+    membership, written = kept(OURS)
+    membership.admit("a:1", restored)
     assert written == [restored]
-    assert belonging.is_ours(restored)
-    assert not belonging.is_ours(OTHERS)
+    assert membership.is_ours(restored)
+    assert not membership.is_ours(OTHERS)
 
 
 def test_a_log_without_an_id_is_no_sign() -> None:

@@ -1,0 +1,49 @@
+"""What this process caches of each source: parsed files, and the jobs of the last applied commit.
+
+A cache is lost at a restart, which costs one look at every job of the source and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orchgit.gitops.commits.plan import LastApplied
+from orchgit.gitops.parsing.discovery import Discoverer, JobKey, ParseCache
+from orchgit.gitops.parsing.disk_cache import DiskParseCache
+from orchgit.gitops.parsing.port import JobParser
+from orchgit.model.source import Source
+
+
+@dataclass(slots=True)
+class SourceCache:
+    """The cache of one source. `last_applied` holds the jobs of `applied_commit` as they were
+    registered; the state's own applied commit invalidates it."""
+
+    discoverer: Discoverer
+    applied_commit: str = ""
+    last_applied: Mapping[JobKey, LastApplied] = field(default_factory=dict)
+
+    def last_applied_for(self, source: Source) -> Mapping[JobKey, LastApplied] | None:
+        """Returns the cached jobs, or None where the state names another commit as applied."""
+        same = self.applied_commit and self.applied_commit == source.status.applied_commit
+        return self.last_applied if same else None
+
+
+class SourceCaches:
+    """The caches of all sources, by the source's name. All share one parser and one disk cache."""
+
+    def __init__(self, parser: JobParser, disk: DiskParseCache) -> None:
+        self._parser = parser
+        self._disk = disk
+        self._caches: dict[str, SourceCache] = {}
+
+    def of(self, source: str) -> SourceCache:
+        """Returns the source's cache; an empty one at first use."""
+        if source not in self._caches:
+            self._caches[source] = SourceCache(Discoverer(self._parser, ParseCache(self._disk)))
+        return self._caches[source]
+
+    def forget(self, source: str) -> None:
+        """Drops the cache of a source that was removed."""
+        self._caches.pop(source, None)
