@@ -1,4 +1,4 @@
-"""The part of MessagePack that the supervisor speaks, with next to no imports.
+"""The part of MessagePack that the supervisor speaks, without any import.
 
 Values are None, bool, int, str, bytes, list and dict. Floats and extensions are refused: durations
 travel as integers with their unit in the name. Frames are a 4-byte big-endian length and a value.
@@ -6,24 +6,33 @@ travel as integers with their unit in the name. Frames are a 4-byte big-endian l
 
 from __future__ import annotations
 
-from orchgit import length_frames
-
 MAX_FRAME_BYTES = 8 << 20
 
 
-class CodecError(length_frames.FrameError):
+class CodecError(ValueError):
     """Bytes that are not a value of this codec, or a value it cannot carry."""
 
 
 def frame(value: object) -> bytes:
     """One message as it goes over the socket."""
-    return length_frames.frame(pack(value), MAX_FRAME_BYTES)
+    body = pack(value)
+    if len(body) > MAX_FRAME_BYTES:
+        raise CodecError(f"cannot send {len(body)} bytes in one message: {MAX_FRAME_BYTES} at most")
+    return len(body).to_bytes(4, "big") + body
 
 
 def take_frame(buffer: bytearray) -> object | None:
     """Remove the first whole message from `buffer` and return it; None when none is whole yet."""
-    body = length_frames.take_frame(buffer, MAX_FRAME_BYTES)
-    return None if body is None else unpack(body)
+    if len(buffer) < 4:
+        return None
+    size = int.from_bytes(buffer[:4], "big")
+    if size > MAX_FRAME_BYTES:
+        raise CodecError(f"cannot read a message of {size} bytes: {MAX_FRAME_BYTES} at most")
+    if len(buffer) < 4 + size:
+        return None
+    value = unpack(bytes(buffer[4 : 4 + size]))
+    del buffer[: 4 + size]
+    return value
 
 
 def pack(value: object) -> bytes:

@@ -6,8 +6,7 @@ import _socket
 import os
 import select
 
-from agent.supervisor.codec import frame, take_frame
-from orchgit.length_frames import FrameError
+from agent.supervisor.codec import CodecError, frame, take_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Connection:
         try:
             while not self.closed and (message := take_frame(self._incoming)) is not None:
                 self._listener.handle(self, message)
-        except FrameError:
+        except CodecError:
             self.close()
 
     def _flush(self) -> None:
