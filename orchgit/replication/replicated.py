@@ -25,8 +25,8 @@ from orchgit.replication.commands import SetClusterId
 from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
+from orchgit.replication.members_at_start import MembersAtStart
 from orchgit.replication.opened_state import OpenedState
-from orchgit.replication.origin import Origin
 from orchgit.replication.pending_proposals import Waiting
 from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.server_host import LoopCallbacks, ServerHost
@@ -93,8 +93,10 @@ class ReplicatedState(Writing):
                 *(self.store, self._applied, self._applier_failed, self._applier_has_room),
                 *(self._space, config.disk),
             )
-            origin = Origin(config.data_dir / "raft", config.address, self._opened.journal)
-            first = self._first_members(origin)
+            members_at_start = MembersAtStart(
+                config.data_dir / "raft", config.address, self._opened.journal
+            )
+            first = self._first_members(members_at_start)
             self._transport = self._open_transport()
             undo.callback(self._transport.close)
             raft_config = RaftConfig(
@@ -114,15 +116,15 @@ class ReplicatedState(Writing):
             )
             self._node = RaftNode(raft_config, host)
             self._refuse_members_out_of_reach()
-            origin.remember_address()
+            members_at_start.remember_address()
             newest = snapshot_index(self._opened.files.snapshot)
             self._raft = RaftThread(self._node, host, newest, config.snapshot_log_bytes)
             undo.pop_all()
 
-    def _first_members(self, origin: Origin) -> ConfigurationEntry:
+    def _first_members(self, members_at_start: MembersAtStart) -> ConfigurationEntry:
         config = self._config
         given = (config.address, *config.peers) if config.bootstrap else ()
-        return origin.members(snapshot_members(self._opened.files.store), given)
+        return members_at_start.members(snapshot_members(self._opened.files.store), given)
 
     @property
     def _leads_alone(self) -> bool:
