@@ -42,7 +42,11 @@ class VoteFile:
         if data is None:
             return Vote()
         if len(data) != 2 * _SLOT_BYTES:
-            return self._of_one_record(data)
+            # The older format: one record, replaced whole.
+            body = unsealed(data)
+            if body is None:
+                raise damaged(self._path)
+            return msgspec.msgpack.decode(body, type=Vote)
         self._has_slots = True
         slots = [_decoded(data[:_SLOT_BYTES]), _decoded(data[_SLOT_BYTES:])]
         found = [(slot, number) for number, slot in enumerate(slots) if slot is not None]
@@ -51,13 +55,6 @@ class VoteFile:
         (self._sequence, vote), newest = max(found, key=lambda one: one[0][0])
         self._weak = 1 - newest
         return vote
-
-    def _of_one_record(self, data: bytes) -> Vote:
-        """Reads the older format: one record, replaced whole."""
-        body = unsealed(data)
-        if body is None:
-            raise damaged(self._path)
-        return msgspec.msgpack.decode(body, type=Vote)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -80,7 +77,8 @@ class VoteFile:
 
     def _write(self, vote: Vote) -> None:
         self._sequence += 1
-        slot = _encoded(self._sequence, vote)
+        record = sealed(msgspec.msgpack.encode((self._sequence, vote)))
+        slot = len(record).to_bytes(_LENGTH_BYTES, "little") + record
         if self._has_slots:
             self._overwrite(slot)
         else:
@@ -97,11 +95,6 @@ class VoteFile:
                     self._disk.sync(fd)
         finally:
             self._disk.close(fd)
-
-
-def _encoded(sequence: int, vote: Vote) -> bytes:
-    record = sealed(msgspec.msgpack.encode((sequence, vote)))
-    return len(record).to_bytes(_LENGTH_BYTES, "little") + record
 
 
 def _decoded(slot: bytes) -> tuple[int, Vote] | None:

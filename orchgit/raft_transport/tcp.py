@@ -73,15 +73,13 @@ class TcpTransport:
         link = self._links.get(receiver)
         if link is not None:
             return link
-        if len(self._links) >= _MAX_LINKS and not self._forget_ended():
-            return None
+        if len(self._links) >= _MAX_LINKS:
+            self._links = {name: one for name, one in self._links.items() if not one.has_ended}
+            if len(self._links) >= _MAX_LINKS:
+                return None
         greeting = Greeting(PROTOCOL, self._cluster, self._name, receiver)
         link = self._links[receiver] = TcpLink(greeting, self._tls, is_member, self._loop)
         return link
-
-    def _forget_ended(self) -> bool:
-        self._links = {name: one for name, one in self._links.items() if not one.has_ended}
-        return len(self._links) < _MAX_LINKS
 
     def close(self) -> None:
         self._inbound.close()
