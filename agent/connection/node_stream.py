@@ -22,10 +22,10 @@ from agent.connection.leader_watch import AskLeader, next_leader
 from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
-from orchgit.first_of import first_of
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import (
     AgentAllocReports,
     AgentFrame,
@@ -158,7 +158,7 @@ class ServerLink:
         """Hold the session until it ends or another server leads. Returns why it ended."""
         running = session.run(partial(self._open_stream, address))
         try:
-            async with first_of(running, self._watch_leader(session, address)) as (work, watch):
+            async with wait_first(running, self._watch_leader(session, address)) as (work, watch):
                 (work if work.done() else watch).result()
         except OrchgitError as error:
             return error
@@ -257,7 +257,7 @@ class _Session:
         self.send(AgentHello(self._side.node(), self._cluster))
         stream = open_stream(frames())
         try:
-            async with first_of(self._receive(stream), self._heartbeats()) as both:
+            async with wait_first(self._receive(stream), self._heartbeats()) as both:
                 for each in both:
                     if each.done():
                         each.result()
@@ -323,7 +323,7 @@ class _Session:
     async def _heartbeats(self) -> None:
         """Send one per half TTL. Raises TimedOutError for a server that does not answer the hello,
         or is silent for a whole TTL (a heartbeat unanswered)."""
-        async with first_of(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
+        async with wait_first(self._clock.sleep(_WELCOME_TIMEOUT_S), self._welcomed.wait()):
             pass
         if not self.welcomed:
             raise TimedOutError("cannot reach the server: it did not answer the hello")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from orchgit.first_of import first_of
 from orchgit.model.allocation import TaskEvent
+from orchgit.wait_first import wait_first
 
 
 class TaskRequests:
@@ -58,7 +58,7 @@ class TaskRequests:
 
     async def unless_interrupted(self, waiting: Awaitable[object]) -> bool:
         """Returns whether `waiting` ended before a kill or a restart was asked for."""
-        async with first_of(waiting, self.interrupted()) as (work, _):
+        async with wait_first(waiting, self.interrupted()) as (work, _):
             if work.done() and not self._interrupt.is_set():
                 work.result()
                 return True

@@ -34,10 +34,10 @@ from agent.tasks.requests import TaskRequests
 from agent.tasks.restarts import AttemptEnd, RestartHistory, decide
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from orchgit.errors import DriverError, OrchgitError
-from orchgit.first_of import first_of
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.task import Task
+from orchgit.wait_first import wait_first
 
 T = TypeVar("T")
 
@@ -208,7 +208,7 @@ class TaskRunner:
         if not await requests.unless_interrupted(self._progress.save_start(config.attempt)):
             return None
         start = self._driver().start_task(config)
-        async with first_of(start, requests.interrupted()) as (starting, _):
+        async with wait_first(start, requests.interrupted()) as (starting, _):
             if requests.kill is not None and not starting.done():
                 return None
             handle: TaskHandle = await starting

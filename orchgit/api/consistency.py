@@ -16,8 +16,8 @@ from orchgit.api.errors import status_of, text_response
 from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
-from orchgit.first_of import first_of
 from orchgit.replication.proposal import RequestWrites
+from orchgit.wait_first import wait_first
 
 ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
@@ -145,7 +145,7 @@ class Consistency:
             await send(message)
 
         lost = self._leading.leadership_lost()
-        async with first_of(self._app(scope, receive, noting), lost) as (work, _):
+        async with wait_first(self._app(scope, receive, noting), lost) as (work, _):
             if not work.done() and not answering:
                 raise NotLeaderError("cannot answer: this server no longer leads")
             await work

@@ -27,7 +27,7 @@ from orchgit.control.plans.queue import PlanQueue
 from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
 from orchgit.control.watchers.deployments import DeploymentWatcher
 from orchgit.control.watchers.drainer import Drainer
-from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.garbage import GarbageLimits, StateGarbageCollector
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.control.watchers.heartbeats import Heartbeats
 from orchgit.control.watchers.periodic import PeriodicDispatcher
@@ -81,7 +81,7 @@ class LeaderTerm:
         self.blocked = BlockedEvals()
         self.plans = PlanQueue()
         self.heartbeats = Heartbeats(state, clock, ids, config.heartbeats)
-        self.garbage = GarbageCollector(state, clock, config.garbage)
+        self.garbage = StateGarbageCollector(state, clock, config.garbage)
         self._rejections = NodeRejections(config.rejections)
         self._intake = EvalIntake(state.store, self.evaluations, self.blocked)
         self._applier = PlanApplier(

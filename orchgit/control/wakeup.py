@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from orchgit.clock import Clock
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 
 
 class Wakeup:
@@ -27,5 +27,5 @@ class Wakeup:
         self._event.clear()
 
     async def _either(self, timeout_s: float) -> None:
-        async with first_of(self._event.wait(), self._clock.sleep(max(0.0, timeout_s))):
+        async with wait_first(self._event.wait(), self._clock.sleep(max(0.0, timeout_s))):
             pass

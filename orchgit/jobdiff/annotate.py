@@ -1,4 +1,4 @@
-"""What a difference would cause, written into the report next to what causes it."""
+"""What a job's changes would cause, written into the report of its differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _IN_PLACE_OBJECTS = frozenset(("Service", "Constraint", "Affinity"))
 
 
 def annotated(diff: JobDiff, updates: Mapping[str, DesiredUpdates] | None = None) -> JobDiff:
-    """The report with the scheduler's counts by group, and what each change forces."""
+    """Returns the report with the scheduler's counts by group, and what each change forces."""
     groups = [_group(group, (updates or {}).get(group.name)) for group in diff.task_groups or ()]
     return replace(diff, task_groups=groups or None)
 
@@ -39,7 +39,11 @@ def _group(diff: TaskGroupDiff, updates: DesiredUpdates | None) -> TaskGroupDiff
         diff,
         updates={name: count for name, count in counts.items() if count} or None,
         fields=[_count(each) for each in diff.fields or ()] or None,
-        tasks=[_task(task, diff) for task in diff.tasks or ()] or None,
+        tasks=[
+            task if task.type == DiffType.NONE else replace(task, annotations=[_forced(task, diff)])
+            for task in diff.tasks or ()
+        ]
+        or None,
     )
 
 
@@ -50,13 +54,8 @@ def _count(field: FieldDiff) -> FieldDiff:
     return replace(field, annotations=[FORCES_CREATE if grows else FORCES_DESTROY])
 
 
-def _task(diff: TaskDiff, group: TaskGroupDiff) -> TaskDiff:
-    if diff.type == DiffType.NONE:
-        return diff
-    return replace(diff, annotations=[_force(diff, group)])
-
-
-def _force(diff: TaskDiff, group: TaskGroupDiff) -> str:
+def _forced(diff: TaskDiff, group: TaskGroupDiff) -> str:
+    """Returns what a change of the task forces its allocations to do."""
     if group.type == DiffType.ADDED:
         return FORCES_CREATE
     if group.type == DiffType.DELETED:

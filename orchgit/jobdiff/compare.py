@@ -1,8 +1,7 @@
 """The difference between two versions of a job, field by field, in Nomad's shape.
 
-One generic walk; `shapes` names what it must know about each kind of object. An object counts as
-edited when its two versions are not equal, even if nothing that is shown differs, unless its shape
-is plain.
+One generic walk; `shapes` lists the special cases. An object counts as edited when its two versions
+are not equal, even if no field that is shown differs, unless its shape is plain.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from orchgit.jobdiff.report import (
     TaskDiff,
     TaskGroupDiff,
 )
-from orchgit.jobdiff.shape import Child, Kind, Shape, get
+from orchgit.jobdiff.shape import Matching, ObjectField, ObjectShape, get
 from orchgit.jobdiff.shapes import (
-    GROUP_CHILDREN,
+    GROUP_OBJECTS,
     GROUP_OMIT,
     GROUP_OPTIONAL,
-    JOB_CHILDREN,
+    JOB_OBJECTS,
     JOB_OMIT,
-    TASK_CHILDREN,
+    TASK_OBJECTS,
     TASK_OMIT,
 )
 from orchgit.model.group import TaskGroup
@@ -40,28 +39,26 @@ from orchgit.model.task import Task
 
 
 def diff_jobs(old: Job | None, new: Job | None, contextual: bool = True) -> JobDiff:
-    """What changes from `old` to `new`; one of them may be None. `contextual` also shows the
-    unchanged fields of edited objects. Raises InvalidInputError for two different jobs."""
+    """Returns what changes from `old` to `new`; one of them may be None.
+
+    `contextual` also shows the unchanged fields of edited objects. Raises InvalidInputError for
+    two jobs of different ids.
+    """
     if old is not None and new is not None and old.id != new.id:
         raise InvalidInputError(f"cannot compare job {old.id!r} with {new.id!r}: ids differ")
     named = new or old
     if named is None:
         return JobDiff(DiffType.NONE, "")
     fields = _fields(flat_fields(old, JOB_OMIT), flat_fields(new, JOB_OMIT), contextual=False)
-    objects = _children(old, new, JOB_CHILDREN, contextual)
-    groups = _groups(old, new, contextual)
+    objects = _objects_of(old, new, JOB_OBJECTS, contextual)
+    pairs = by_key(
+        old.task_groups if old else (), new.task_groups if new else (), lambda group: group.name
+    )
+    groups = [_group(name, before, after, contextual) for name, before, after in pairs]
     changed = fields or objects or any(group.type != DiffType.NONE for group in groups)
     return JobDiff(
         _type(old, new, bool(changed)), named.id, fields or None, objects or None, groups or None
     )
-
-
-def _groups(old: Job | None, new: Job | None, contextual: bool) -> list[TaskGroupDiff]:
-    def key(group: TaskGroup) -> str:
-        return group.name
-
-    pairs = by_key(old.task_groups if old else (), new.task_groups if new else (), key)
-    return [_group(name, before, after, contextual) for name, before, after in pairs]
 
 
 def _group(
@@ -70,21 +67,16 @@ def _group(
     old, new = completed(old), completed(new)
     omit = GROUP_OMIT if old and new else GROUP_OMIT | GROUP_OPTIONAL
     fields = _fields(flat_fields(old, omit), flat_fields(new, omit), contextual=False)
-    objects = _children(old, new, GROUP_CHILDREN, contextual)
+    objects = _objects_of(old, new, GROUP_OBJECTS, contextual)
     pairs = by_key(old.tasks if old else (), new.tasks if new else (), lambda task: task.name)
     tasks = [_task(task_name, before, after, contextual) for task_name, before, after in pairs]
-    kind = _type(old, new, _changed(old, new))
+    kind = _type(old, new, old != new)
     return TaskGroupDiff(kind, name, fields or None, objects or None, tasks or None)
-
-
-def _changed(old: TaskGroup | None, new: TaskGroup | None) -> bool:
-    """Whether the groups are not the same, though nothing that is shown may differ."""
-    return old != new
 
 
 def _task(name: str, old: Task | None, new: Task | None, contextual: bool) -> TaskDiff:
     fields = _fields(flat_fields(old, TASK_OMIT), flat_fields(new, TASK_OMIT), contextual=False)
-    objects = _children(old, new, TASK_CHILDREN, contextual)
+    objects = _objects_of(old, new, TASK_OBJECTS, contextual)
     return TaskDiff(_type(old, new, old != new), name, fields or None, objects or None)
 
 
@@ -107,7 +99,7 @@ def _fields(old: Mapping[str, str], new: Mapping[str, str], contextual: bool) ->
 
 
 def _field_type(before: str, after: str) -> DiffType:
-    """An empty text is no value."""
+    """An empty text counts as no value."""
     if before == after:
         return DiffType.NONE
     if not before:
@@ -115,95 +107,87 @@ def _field_type(before: str, after: str) -> DiffType:
     return DiffType.EDITED if after else DiffType.DELETED
 
 
-def _children(
-    old: object, new: object, children: Sequence[Child], contextual: bool
+def _objects_of(
+    old: object, new: object, holders: Sequence[ObjectField], contextual: bool
 ) -> list[ObjectDiff]:
+    """Returns the differences of the objects that the fields `holders` of a struct or map hold."""
     found: list[ObjectDiff] = []
-    for child in children:
-        before = _value(old, child)
-        after = _value(new, child)
-        found += _MATCH[child.kind](before, after, child, contextual and child.contextual)
+    for holder in holders:
+        before = None if old is None else get(old, holder.attribute)
+        after = None if new is None else get(new, holder.attribute)
+        found += _MATCH[holder.kind](before, after, holder, contextual and holder.contextual)
     return found
 
 
-def _value(owner: object, child: Child) -> object:
-    if owner is None:
-        return None
-    return get(owner, child.attribute)
-
-
-def _single(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    if child.always and contextual and old is None and new is None:
-        return [ObjectDiff(DiffType.NONE, child.shape.name)]
-    return _objects([(old, new)], child.shape, contextual)
+def _single(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
+    if holder.always and contextual and old is None and new is None:
+        return [ObjectDiff(DiffType.NONE, holder.shape.name)]
+    return _objects([(old, new)], holder.shape, contextual)
 
 
 def _objects(
-    pairs: Iterable[tuple[object, object]], shape: Shape, contextual: bool
+    pairs: Iterable[tuple[object, object]], shape: ObjectShape, contextual: bool
 ) -> list[ObjectDiff]:
+    """Returns the differences of the pairs of (old, new) that differ."""
     found = (_object(old, new, shape, contextual) for old, new in pairs if old != new)
     return [diff for diff in found if diff.type != DiffType.NONE]
 
 
-def _object(old: object, new: object, shape: Shape, contextual: bool) -> ObjectDiff:
+def _object(old: object, new: object, shape: ObjectShape, contextual: bool) -> ObjectDiff:
     fields = _fields(_shown(old, shape), _shown(new, shape), contextual and not shape.brief)
-    objects = _children(old, new, shape.children, contextual)
-    kind = _sum([*fields, *objects]) if shape.plain else _type(old, new, True)
+    objects = _objects_of(old, new, shape.objects, contextual)
+    kind = _type(old, new, True)
+    if shape.plain:
+        kinds = {each.type for each in fields} | {each.type for each in objects}
+        kinds -= {DiffType.NONE}
+        kind = DiffType.EDITED if kinds else DiffType.NONE
+        if len(kinds) == 1:
+            kind = DiffType(kinds.pop())
     return ObjectDiff(kind, shape.name, fields or None, objects or None)
 
 
-def _sum(parts: Sequence[FieldDiff | ObjectDiff]) -> DiffType:
-    """What an object is that is nothing beside its parts."""
-    kinds = {part.type for part in parts} - {DiffType.NONE}
-    if len(kinds) == 1:
-        return DiffType(kinds.pop())
-    return DiffType.EDITED if kinds else DiffType.NONE
-
-
-def _shown(value: object, shape: Shape) -> dict[str, str]:
+def _shown(value: object, shape: ObjectShape) -> dict[str, str]:
     if value is None:
         return {}
     found = flat_fields(value, shape.omit, shape.template, shape.joined)
     return {shape.renamed.get(name, name): text for name, text in found.items()}
 
 
-def _keyed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _keyed(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
+    """An object can be edited: its key says which old one it was."""
     before, after = _listed(old), _listed(new)
-    pairs = [(one, other) for _, one, other in by_key(before, after, child.key)]
-    if child.alone and len(before) == len(after) == 1:
+    pairs = [(one, other) for _, one, other in by_key(before, after, holder.key)]
+    if holder.alone and len(before) == len(after) == 1:
         pairs = [(before[0], after[0])]
-    return _ordered(_objects(pairs, child.shape, contextual))
+    return _ordered(_objects(pairs, holder.shape, contextual))
 
 
-def _named(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    """What was there before what is new."""
-    pairs = [(one, other) for _, one, other in by_key(_listed(old), _listed(new), child.key)]
+def _named(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
+    """As `_keyed`; objects that were there come before new ones."""
+    pairs = [(one, other) for _, one, other in by_key(_listed(old), _listed(new), holder.key)]
     pairs.sort(key=lambda pair: pair[0] is None)
-    return _objects(pairs, child.shape, contextual)
+    return _objects(pairs, holder.shape, contextual)
 
 
-def _alike(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _alike(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
     pairs = by_likeness(_listed(old), _listed(new))
-    return _ordered(_objects(pairs, child.shape, contextual))
+    return _ordered(_objects(pairs, holder.shape, contextual))
 
 
-def _placed(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _placed(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
     pairs = zip_longest(_listed(old), _listed(new))
-    return _ordered(_objects(pairs, child.shape, contextual))
+    return _ordered(_objects(pairs, holder.shape, contextual))
 
 
-def _set(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    before = {_identity(item): item for item in _listed(old)}
-    after = {_identity(item): item for item in _listed(new)}
+def _set(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
+    encode = msgspec.msgpack.encode
+    before = {encode(item): item for item in _listed(old)}
+    after = {encode(item): item for item in _listed(new)}
     gone = [(before[key], None) for key in before.keys() - after.keys()]
     come = [(None, after[key]) for key in after.keys() - before.keys()]
-    found = _objects([*gone, *come], child.shape, contextual)
+    found = _objects([*gone, *come], holder.shape, contextual)
     found.sort(key=lambda diff: [_text(field) for field in diff.fields or ()])
     return _ordered(found)
-
-
-def _identity(value: object) -> bytes:
-    return msgspec.msgpack.encode(value)
 
 
 def _listed(value: object) -> list[object]:
@@ -212,14 +196,14 @@ def _listed(value: object) -> list[object]:
     return list(value.values()) if isinstance(value, Mapping) else list(value)  # type: ignore[call-overload]
 
 
-def _strings(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
-    """Shown unchanged too, inside an object that is shown: the walk asks only for those."""
+def _strings(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
+    """A set of texts; inside an object that is shown, unchanged ones are shown too."""
     before, after = set(map(str, _listed(old))), set(map(str, _listed(new)))
     if not before and not after:
         return []
-    if before == after and (not contextual or child.only_changes):
+    if before == after and (not contextual or holder.only_changes):
         return []
-    name = child.shape.name
+    name = holder.shape.name
     fields = [FieldDiff(DiffType.DELETED, name, text, "") for text in before - after]
     fields += [FieldDiff(DiffType.ADDED, name, "", text) for text in after - before]
     kind = DiffType.NONE
@@ -235,18 +219,19 @@ def _strings(old: object, new: object, child: Child, contextual: bool) -> list[O
     return [ObjectDiff(kind, name, fields or None)]
 
 
-def _tree(old: object, new: object, child: Child, contextual: bool) -> list[ObjectDiff]:
+def _tree(old: object, new: object, holder: ObjectField, contextual: bool) -> list[ObjectDiff]:
     if (old or None) == (new or None):
         return []
-    leaf = free_form_text if child.kind is Kind.FREE_FORM else as_text
+    leaf = free_form_text if holder.kind is Matching.FREE_FORM else as_text
     before, after = flat_tree(old or {}, leaf), flat_tree(new or {}, leaf)
     fields = _fields(before, after, contextual)
     kind = _type(old or None, new or None, True)
-    return [ObjectDiff(kind, child.shape.name, fields or None)]
+    return [ObjectDiff(kind, holder.shape.name, fields or None)]
 
 
 def _ordered(objects: Iterable[ObjectDiff]) -> list[ObjectDiff]:
-    """By insertion, as Nomad's are: `_before` may hold both ways, and then the later goes first."""
+    """Sorts by insertion, as Nomad does: `_before` may hold both ways, and then the later object
+    comes first."""
     found: list[ObjectDiff] = []
     for diff in objects:
         place = len(found)
@@ -257,7 +242,7 @@ def _ordered(objects: Iterable[ObjectDiff]) -> list[ObjectDiff]:
 
 
 def _before(diff: ObjectDiff, other: ObjectDiff) -> bool:
-    """What is edited first, then what is new; alike ones where any field or part is less."""
+    """Edited objects come before new ones; of two alike, the one with any lesser field or part."""
     fields, others = diff.fields or [], other.fields or []
     rank, other_rank = (_RANK[diff.type], len(fields)), (_RANK[other.type], len(others))
     if rank != other_rank:
@@ -280,14 +265,14 @@ _RANK: Mapping[str, int] = {
     DiffType.DELETED: 2,
     DiffType.NONE: 3,
 }
-_MATCH: Mapping[Kind, Callable[[object, object, Child, bool], list[ObjectDiff]]] = {
-    Kind.SINGLE: _single,
-    Kind.KEYED: _keyed,
-    Kind.SET: _set,
-    Kind.STRINGS: _strings,
-    Kind.TREE: _tree,
-    Kind.FREE_FORM: _tree,
-    Kind.PLACED: _placed,
-    Kind.NAMED: _named,
-    Kind.ALIKE: _alike,
+_MATCH: Mapping[Matching, Callable[[object, object, ObjectField, bool], list[ObjectDiff]]] = {
+    Matching.SINGLE: _single,
+    Matching.KEYED: _keyed,
+    Matching.SET: _set,
+    Matching.STRINGS: _strings,
+    Matching.TREE: _tree,
+    Matching.FREE_FORM: _tree,
+    Matching.PLACED: _placed,
+    Matching.NAMED: _named,
+    Matching.ALIKE: _alike,
 }

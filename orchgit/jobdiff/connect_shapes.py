@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchgit.jobdiff.shape import Child, Kind, Shape, by, strings
+from orchgit.jobdiff.shape import Matching, ObjectField, ObjectShape, by, strings
 
-_UPSTREAM = Shape(
+_UPSTREAM = ObjectShape(
     "ConsulUpstreams",
     omit=frozenset(("Config", "MeshGateway")),
     template={
@@ -19,7 +19,7 @@ _UPSTREAM = Shape(
         "LocalBindSocketMode": "",
         "LocalBindSocketPath": "",
     },
-    children=(Child("MeshGateway", Kind.SINGLE, Shape("MeshGateway", plain=True)),),
+    objects=(ObjectField("MeshGateway", Matching.SINGLE, ObjectShape("MeshGateway", plain=True)),),
 )
 _EXCLUDED = (
     "ExcludeInboundPorts",
@@ -27,38 +27,41 @@ _EXCLUDED = (
     "ExcludeOutboundCIDRs",
     "ExcludeUIDs",
 )
-_TRANSPARENT_PROXY = Shape(
+_TRANSPARENT_PROXY = ObjectShape(
     "TransparentProxy",
     template={"NoDNS": "false", "OutboundPort": "0", "UID": ""},
-    children=tuple(strings(name, name) for name in _EXCLUDED),
+    objects=tuple(strings(name, name) for name in _EXCLUDED),
 )
-_PROXY = Shape(
+_PROXY = ObjectShape(
     "ConsulProxy",
     omit=frozenset(("Config", "Expose", "ExposeConfig", "TransparentProxy", "Upstreams")),
     template={"LocalServiceAddress": "", "LocalServicePort": "0"},
-    children=(
-        Child("Upstreams", Kind.KEYED, _UPSTREAM, by("DestinationName")),
-        Child(
+    objects=(
+        ObjectField("Upstreams", Matching.KEYED, _UPSTREAM, by("DestinationName")),
+        ObjectField(
             "Expose",
-            Kind.SINGLE,
-            Shape("Expose", children=(Child("Path", Kind.SET, Shape("Paths", plain=True)),)),
+            Matching.SINGLE,
+            ObjectShape(
+                "Expose",
+                objects=(ObjectField("Path", Matching.SET, ObjectShape("Paths", plain=True)),),
+            ),
         ),
-        Child("TransparentProxy", Kind.SINGLE, _TRANSPARENT_PROXY, always=True),
-        Child("Config", Kind.FREE_FORM, Shape("Config")),
+        ObjectField("TransparentProxy", Matching.SINGLE, _TRANSPARENT_PROXY, always=True),
+        ObjectField("Config", Matching.FREE_FORM, ObjectShape("Config")),
     ),
 )
-_SIDECAR_TASK = Shape(
+_SIDECAR_TASK = ObjectShape(
     "SidecarTask",
     omit=frozenset(
         ("Config", "KillTimeout", "LogConfig", "Resources", "ShutdownDelay", "VolumeMounts")
     ),
     brief=True,
-    children=(
-        Child("Config", Kind.FREE_FORM, Shape("Config")),
-        Child(
+    objects=(
+        ObjectField("Config", Matching.FREE_FORM, ObjectShape("Config")),
+        ObjectField(
             "Resources",
-            Kind.SINGLE,
-            Shape(
+            Matching.SINGLE,
+            ObjectShape(
                 "Resources",
                 template={
                     "Cores": "0",
@@ -69,29 +72,31 @@ _SIDECAR_TASK = Shape(
                 },
             ),
         ),
-        Child("LogConfig", Kind.SINGLE, Shape("LogConfig", omit=frozenset(("Enabled",)))),
+        ObjectField(
+            "LogConfig", Matching.SINGLE, ObjectShape("LogConfig", omit=frozenset(("Enabled",)))
+        ),
     ),
 )
-CONNECT = Child(
+CONNECT = ObjectField(
     "connect",
-    Kind.SINGLE,
-    Shape(
+    Matching.SINGLE,
+    ObjectShape(
         "ConsulConnect",
         omit=frozenset(("Gateway", "SidecarService", "SidecarTask")),
         template={"Native": "false"},
-        children=(
-            Child(
+        objects=(
+            ObjectField(
                 "SidecarService",
-                Kind.SINGLE,
-                Shape(
+                Matching.SINGLE,
+                ObjectShape(
                     "SidecarService",
                     omit=frozenset(("Proxy", "Tags")),
                     template={"DisableDefaultTCPCheck": "false", "Port": ""},
-                    children=(Child("Proxy", Kind.SINGLE, _PROXY),),
+                    objects=(ObjectField("Proxy", Matching.SINGLE, _PROXY),),
                 ),
             ),
-            Child("SidecarTask", Kind.SINGLE, _SIDECAR_TASK),
-            Child("Gateway", Kind.TREE, Shape("Gateway")),
+            ObjectField("SidecarTask", Matching.SINGLE, _SIDECAR_TASK),
+            ObjectField("Gateway", Matching.TREE, ObjectShape("Gateway")),
         ),
     ),
 )

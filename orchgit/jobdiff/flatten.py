@@ -1,4 +1,4 @@
-"""An object's plain fields as text by name: what a report compares."""
+"""The plain fields of an object as texts by name, which is what a report compares."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ def flat_fields(
     template: Mapping[str, str] | None = None,
     joined: Collection[str] = (),
 ) -> dict[str, str]:
-    """Numbers, texts, booleans, and maps of them as `Name[key]`; None and deeper things are left
-    out. `template` gives the fields an object has even when they are not set; lists in `joined`
-    become one text."""
+    """Returns numbers, texts and booleans by name, and maps of them as `Name[key]`; None and deeper
+    values are left out.
+
+    `template` gives the fields that an object has even when they are not set; lists in `joined`
+    become one text.
+    """
     found: dict[str, str] = dict(template or {})
     for name, item in _items(value):
         if name in omit or item is None:
@@ -38,8 +41,10 @@ def _joined(value: object) -> str | None:
 
 
 def flat_tree(value: object, leaf: Leaf, prefix: str = "") -> dict[str, str]:
-    """A map or list, all the way down: `args[0]`, `mount[0][target]`. `leaf` gives the text of
-    what is neither; what has none is left out."""
+    """Returns a map or list flattened all the way down: `args[0]`, `mount[0][target]`.
+
+    `leaf` gives the text of other values; a value for which it gives None is left out.
+    """
     found: dict[str, str] = {}
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -55,7 +60,7 @@ def flat_tree(value: object, leaf: Leaf, prefix: str = "") -> dict[str, str]:
 
 
 def free_form_text(value: object) -> str | None:
-    """A leaf of a driver's `config`: JSON's null is shown as nil, its numbers as Go's float64."""
+    """Returns a leaf of a driver's `config`: null is shown as nil, a number as Go's float64."""
     if value is None:
         return "nil"
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -64,8 +69,8 @@ def free_form_text(value: object) -> str | None:
 
 
 def _float_text(number: float) -> str:
-    """As few digits as tell the number from its neighbours, with an exponent where it would be
-    below -4 or above 5."""
+    """Returns the fewest digits that tell the number from its neighbours, with an exponent where it
+    would be below -4 or above 5."""
     exact = Decimal(repr(number)).normalize()
     exponent = exact.adjusted()
     if not number or -4 <= exponent < 6:
@@ -74,7 +79,7 @@ def _float_text(number: float) -> str:
 
 
 def as_text(value: object) -> str | None:
-    """A primitive as the report shows it; None for anything else."""
+    """Returns a number, text or boolean as the report shows it; None for anything else."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A group as the server reads it: what its parts say without being written down."""
+"""Fills in what a group implies without writing it: identities, and the owners of services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_AUDIENCE = "nomadproject.io"
 
 
 def completed(group: TaskGroup | None) -> TaskGroup | None:
-    """`group` with the implied identities and owners, without what only the server keeps."""
+    """Returns the group with implied identities and owners, without the server's bookkeeping."""
     if group is None:
         return None
     scaling = group.scaling
@@ -30,7 +30,7 @@ def completed(group: TaskGroup | None) -> TaskGroup | None:
 
 
 def _task(task: Task) -> Task:
-    """Every task has the default identity; one of that name among the others is it."""
+    """Every task has the default identity; one of that name among `identities` is taken as it."""
     others = [each for each in task.identities or () if not _is_default(each)]
     named = next((each for each in task.identities or () if _is_default(each)), None)
     identity = {key: value for key, value in (task.identity or named or {}).items() if value}
@@ -51,7 +51,7 @@ def _is_default(identity: dict[str, object]) -> bool:
 
 
 def _services(services: Sequence[Service] | None, task_name: str) -> list[Service] | None:
-    """A task's own services belong to it, and identities are named after their services."""
+    """Services of a task belong to it; identities are named after their services."""
     if not services:
         return None
     return [_service(service, task_name) for service in services]

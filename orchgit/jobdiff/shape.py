@@ -1,4 +1,4 @@
-"""What a special case of the report consists of; the cases themselves are in `shapes`."""
+"""The types of the special cases of the report; the cases themselves are in `shapes`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class Matching(Enum):
     """How the old and the new value of a field are matched."""
 
     SINGLE = auto()
@@ -25,16 +25,19 @@ class Kind(Enum):
     TREE = auto()
     """A map, flattened all the way down."""
     FREE_FORM = auto()
-    """The same of a map that the job's author makes up."""
+    """As TREE, for a map whose keys and values the author of the job chooses."""
     PLACED = auto()
-    """A list of objects, matched by their places in it."""
+    """A list of objects, matched by their positions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`name` is the report's; `omit` fields are not shown; `template` are fields always shown,
-    `joined` are lists shown as one text. A `plain` object is what its shown fields are: a change
-    of nothing shown is no change, and one that only gains fields is added, not edited."""
+class ObjectShape:
+    """How an object is reported.
+
+    `name` is its name in the report. Fields in `omit` are not shown, fields in `template` always
+    are; lists in `joined` are shown as one text. A `plain` object changes only when a shown field
+    does, and one that only gains fields counts as added, not edited.
+    """
 
     name: str
     omit: frozenset[str] = frozenset()
@@ -43,17 +46,17 @@ class Shape:
     renamed: Mapping[str, str] = field(default_factory=dict)
     plain: bool = False
     brief: bool = False
-    """Its unchanged fields are not shown, those of its parts are."""
-    children: tuple[Child, ...] = ()
+    """Its own unchanged fields are not shown; those of the objects in it are."""
+    objects: tuple[ObjectField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ObjectField:
     """A field (attribute of a struct, or key of a map) that holds objects."""
 
     attribute: str
-    kind: Kind
-    shape: Shape
+    kind: Matching
+    shape: ObjectShape
     key: Callable[[object], str] = str
     alone: bool = False
     """Whether the only object of one side is the only one of the other, whatever its key."""
@@ -76,5 +79,5 @@ def by(name: str) -> Callable[[object], str]:
     return lambda value: str(get(value, name) or "")
 
 
-def strings(attribute: str, name: str, only_changes: bool = False) -> Child:
-    return Child(attribute, Kind.STRINGS, Shape(name), only_changes=only_changes)
+def strings(attribute: str, name: str, only_changes: bool = False) -> ObjectField:
+    return ObjectField(attribute, Matching.STRINGS, ObjectShape(name), only_changes=only_changes)

@@ -6,50 +6,52 @@ What is not listed here is reported by the generic rules alone.
 from __future__ import annotations
 
 from orchgit.jobdiff.connect_shapes import CONNECT
-from orchgit.jobdiff.shape import Child, Kind, Shape, by, strings
+from orchgit.jobdiff.shape import Matching, ObjectField, ObjectShape, by, strings
 
 
-def _single(attribute: str, shape: Shape) -> Child:
-    return Child(attribute, Kind.SINGLE, shape)
+def _single(attribute: str, shape: ObjectShape) -> ObjectField:
+    return ObjectField(attribute, Matching.SINGLE, shape)
 
 
-def _plain(attribute: str, name: str, *omit: str) -> Child:
-    return _single(attribute, Shape(name, omit=frozenset(omit), plain=True))
+def _plain(attribute: str, name: str, *omit: str) -> ObjectField:
+    return _single(attribute, ObjectShape(name, omit=frozenset(omit), plain=True))
 
 
-CONSTRAINTS = Child("constraints", Kind.SET, Shape("Constraint", plain=True))
-AFFINITIES = Child("affinities", Kind.SET, Shape("Affinity", plain=True))
+CONSTRAINTS = ObjectField("constraints", Matching.SET, ObjectShape("Constraint", plain=True))
+AFFINITIES = ObjectField("affinities", Matching.SET, ObjectShape("Affinity", plain=True))
 
 _PORT_TEMPLATE = {"HostNetwork": "default"}
-_NETWORK = Shape(
+_NETWORK = ObjectShape(
     "Network",
     omit=frozenset(("Device", "CIDR", "IP", "MBits")),
-    children=(
-        Child("reserved_ports", Kind.SET, Shape("Static Port", template=_PORT_TEMPLATE)),
-        Child(
+    objects=(
+        ObjectField(
+            "reserved_ports", Matching.SET, ObjectShape("Static Port", template=_PORT_TEMPLATE)
+        ),
+        ObjectField(
             "dynamic_ports",
-            Kind.SET,
-            Shape(
+            Matching.SET,
+            ObjectShape(
                 "Dynamic Port",
                 omit=frozenset(("Value", "IgnoreCollision")),
                 template=_PORT_TEMPLATE,
             ),
         ),
-        _single("dns", Shape("DNS", joined=frozenset(("Servers", "Searches", "Options")))),
-        Child("cni.Args", Kind.TREE, Shape("CNIConfig")),
+        _single("dns", ObjectShape("DNS", joined=frozenset(("Servers", "Searches", "Options")))),
+        ObjectField("cni.Args", Matching.TREE, ObjectShape("CNIConfig")),
     ),
 )
-NETWORKS = Child("networks", Kind.SET, _NETWORK)
+NETWORKS = ObjectField("networks", Matching.SET, _NETWORK)
 
-_CHECK = Shape(
+_CHECK = ObjectShape(
     "Check",
     omit=frozenset(("Advertise",)),
-    children=(
-        Child("header", Kind.TREE, Shape("Header")),
-        _single("check_restart", Shape("CheckRestart")),
+    objects=(
+        ObjectField("header", Matching.TREE, ObjectShape("Header")),
+        _single("check_restart", ObjectShape("CheckRestart")),
     ),
 )
-_IDENTITY = Shape(
+_IDENTITY = ObjectShape(
     "Identity",
     template={
         "ChangeMode": "",
@@ -61,82 +63,84 @@ _IDENTITY = Shape(
         "ServiceName": "",
         "TTL": "0",
     },
-    children=(strings("Audience", "Audience"),),
+    objects=(strings("Audience", "Audience"),),
 )
-_SERVICE = Shape(
+_SERVICE = ObjectShape(
     "Service",
     template={"Cluster": "default", "Namespace": "default", "AddressMode": "auto"},
     omit=frozenset(("Connect", "Weights", "Identity")),
-    children=(
+    objects=(
         strings("canary_tags", "CanaryTags"),
         strings("tags", "Tags"),
-        Child("checks", Kind.KEYED, _CHECK, by("name")),
+        ObjectField("checks", Matching.KEYED, _CHECK, by("name")),
         CONNECT,
-        Child("weights", Kind.TREE, Shape("Weights")),
+        ObjectField("weights", Matching.TREE, ObjectShape("Weights")),
         _single("identity", _IDENTITY),
     ),
 )
-SERVICES = Child("services", Kind.ALIKE, _SERVICE)
+SERVICES = ObjectField("services", Matching.ALIKE, _SERVICE)
 
-_RESOURCES = Shape(
+_RESOURCES = ObjectShape(
     "Resources",
-    children=(
-        Child("networks", Kind.SET, _NETWORK),
-        Child("devices", Kind.KEYED, Shape("Device"), by("name")),
-        _single("numa", Shape("NUMA", children=(strings("devices", "Devices"),))),
+    objects=(
+        ObjectField("networks", Matching.SET, _NETWORK),
+        ObjectField("devices", Matching.KEYED, ObjectShape("Device"), by("name")),
+        _single("numa", ObjectShape("NUMA", objects=(strings("devices", "Devices"),))),
     ),
 )
-_TEMPLATE = Shape(
+_TEMPLATE = ObjectShape(
     "Template",
     omit=frozenset(("Wait",)),
-    children=(
-        _single("change_script", Shape("ChangeScript", children=(strings("args", "Args"),))),
-        Child("wait", Kind.TREE, Shape("Template")),
+    objects=(
+        _single("change_script", ObjectShape("ChangeScript", objects=(strings("args", "Args"),))),
+        ObjectField("wait", Matching.TREE, ObjectShape("Template")),
     ),
 )
 
-TASK_CHILDREN = (
+TASK_OBJECTS = (
     CONSTRAINTS,
     AFFINITIES,
-    Child("config", Kind.FREE_FORM, Shape("Config")),
+    ObjectField("config", Matching.FREE_FORM, ObjectShape("Config")),
     _single("resources", _RESOURCES),
     _plain("log_config", "LogConfig", "Enabled"),
     _plain("dispatch_payload", "DispatchPayload"),
-    Child("artifacts", Kind.KEYED, Shape("Artifact", plain=True), by("relative_dest")),
-    SERVICES,
-    Child("vault", Kind.TREE, Shape("Vault")),
-    _plain("consul", "Consul"),
-    Child("templates", Kind.KEYED, _TEMPLATE, by("dest_path"), alone=True),
-    _single("identity", _IDENTITY),
-    Child("identities", Kind.KEYED, _IDENTITY, by("Name")),
-    Child(
-        "actions",
-        Kind.PLACED,
-        Shape("Action", children=(strings("args", "Args"),)),
+    ObjectField(
+        "artifacts", Matching.KEYED, ObjectShape("Artifact", plain=True), by("relative_dest")
     ),
-    Child("volume_mounts", Kind.PLACED, Shape("VolumeMount")),
-    Child("schedule", Kind.TREE, Shape("Schedule")),
-    Child("secrets", Kind.KEYED, Shape("Secret"), by("Name")),
+    SERVICES,
+    ObjectField("vault", Matching.TREE, ObjectShape("Vault")),
+    _plain("consul", "Consul"),
+    ObjectField("templates", Matching.KEYED, _TEMPLATE, by("dest_path"), alone=True),
+    _single("identity", _IDENTITY),
+    ObjectField("identities", Matching.KEYED, _IDENTITY, by("Name")),
+    ObjectField(
+        "actions",
+        Matching.PLACED,
+        ObjectShape("Action", objects=(strings("args", "Args"),)),
+    ),
+    ObjectField("volume_mounts", Matching.PLACED, ObjectShape("VolumeMount")),
+    ObjectField("schedule", Matching.TREE, ObjectShape("Schedule")),
+    ObjectField("secrets", Matching.KEYED, ObjectShape("Secret"), by("Name")),
 )
 TASK_OMIT = frozenset(
     ("Name", "Config", "Vault", "Consul", "CSIPluginConfig", "Identity", "Schedule")
 )
 
-_MOUNT_OPTIONS = Shape("MountOptions", children=(strings("mount_flags", "MountFlags"),))
-_SCALING = Child(
+_MOUNT_OPTIONS = ObjectShape("MountOptions", objects=(strings("mount_flags", "MountFlags"),))
+_SCALING = ObjectField(
     "scaling",
-    Kind.SINGLE,
-    Shape(
+    Matching.SINGLE,
+    ObjectShape(
         "Scaling",
         omit=frozenset(
             ("ID", "Namespace", "Type", "Target", "Policy", "CreateIndex", "ModifyIndex")
         ),
         plain=True,
-        children=(Child("policy", Kind.FREE_FORM, Shape("Policy")),),
+        objects=(ObjectField("policy", Matching.FREE_FORM, ObjectShape("Policy")),),
     ),
     contextual=False,
 )
-GROUP_CHILDREN = (
+GROUP_OBJECTS = (
     CONSTRAINTS,
     AFFINITIES,
     _plain("restart_policy", "RestartPolicy"),
@@ -145,14 +149,14 @@ GROUP_CHILDREN = (
     _plain("ephemeral_disk", "EphemeralDisk"),
     _plain("consul", "Consul"),
     _plain("update", "Update", "Stagger"),
-    _single("disconnect", Shape("Disconnect", template={"StopOnClientAfter": "nil"})),
+    _single("disconnect", ObjectShape("Disconnect", template={"StopOnClientAfter": "nil"})),
     NETWORKS,
     _SCALING,
     SERVICES,
-    Child(
+    ObjectField(
         "volumes",
-        Kind.NAMED,
-        Shape("Volume", children=(_single("mount_options", _MOUNT_OPTIONS),)),
+        Matching.NAMED,
+        ObjectShape("Volume", objects=(_single("mount_options", _MOUNT_OPTIONS),)),
         by("name"),
     ),
 )
@@ -162,31 +166,31 @@ GROUP_OPTIONAL = frozenset(
 )
 """Not shown of a group that is new or gone."""
 
-_LINK = Shape("Link", renamed={"URL": "Url"}, plain=True)
-JOB_CHILDREN = (
+_LINK = ObjectShape("Link", renamed={"URL": "Url"}, plain=True)
+JOB_OBJECTS = (
     strings("datacenters", "Datacenters", only_changes=True),
     CONSTRAINTS,
     AFFINITIES,
     _single(
-        "periodic", Shape("Periodic", children=(strings("specs", "Specs", only_changes=True),))
+        "periodic", ObjectShape("Periodic", objects=(strings("specs", "Specs", only_changes=True),))
     ),
     _single(
         "parameterized_job",
-        Shape(
+        ObjectShape(
             "ParameterizedJob",
-            children=(
+            objects=(
                 strings("meta_optional", "MetaOptional"),
                 strings("meta_required", "MetaRequired"),
             ),
         ),
     ),
-    Child("multiregion", Kind.TREE, Shape("Multiregion")),
+    ObjectField("multiregion", Matching.TREE, ObjectShape("Multiregion")),
     _single(
         "ui",
-        Shape(
+        ObjectShape(
             "UI",
             template={"Description": ""},
-            children=(Child("Links", Kind.PLACED, _LINK),),
+            objects=(ObjectField("Links", Matching.PLACED, _LINK),),
         ),
     ),
 )

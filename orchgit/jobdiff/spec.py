@@ -1,4 +1,4 @@
-"""Whether two versions of a job ask for the same thing."""
+"""Whether two versions of a job have the same specification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orchgit.model.job import Job
 
 
 def bare_spec(job: Job) -> Job:
-    """The job without what the server keeps about it: indexes, status, origin, times."""
+    """Returns the job without the server's bookkeeping: indexes, status, origin, times."""
     return replace(
         job,
         nomad_token_id="",
@@ -27,12 +27,10 @@ def bare_spec(job: Job) -> Job:
 
 
 def same_spec(old: Job, new: Job) -> bool:
-    """Equal but for bookkeeping; `stop` counts, since a stopped job asks for nothing.
+    """Whether the jobs are equal but for bookkeeping; `stop` counts.
 
-    The job's own update block does not count: what it asks for is in the groups' blocks.
+    The job's own update block does not count: its content is in the blocks of the groups.
     """
-    return old.stop == new.stop and _asked(old) == _asked(new)
-
-
-def _asked(job: Job) -> Job:
-    return replace(bare_spec(job), update=None)
+    if old.stop != new.stop:
+        return False
+    return replace(bare_spec(old), update=None) == replace(bare_spec(new), update=None)

@@ -14,9 +14,9 @@ from contextlib import aclosing
 from starlette.types import Message, Receive, Scope, Send
 
 from orchgit.errors import NotLeaderError, OrchgitError, UnavailableError, UnreachableError
-from orchgit.first_of import first_of
 from orchgit.model.server import ServerRecord
 from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.wait_first import wait_first
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
 from orchgit.wire.methods import HTTP
@@ -151,7 +151,7 @@ class _Forwarding:
 
     async def _until_gone(self) -> None:
         """Returns when the client is gone. Only one reads its messages at a time."""
-        async with first_of(self._body_ended.wait(), self._gone.wait()):
+        async with wait_first(self._body_ended.wait(), self._gone.wait()):
             pass
         while not self._gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":

@@ -15,7 +15,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 
 from orchgit.errors import InvalidInputError, OrchgitError, RefusedError
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 from orchgit.wire import methods
 from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
 from orchgit.wire.serve import GrpcServer
@@ -120,7 +120,7 @@ class _Exchange:
     async def _receive(self) -> Message:
         if not self._up.empty():
             return self._up.get_nowait()
-        async with first_of(self._up.get(), self._gone.wait()) as (more, _):
+        async with wait_first(self._up.get(), self._gone.wait()) as (more, _):
             return more.result() if more.done() else {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
@@ -155,7 +155,7 @@ class _Exchange:
         if not self._down.full():
             self._down.put_nowait(frame)
             return
-        async with first_of(self._down.put(frame), self._gone.wait()):
+        async with wait_first(self._down.put(frame), self._gone.wait()):
             pass
 
     # -- the frames' side ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ depends on whether a value was cached; whoever changes what a cached value was r
 - `settings_cache.SettingsCache`: the settings that every evaluation reads; `ClusterColumns.refresh`
   makes a new one when the index of one of its tables has moved.
 - `ClusterColumns.memo`: arrays derived from the nodes alone; emptied when any node changes.
-- `cluster_view.SnapshotView`: job versions and volumes; valid as long as its snapshot.
+- `cluster_view.SnapshotClusterView`: job versions and volumes; valid as long as its snapshot.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from orchgit.state.job_allocations import job_allocations
 from orchgit.state.snapshot import Snapshot
 
 
-class SnapshotView:
+class SnapshotClusterView:
     """Implements `orchgit.scheduler.ports.ClusterView`.
 
     `columns` must have been refreshed to `snapshot`, and what is `expected` put on them.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from orchgit.state.writer_cache import WriterCache
 
 
-class Entry:
+class EntryContext:
     """One object for all entries of a transaction; `begin` turns it into the next entry."""
 
     def __init__(self, connection: sqlite3.Connection, cache: WriterCache) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.job_status import (
     StatusInputs,
     has_waiting_evaluations,
@@ -16,7 +16,7 @@ from orchgit.state.tables.jobs import JobWrites
 class JobStatusUpdates:
     """Derives the status of the jobs that an entry touched, once, when the entry ends."""
 
-    def __init__(self, entry: Entry, jobs: JobWrites, evaluations: EvaluationWrites) -> None:
+    def __init__(self, entry: EntryContext, jobs: JobWrites, evaluations: EvaluationWrites) -> None:
         self._entry = entry
         self._jobs = jobs
         self._evaluations = evaluations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -35,36 +34,34 @@ from orchgit.state.tables.volume_claims import VolumeClaimReads
 
 
 class StateReads:
-    """The tables of one connection, for reading. A table's object is made when it is first used:
-    most requests use one or two."""
+    """The tables of one connection, for reading."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-
-    allocations = cached_property(lambda self: AllocationReads(self.connection))
-    applied_jobs = cached_property(lambda self: AppliedJobReads(self.connection))
-    autopilot_config = cached_property(lambda self: AutopilotConfigReads(self.connection))
-    deployments = cached_property(lambda self: DeploymentReads(self.connection))
-    evaluations = cached_property(lambda self: EvaluationReads(self.connection))
-    git_refs = cached_property(lambda self: GitRefReads(self.connection))
-    host_volumes = cached_property(lambda self: HostVolumeReads(self.connection))
-    job_submissions = cached_property(lambda self: JobSubmissionReads(self.connection))
-    job_summaries = cached_property(lambda self: JobSummaryReads(self.connection))
-    job_versions = cached_property(lambda self: JobVersionReads(self.connection))
-    jobs = cached_property(lambda self: JobReads(self.connection))
-    meta = cached_property(lambda self: MetaReads(self.connection))
-    namespaces = cached_property(lambda self: NamespaceReads(self.connection))
-    node_pools = cached_property(lambda self: NodePoolReads(self.connection))
-    nodes = cached_property(lambda self: NodeReads(self.connection))
-    periodic_launches = cached_property(lambda self: PeriodicLaunchReads(self.connection))
-    rollouts = cached_property(lambda self: RolloutReads(self.connection))
-    root_keys = cached_property(lambda self: RootKeyReads(self.connection))
-    scheduler_config = cached_property(lambda self: SchedulerConfigReads(self.connection))
-    servers = cached_property(lambda self: ServerReads(self.connection))
-    sources = cached_property(lambda self: SourceReads(self.connection))
-    table_indexes = cached_property(lambda self: TableIndexReads(self.connection))
-    variables = cached_property(lambda self: VariableReads(self.connection))
-    volume_claims = cached_property(lambda self: VolumeClaimReads(self.connection))
+        self.allocations = AllocationReads(connection)
+        self.applied_jobs = AppliedJobReads(connection)
+        self.autopilot_config = AutopilotConfigReads(connection)
+        self.deployments = DeploymentReads(connection)
+        self.evaluations = EvaluationReads(connection)
+        self.git_refs = GitRefReads(connection)
+        self.host_volumes = HostVolumeReads(connection)
+        self.job_submissions = JobSubmissionReads(connection)
+        self.job_summaries = JobSummaryReads(connection)
+        self.job_versions = JobVersionReads(connection)
+        self.jobs = JobReads(connection)
+        self.meta = MetaReads(connection)
+        self.namespaces = NamespaceReads(connection)
+        self.node_pools = NodePoolReads(connection)
+        self.nodes = NodeReads(connection)
+        self.periodic_launches = PeriodicLaunchReads(connection)
+        self.rollouts = RolloutReads(connection)
+        self.root_keys = RootKeyReads(connection)
+        self.scheduler_config = SchedulerConfigReads(connection)
+        self.servers = ServerReads(connection)
+        self.sources = SourceReads(connection)
+        self.table_indexes = TableIndexReads(connection)
+        self.variables = VariableReads(connection)
+        self.volume_claims = VolumeClaimReads(connection)
 
 
 class Snapshot(StateReads):
@@ -73,20 +70,20 @@ class Snapshot(StateReads):
     A context manager. Treat the structs that it returns as immutable.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, release: Callable[[sqlite3.Connection], None]
-    ) -> None:
-        super().__init__(connection)
+    def __init__(self, reads: StateReads, release: Callable[[StateReads], None]) -> None:
+        # The tables belong to the connection, which serves one snapshot after the other.
+        vars(self).update(vars(reads))
+        self._reads = reads
         self._release = release
         self._open = True
-        connection.execute("BEGIN")
+        self.connection.execute("BEGIN")
         self.index = self.meta.applied_index()
 
     def close(self) -> None:
         if self._open:
             self._open = False
             self.connection.execute("ROLLBACK")
-            self._release(self.connection)
+            self._release(self._reads)
 
     def __enter__(self) -> Self:
         return self

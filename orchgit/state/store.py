@@ -13,7 +13,6 @@ from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection, schema
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot, StateReads
-from orchgit.state.tables.meta import MetaReads
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.watch import Watch
 from orchgit.state.writer_cache import WriterCache
@@ -28,11 +27,11 @@ _POLL_S = 0.002
 
 
 class _Readers:
-    """Connections that wait to be used again, for any thread."""
+    """Open connections with their tables, to be used again by any thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[StateReads] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -41,31 +40,31 @@ class _Readers:
 
     def applied_index(self) -> int:
         """Two statements fewer than a snapshot, for callers that wait for an index."""
-        connection = self._take()
+        reader = self._take()
         try:
-            return MetaReads(connection).applied_index()
+            return reader.meta.applied_index()
         finally:
-            self._release(connection)
+            self._release(reader)
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> StateReads:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return connection.open_reader(self._path)
+        return StateReads(connection.open_reader(self._path))
 
-    def _release(self, reader: sqlite3.Connection) -> None:
+    def _release(self, reader: StateReads) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < _IDLE_READERS:
                 self._idle.append(reader)
                 return
-        reader.close()
+        reader.connection.close()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for reader in idle:
-            reader.close()
+            reader.connection.close()
 
 
 class Store:
@@ -75,6 +74,7 @@ class Store:
         self.path = path
         self._writer = writer
         self._cache = WriterCache()
+        self._txn = WriteTxn(writer, self._cache)
         self._readers = _Readers(path)
         self._writer_reads = StateReads(writer)
         reads = self._writer_reads
@@ -114,7 +114,7 @@ class Store:
 
     def begin(self, savepoints: bool = True) -> WriteTxn:
         """The transaction for the next entries; its commit must be followed by `publish`."""
-        return WriteTxn(self._writer, self._cache, savepoints)
+        return self._txn.begin(savepoints)
 
     def replace_by(self, path: Path) -> Changes:
         """Become a copy of the store in `path`, in one transaction; on the applier's thread.
@@ -177,7 +177,7 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     """What every cluster has from the beginning, at index 1."""
     if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
         return
-    txn = WriteTxn(writer, WriterCache())
+    txn = WriteTxn(writer, WriterCache()).begin()
     txn.begin_entry(1, 0)
     namespace = Namespace(DEFAULT, "Default shared namespace")
     pools = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from orchgit.state.changes import Changes
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
@@ -46,69 +46,65 @@ class MustStartOver(Exception):
 class WriteTxn:
     """One SQLite transaction for many entries; each is whole or leaves nothing behind.
 
-    Between `begin_entry` and `end_entry` (or `undo_entry`) the entry's handler reads and writes.
-    Nothing here asks the clock or makes up an id (invariant 2).
+    A writer has one object for all its transactions: `begin` opens the next, `commit` or `rollback`
+    ends it. Between `begin_entry` and `end_entry` (or `undo_entry`) the entry's handler reads and
+    writes. Nothing here asks the clock or makes up an id (invariant 2).
 
-    Without `savepoints` an entry costs two statements less, a third of what a small one takes:
+    Without savepoints an entry costs two statements less, a third of what a small one takes:
     nearly all that are refused are refused before they write. For the others see `MustStartOver`.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, cache: WriterCache, savepoints: bool = True
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, cache: WriterCache) -> None:
         self.connection = connection
         self._cache = cache
-        self._savepoints = savepoints
+        self._entry = entry = EntryContext(connection, cache)
+        self._savepoints = True
         self._writes_before_entry = 0
-        self._entry = Entry(connection, cache)
         self._committed = Changes()
         self._attached: list[str] = []
-        connection.execute("BEGIN IMMEDIATE")
-        if cache.index_offset is None:
-            cache.index_offset = self.meta.index_offset()
-        self.offset = cache.index_offset
+        self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
-        # Those that hold something between the statements of an entry.
-        self.job_summaries = JobSummaryWrites(self._entry)
-        self.evaluations = EvaluationWrites(self._entry)
-        self.job_statuses = JobStatusUpdates(self._entry, self.jobs, self.evaluations)
-
-    @cached_property
-    def allocations(self) -> AllocationWrites:
-        return AllocationWrites(self._entry, self.job_summaries)
-
-    @cached_property
-    def jobs(self) -> JobWrites:
-        return JobWrites(
-            self._entry,
+        self.applied_jobs = AppliedJobWrites(entry)
+        self.autopilot_config = AutopilotConfigWrites(entry)
+        self.deployments = DeploymentWrites(entry)
+        self.git_refs = GitRefWrites(entry)
+        self.host_volumes = HostVolumeWrites(entry)
+        self.job_submissions = JobSubmissionWrites(connection)
+        self.job_versions = JobVersionWrites(entry)
+        self.meta = MetaWrites(connection)
+        self.namespaces = NamespaceWrites(entry)
+        self.node_pools = NodePoolWrites(entry)
+        self.nodes = NodeWrites(entry)
+        self.periodic_launches = PeriodicLaunchWrites(entry)
+        self.restore_chunks = RestoreChunks(connection)
+        self.rollouts = RolloutWrites(entry)
+        self.root_keys = RootKeyWrites(entry)
+        self.scheduler_config = SchedulerConfigWrites(entry)
+        self.servers = ServerWrites(entry)
+        self.sources = SourceWrites(entry)
+        self.table_indexes = TableIndexWrites(connection)
+        self.variables = VariableWrites(entry)
+        self.volume_claims = VolumeClaimWrites(entry)
+        self.evaluations = EvaluationWrites(entry)
+        self.job_summaries = JobSummaryWrites(entry)
+        self.allocations = AllocationWrites(entry, self.job_summaries)
+        self.jobs = JobWrites(
+            entry,
             self.job_versions,
             self.job_submissions,
             self.job_summaries,
             self.periodic_launches,
         )
+        self.job_statuses = JobStatusUpdates(entry, self.jobs, self.evaluations)
 
-    # A table's object is made when it is first used.
-    applied_jobs = cached_property(lambda self: AppliedJobWrites(self._entry))
-    autopilot_config = cached_property(lambda self: AutopilotConfigWrites(self._entry))
-    deployments = cached_property(lambda self: DeploymentWrites(self._entry))
-    git_refs = cached_property(lambda self: GitRefWrites(self._entry))
-    host_volumes = cached_property(lambda self: HostVolumeWrites(self._entry))
-    job_submissions = cached_property(lambda self: JobSubmissionWrites(self.connection))
-    job_versions = cached_property(lambda self: JobVersionWrites(self._entry))
-    meta = cached_property(lambda self: MetaWrites(self.connection))
-    namespaces = cached_property(lambda self: NamespaceWrites(self._entry))
-    node_pools = cached_property(lambda self: NodePoolWrites(self._entry))
-    nodes = cached_property(lambda self: NodeWrites(self._entry))
-    periodic_launches = cached_property(lambda self: PeriodicLaunchWrites(self._entry))
-    restore_chunks = cached_property(lambda self: RestoreChunks(self.connection))
-    rollouts = cached_property(lambda self: RolloutWrites(self._entry))
-    root_keys = cached_property(lambda self: RootKeyWrites(self._entry))
-    scheduler_config = cached_property(lambda self: SchedulerConfigWrites(self._entry))
-    servers = cached_property(lambda self: ServerWrites(self._entry))
-    sources = cached_property(lambda self: SourceWrites(self._entry))
-    table_indexes = cached_property(lambda self: TableIndexWrites(self.connection))
-    variables = cached_property(lambda self: VariableWrites(self._entry))
-    volume_claims = cached_property(lambda self: VolumeClaimWrites(self._entry))
+    def begin(self, savepoints: bool = True) -> Self:
+        self._savepoints = savepoints
+        self._committed = Changes()
+        self.connection.execute("BEGIN IMMEDIATE")
+        if self._cache.index_offset is None:
+            self._cache.index_offset = self.meta.index_offset()
+        self.offset = self._cache.index_offset
+        return self
 
     @property
     def index(self) -> int:

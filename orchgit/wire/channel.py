@@ -15,7 +15,7 @@ import grpc.aio
 
 from orchgit.errors import NotLeaderError, UnavailableError, UnreachableError
 from orchgit.wire import codec, failures
-from orchgit.wire.methods import Stream, Unary
+from orchgit.wire.methods import StreamMethod, UnaryMethod
 from orchgit.wire.serve import SIZE_OPTIONS
 from orchgit.wire.tls import TlsFiles, channel_credentials
 
@@ -91,7 +91,7 @@ class Channel:
         return True
 
     async def call(
-        self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
+        self, method: UnaryMethod[Request, Reply], request: Request, timeout_s: float = 30.0
     ) -> Reply:
         try:
             data = await self._channel.unary_unary(method.path)(
@@ -103,7 +103,7 @@ class Channel:
         return reply
 
     async def stream(
-        self, method: Stream[Request, Reply], frames: AsyncIterator[Request]
+        self, method: StreamMethod[Request, Reply], frames: AsyncIterator[Request]
     ) -> AsyncGenerator[Reply]:
         """Frames of the peer, while `frames` are sent. Ends when the peer ends it; leaving the
         iteration cancels the stream."""
@@ -170,7 +170,7 @@ class LeaderChannel:
                 task.cancel()
 
     async def call(
-        self, method: Unary[Request, Reply], request: Request, timeout_s: float = 30.0
+        self, method: UnaryMethod[Request, Reply], request: Request, timeout_s: float = 30.0
     ) -> Reply:
         for attempt in range(len(self._servers) + 1):
             address = self._current
@@ -183,7 +183,7 @@ class LeaderChannel:
         raise AssertionError("the loop returns or raises")
 
     async def _call(
-        self, address: str, method: Unary[Request, Reply], request: Request, timeout_s: float
+        self, address: str, method: UnaryMethod[Request, Reply], request: Request, timeout_s: float
     ) -> Reply:
         task = asyncio.ensure_future(self._channel(address).call(method, request, timeout_s))
         self._under_way[task] = address

@@ -17,7 +17,7 @@ Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True)
-class Unary(Generic[Request, Reply]):
+class UnaryMethod(Generic[Request, Reply]):
     """One request, one reply. `for_agents`: any certificate may; else a server's is needed."""
 
     service: str
@@ -32,7 +32,7 @@ class Unary(Generic[Request, Reply]):
 
 
 @dataclass(frozen=True)
-class Stream(Generic[Request, Reply]):
+class StreamMethod(Generic[Request, Reply]):
     """Frames both ways; `request` and `reply` are what one frame may be."""
 
     service: str
@@ -50,46 +50,46 @@ WORKERS = "orchgit.Workers"
 NODES = "orchgit.Nodes"
 SERVERS = "orchgit.Servers"
 
-DEQUEUE: Unary[messages.DequeueRequest, messages.DequeueReply] = Unary(
+DEQUEUE: UnaryMethod[messages.DequeueRequest, messages.DequeueReply] = UnaryMethod(
     WORKERS, "Dequeue", messages.DequeueRequest, messages.DequeueReply
 )
-ACK: Unary[messages.EvalTokenRequest, messages.Empty] = Unary(
+ACK: UnaryMethod[messages.EvalTokenRequest, messages.Empty] = UnaryMethod(
     WORKERS, "Ack", messages.EvalTokenRequest, messages.Empty
 )
-NACK: Unary[messages.EvalTokenRequest, messages.Empty] = Unary(
+NACK: UnaryMethod[messages.EvalTokenRequest, messages.Empty] = UnaryMethod(
     WORKERS, "Nack", messages.EvalTokenRequest, messages.Empty
 )
-STORE_EVALUATIONS: Unary[messages.EvalsRequest, messages.IndexReply] = Unary(
+STORE_EVALUATIONS: UnaryMethod[messages.EvalsRequest, messages.IndexReply] = UnaryMethod(
     WORKERS, "StoreEvaluations", messages.EvalsRequest, messages.IndexReply
 )
-SUBMIT_PLAN: Unary[messages.SubmitPlanRequest, messages.SubmitPlanReply] = Unary(
+SUBMIT_PLAN: UnaryMethod[messages.SubmitPlanRequest, messages.SubmitPlanReply] = UnaryMethod(
     WORKERS, "SubmitPlan", messages.SubmitPlanRequest, messages.SubmitPlanReply
 )
 
-CONNECT_NODE: Stream[messages.AgentFrame, messages.ServerFrame] = Stream(
+CONNECT_NODE: StreamMethod[messages.AgentFrame, messages.ServerFrame] = StreamMethod(
     NODES, "Connect", messages.AgentFrame, messages.ServerFrame, for_agents=True
 )
 
-HTTP: Stream[messages.HttpUp, messages.HttpDown] = Stream(
+HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )
 
-FETCH_PACK: Stream[messages.FetchPackRequest, messages.PackFrame] = Stream(
+FETCH_PACK: StreamMethod[messages.FetchPackRequest, messages.PackFrame] = StreamMethod(
     SERVERS, "FetchPack", messages.FetchPackRequest, messages.PackFrame
 )
-HOLD_OBJECTS: Unary[messages.HoldObjectsRequest, messages.Empty] = Unary(
+HOLD_OBJECTS: UnaryMethod[messages.HoldObjectsRequest, messages.Empty] = UnaryMethod(
     SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty
 )
-LEADER: Unary[messages.LeaderRequest, messages.LeaderReply] = Unary(
+LEADER: UnaryMethod[messages.LeaderRequest, messages.LeaderReply] = UnaryMethod(
     SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply, for_agents=True
 )
 
-SERVER_STATUS: Unary[messages.StatusRequest, messages.StatusReply] = Unary(
+SERVER_STATUS: UnaryMethod[messages.StatusRequest, messages.StatusReply] = UnaryMethod(
     SERVERS, "Status", messages.StatusRequest, messages.StatusReply
 )
-JOIN: Unary[messages.JoinRequest, messages.JoinReply] = Unary(
+JOIN: UnaryMethod[messages.JoinRequest, messages.JoinReply] = UnaryMethod(
     SERVERS, "Join", messages.JoinRequest, messages.JoinReply
 )
-LEAVE: Unary[messages.LeaveRequest, messages.Empty] = Unary(
+LEAVE: UnaryMethod[messages.LeaveRequest, messages.Empty] = UnaryMethod(
     SERVERS, "Leave", messages.LeaveRequest, messages.Empty
 )

@@ -20,7 +20,7 @@ import structlog
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.wire import codec
 from orchgit.wire.error_detail import pack, unpack
-from orchgit.wire.methods import Unary
+from orchgit.wire.methods import UnaryMethod
 from orchgit.wire.pipe import Pipe
 
 Request = TypeVar("Request")
@@ -65,12 +65,12 @@ class PipeChannel:
     """
 
     def __init__(
-        self, on_unwanted: Callable[[PipeChannel, Unary[Any, Any], Any], None] | None = None
+        self, on_unwanted: Callable[[PipeChannel, UnaryMethod[Any, Any], Any], None] | None = None
     ) -> None:
         self._on_unwanted = on_unwanted
         self._pipe: Pipe | None = None
         self._numbers = itertools.count(1)
-        self._replies: dict[int, tuple[Unary[Any, Any], asyncio.Future[Any] | None]] = {}
+        self._replies: dict[int, tuple[UnaryMethod[Any, Any], asyncio.Future[Any] | None]] = {}
         """By call: its method, and where the reply goes; None where nobody waits for it."""
 
     async def connect(self, end: socket.socket) -> None:
@@ -81,7 +81,7 @@ class PipeChannel:
             self._pipe.close()
 
     async def call(
-        self, method: Unary[Request, Reply], request: Request, timeout_s: float = 0.0
+        self, method: UnaryMethod[Request, Reply], request: Request, timeout_s: float = 0.0
     ) -> Reply:
         """Raises the error that the other end answered, UnavailableError when it is gone.
 
@@ -97,12 +97,12 @@ class PipeChannel:
                 self._pipe.send(CancelMessage(call))
             raise
 
-    def send(self, method: Unary[Request, Reply], request: Request) -> None:
+    def send(self, method: UnaryMethod[Request, Reply], request: Request) -> None:
         """A call whose reply nobody waits for."""
         self._send_call(method, request, None)
 
     def _send_call(
-        self, method: Unary[Any, Any], request: Any, reply: asyncio.Future[Any] | None
+        self, method: UnaryMethod[Any, Any], request: Any, reply: asyncio.Future[Any] | None
     ) -> int:
         if self._pipe is None:
             raise UnavailableError("cannot call the server: the pipe to it is closed")
@@ -140,12 +140,14 @@ class PipeServer:
 
     def __init__(self, on_lost: Callable[[], None]) -> None:
         self._on_lost = on_lost
-        self._handlers: dict[str, tuple[Unary[Any, Any], Callable[[Any], Awaitable[Any]]]] = {}
+        self._handlers: dict[
+            str, tuple[UnaryMethod[Any, Any], Callable[[Any], Awaitable[Any]]]
+        ] = {}
         self._calls: dict[int, asyncio.Task[bytes]] = {}
         self._pipe: Pipe | None = None
 
     def add_unary(
-        self, method: Unary[Request, Reply], handler: Callable[[Request], Awaitable[Reply]]
+        self, method: UnaryMethod[Request, Reply], handler: Callable[[Request], Awaitable[Reply]]
     ) -> None:
         self._handlers[method.path] = method, handler
 

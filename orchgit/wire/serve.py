@@ -17,7 +17,7 @@ from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
 from orchgit.wire import codec, failures
 from orchgit.wire.error_detail import pack
 from orchgit.wire.limits import Limits
-from orchgit.wire.methods import Stream, Unary
+from orchgit.wire.methods import StreamMethod, UnaryMethod
 from orchgit.wire.peers import PeerLimit
 from orchgit.wire.tls import TlsFiles, check_plain, names_server, server_credentials
 
@@ -61,11 +61,15 @@ async def _fail(
     await context.abort(failures.status_of(error), str(error)[:1000], metadata)
 
 
-Admit = Callable[[Unary[Any, Any] | Stream[Any, Any], grpc.aio.ServicerContext], None]
+Admit = Callable[[UnaryMethod[Any, Any] | StreamMethod[Any, Any], grpc.aio.ServicerContext], None]
 
 
 def _unary(
-    method: Unary[Any, Any], impl: UnaryImpl, admit: Admit, peers: PeerLimit, translate: Translate
+    method: UnaryMethod[Any, Any],
+    impl: UnaryImpl,
+    admit: Admit,
+    peers: PeerLimit,
+    translate: Translate,
 ) -> grpc.RpcMethodHandler:
     async def handle(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
@@ -80,7 +84,11 @@ def _unary(
 
 
 def _stream(
-    method: Stream[Any, Any], impl: StreamImpl, admit: Admit, peers: PeerLimit, translate: Translate
+    method: StreamMethod[Any, Any],
+    impl: StreamImpl,
+    admit: Admit,
+    peers: PeerLimit,
+    translate: Translate,
 ) -> grpc.RpcMethodHandler:
     async def handle(
         frames: AsyncIterator[bytes], context: grpc.aio.ServicerContext
@@ -129,7 +137,7 @@ class GrpcServer:
         self.address = ""
 
     def add_unary(
-        self, method: Unary[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
+        self, method: UnaryMethod[Request, Reply], impl: Callable[[Request], Awaitable[Reply]]
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _unary(
             method, impl, self._admit, self._peers, self._translate
@@ -137,7 +145,7 @@ class GrpcServer:
 
     def add_stream(
         self,
-        method: Stream[Request, Reply],
+        method: StreamMethod[Request, Reply],
         impl: Callable[[AsyncIterator[Request]], AsyncIterator[Reply]],
     ) -> None:
         self._handlers.setdefault(method.service, {})[method.name] = _stream(
@@ -145,7 +153,9 @@ class GrpcServer:
         )
 
     def _admit(
-        self, method: Unary[Any, Any] | Stream[Any, Any], context: grpc.aio.ServicerContext
+        self,
+        method: UnaryMethod[Any, Any] | StreamMethod[Any, Any],
+        context: grpc.aio.ServicerContext,
     ) -> None:
         """Raises NotAllowedError where the peer's certificate does not make it a server."""
         if self._tls is None or method.for_agents:

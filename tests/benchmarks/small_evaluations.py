@@ -35,7 +35,6 @@ from orchgit.control.leader_client.protocol import serve_leader
 from orchgit.control.leader_client.remote import RemoteLeader, nack_unwanted
 from orchgit.control.workers.loop import WorkerLoop
 from orchgit.control.workers.process import StoreViews
-from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.evaluation import EvalTrigger, Evaluation
@@ -55,6 +54,7 @@ from orchgit.replication.commands import (
 )
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.store import Store
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import (
     DequeuedEvaluation,
     DequeueReply,
@@ -96,7 +96,7 @@ class AppliesAtOnce:
         pipe = PipeServer(on_lost=lost.set)
         serve_leader(pipe, self)
         await pipe.connect(end)
-        async with first_of(self._work(), lost.wait()) as (work, _):
+        async with wait_first(self._work(), lost.wait()) as (work, _):
             if work.done():
                 work.result()
 

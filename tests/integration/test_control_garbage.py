@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.clock import FakeClock
-from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.garbage import GarbageLimits, StateGarbageCollector
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
 from orchgit.replication.commands import (
@@ -55,7 +55,7 @@ def test_job_registered_again_during_collection_is_kept(
             for name in ("back", "over"):
                 await stopped(state, clock, make_job(id=name))
             busy: Any = Busy(state, make_job(id="back", priority=60))
-            await GarbageCollector(busy, clock, GarbageLimits()).collect(force=True)
+            await StateGarbageCollector(busy, clock, GarbageLimits()).collect(force=True)
             with state.store.snapshot() as snapshot:
                 (kept,) = snapshot.jobs.all()
             assert (kept.id, kept.priority, kept.stop) == ("back", 60, False)
@@ -70,7 +70,7 @@ def test_jobs_are_kept_for_as_long_as_the_limits_say(tmp_path: Path) -> None:
             for name in ("old", "young"):
                 await clock.advance(3600)
                 await stopped(state, clock, make_batch_job(id=name, submit_time_ns=clock.now_ns()))
-            collector = GarbageCollector(state, clock, GarbageLimits(job_age_s=3600.0))
+            collector = StateGarbageCollector(state, clock, GarbageLimits(job_age_s=3600.0))
             await collector.collect()
             with state.store.snapshot() as snapshot:
                 assert [job.id for job in snapshot.jobs.all()] == ["young"]

@@ -210,7 +210,7 @@ def test_secret_is_in_no_file_in_plain_text(
     http.put(path, json={"Items": {name: new}})
 
     wanted = [spelling for secret in (old, new, name) for spelling in spellings(secret)]
-    assert not files_with(rig._data_dir, wanted)
+    assert not files_with(rig.data_dir, wanted)
     answers = [
         http.get(url).content
         for url in (
@@ -231,14 +231,14 @@ def _events(rig: ServerRig) -> list[Event]:
 
 
 def test_files_of_the_keyring_are_for_the_server_only(rig: ServerRig) -> None:
-    keyring = rig._data_dir / "server" / "server" / "keyring"
+    keyring = rig.data_dir / "server" / "server" / "keyring"
     assert keyring.stat().st_mode & 0o077 == 0
     [file] = keyring.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     key = base64.b64decode(file.read_text())
     elsewhere = [
         each
-        for each in files_with(rig._data_dir, [key, file.read_bytes().strip()])
+        for each in files_with(rig.data_dir, [key, file.read_bytes().strip()])
         if Path(each) != file
     ]
     assert not elsewhere

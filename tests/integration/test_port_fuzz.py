@@ -123,7 +123,11 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
         yield found
 
 
-METHODS = [one for one in vars(methods).values() if isinstance(one, methods.Unary | methods.Stream)]
+METHODS = [
+    one
+    for one in vars(methods).values()
+    if isinstance(one, methods.UnaryMethod | methods.StreamMethod)
+]
 
 
 def test_rpc_port_survives_malformed_messages(rig: ServerRig) -> None:
@@ -154,7 +158,7 @@ async def _call_with_garbage(address: str, chance: random.Random) -> None:
 async def _called(channel: Any, method: Any, data: bytes) -> tuple[grpc.StatusCode | None, str]:
     try:
         async with asyncio.timeout(10):
-            if isinstance(method, methods.Unary):
+            if isinstance(method, methods.UnaryMethod):
                 await channel.unary_unary(method.path)(data)
             else:
                 call = channel.stream_stream(method.path)(iter([data]))

@@ -28,7 +28,7 @@ from wsproto.events import (
 from wsproto.utilities import ProtocolError
 
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 
 CONNECT_S = 5.0
 FAILED = 1011
@@ -66,7 +66,7 @@ async def relay(
     try:
         await receive()
         await send({"type": "websocket.accept", "subprotocol": agent.subprotocol})
-        async with first_of(_to_client(agent, send), _to_agent(receive, agent)):
+        async with wait_first(_to_client(agent, send), _to_agent(receive, agent)):
             pass
     finally:
         agent.close()

@@ -56,7 +56,7 @@ class UnaryServer(Protocol):
 
     def add_unary(
         self,
-        method: methods.Unary[Request, Reply],
+        method: methods.UnaryMethod[Request, Reply],
         handler: Callable[[Request], Awaitable[Reply]],
         /,
     ) -> None: ...

@@ -29,7 +29,7 @@ class Channel(Protocol):
     """`orchgit.wire.channel.LeaderChannel` or `orchgit.wire.pipe_calls.PipeChannel`."""
 
     async def call(
-        self, method: methods.Unary[Request, Reply], request: Request, timeout_s: float
+        self, method: methods.UnaryMethod[Request, Reply], request: Request, timeout_s: float
     ) -> Reply: ...
 
 
@@ -71,7 +71,7 @@ class RemoteLeader:
         return SubmitPlanReply(result=reply.result, closed=True)
 
 
-def nack_unwanted(channel: PipeChannel, method: methods.Unary[Any, Any], reply: Any) -> None:
+def nack_unwanted(channel: PipeChannel, method: methods.UnaryMethod[Any, Any], reply: Any) -> None:
     """For a worker's PipeChannel: evaluations that were on their way to a canceled call go back."""
     if method is methods.DEQUEUE:
         for each in reply.deliveries:

@@ -1,11 +1,11 @@
 """The one place where plans become log entries: serial checks, overlapping commits.
 
-    queue -> check against the newest state and the plans on their way -> propose -> answer
+    queue -> check against the newest state and the plans in flight -> propose -> reply
 
-While earlier plans are being committed, the next is checked already, counting what they will take
-(`NodeLedger`). What they will free does not count before it is committed: a plan that needs a node
-which an earlier plan on its way also changes by stops waits for that one. A rejection is final only
-after another look at a state in which everything earlier is committed.
+The next plan is checked while earlier plans are being committed, counting what those will take
+(`NodeUsageCache`). What they will free counts only when it is committed: a plan that places on a
+node where a plan in flight stops something waits for that plan. A rejection is final only after a
+second check against a state in which every earlier plan is committed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import structlog
 from orchgit.clock import Clock
 from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, examine_plan
-from orchgit.control.plans.node_cache import NodeBook
+from orchgit.control.plans.node_cache import NodeCache
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
-from orchgit.control.plans.usage_cache import NodeLedger
+from orchgit.control.plans.usage_cache import NodeUsageCache
 from orchgit.errors import ConflictError, OrchgitError, UnavailableError
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation
@@ -37,7 +37,7 @@ from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="control")
 
-MAX_ON_THE_WAY = 32
+MAX_IN_FLIGHT = 32
 
 
 class HoldsEvaluation(Protocol):
@@ -48,10 +48,10 @@ class HoldsEvaluation(Protocol):
     def note_index(self, key: tuple[str, str], index: int) -> None: ...
 
 
-class SnapshotView:
+class PlanCheckView:
     """A snapshot as a plan check reads it, with nodes that earlier checks have read."""
 
-    def __init__(self, snapshot: Snapshot, nodes: NodeBook) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: NodeCache) -> None:
         nodes.refresh(snapshot)
         self._snapshot = snapshot
         self._nodes = nodes
@@ -88,9 +88,9 @@ class PlanApplier:
         self._clock = clock
         self._ids = ids
         self._on_rejected = on_rejected
-        self._ledger = NodeLedger()
-        self._nodes = NodeBook()
-        self._view: SnapshotView | None = None
+        self._ledger = NodeUsageCache()
+        self._nodes = NodeCache()
+        self._view: PlanCheckView | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._touched: Counter[str] = Counter()
         """Nodes that plans on their way change."""
@@ -123,7 +123,7 @@ class PlanApplier:
             _answer(pending, result)
             return
         self._ledger.record(check.usages)
-        while len(self._commits) >= MAX_ON_THE_WAY:
+        while len(self._commits) >= MAX_IN_FLIGHT:
             await asyncio.wait(self._commits, return_when=asyncio.FIRST_COMPLETED)
         self._start_commit(pending, result, changes)
 
@@ -152,11 +152,11 @@ class PlanApplier:
     def _examine(self, plan: Plan, changes: dict[str, NodeChange]) -> PlanCheck:
         return examine_plan(plan, self._view_of_this_turn(), self._ledger, changes)
 
-    def _view_of_this_turn(self) -> SnapshotView:
+    def _view_of_this_turn(self) -> PlanCheckView:
         """One for all plans that are looked at in one turn of the event loop. Meanwhile no plan on
         its way is answered, so what the view does not have yet is still in the ledger."""
         if self._view is None:
-            self._view = SnapshotView(self._state.store.snapshot(), self._nodes)
+            self._view = PlanCheckView(self._state.store.snapshot(), self._nodes)
             asyncio.get_running_loop().call_soon(self._close_view)
         return self._view
 

@@ -8,7 +8,7 @@ from orchgit.model.node import Node
 from orchgit.state.snapshot import Snapshot
 
 
-class NodeBook:
+class NodeCache:
     """`refresh` before reading; what changed since the last time is read anew when asked for."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from orchgit.control.plans.node_usage import NodeUsage
 from orchgit.model.node import Node
 
 
-class NodeLedger:
+class NodeUsageCache:
     """A UsageSource that remembers."""
 
     def __init__(self) -> None:

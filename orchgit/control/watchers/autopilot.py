@@ -9,8 +9,8 @@ import structlog
 
 from orchgit.clock import Clock
 from orchgit.control.watchers.autopilot_rules import (
+    ServerStability,
     ServerView,
-    Standing,
     failure_tolerance,
     is_healthy,
     promotions,
@@ -71,7 +71,7 @@ class Autopilot:
         self._state = state
         self._clock = clock
         self._limits = limits
-        self._standing: dict[str, Standing] = {}
+        self._standing: dict[str, ServerStability] = {}
         self._stray_since_s: dict[str, float] = {}
 
     async def run(self) -> None:

@@ -31,7 +31,7 @@ class ServerView:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServerStability:
     """Whether a server is steady, since when, and since when it is looked at (monotonic)."""
 
     steady: bool
@@ -56,28 +56,28 @@ def _keeps_up(server: ServerView, config: AutopilotConfig, silent_s: float) -> b
 
 
 def standings(
-    known: Mapping[str, Standing],
+    known: Mapping[str, ServerStability],
     servers: Sequence[ServerView],
     config: AutopilotConfig,
     now_s: float,
-) -> dict[str, Standing]:
+) -> dict[str, ServerStability]:
     """Those of before, carried on; servers that are members no more are forgotten."""
     found = {}
     for server in servers:
         before = known.get(server.address)
         steady = is_steady(server, config)
         if before is None:
-            found[server.address] = Standing(steady, now_s, now_s)
+            found[server.address] = ServerStability(steady, now_s, now_s)
         elif before.steady == steady:
             found[server.address] = before
         else:
-            found[server.address] = Standing(steady, now_s, before.known_since_s)
+            found[server.address] = ServerStability(steady, now_s, before.known_since_s)
     return found
 
 
 def promotions(
     servers: Sequence[ServerView],
-    standing: Mapping[str, Standing],
+    standing: Mapping[str, ServerStability],
     config: AutopilotConfig,
     bootstrap_expect: int,
     now_s: float,
@@ -94,7 +94,9 @@ def promotions(
     ]
 
 
-def is_dead(server: ServerView, standing: Standing, dead_after_s: float, now_s: float) -> bool:
+def is_dead(
+    server: ServerView, standing: ServerStability, dead_after_s: float, now_s: float
+) -> bool:
     """A leader that has just taken over has not heard of anybody yet: its own time counts."""
     watched_s = now_s - standing.known_since_s
     return not server.leads and min(server.silent_s, watched_s) >= dead_after_s
@@ -102,7 +104,7 @@ def is_dead(server: ServerView, standing: Standing, dead_after_s: float, now_s: 
 
 def removals(
     servers: Sequence[ServerView],
-    standing: Mapping[str, Standing],
+    standing: Mapping[str, ServerStability],
     config: AutopilotConfig,
     dead_after_s: float,
     now_s: float,
@@ -119,7 +121,9 @@ def removals(
     return [one.address for one in dead if not one.voter] + dead_voters[:may_go]
 
 
-def failure_tolerance(servers: Sequence[ServerView], standing: Mapping[str, Standing]) -> int:
+def failure_tolerance(
+    servers: Sequence[ServerView], standing: Mapping[str, ServerStability]
+) -> int:
     """How many steady voters may fail before the cluster cannot write."""
     voters = [server for server in servers if server.voter]
     steady = sum(standing[server.address].steady for server in voters)

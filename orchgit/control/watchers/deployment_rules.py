@@ -22,7 +22,7 @@ NO_PROGRESS = "Failed due to progress deadline"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DeploymentDecision:
     """What to do now; all empty: nothing. `fail` is the description of the failure."""
 
     promote: tuple[str, ...] = ()
@@ -37,27 +37,34 @@ class Verdict:
 
 
 @dataclass
-class Memory:
+class HealthyAllocations:
     """What was seen of one deployment before: only what is new asks for an evaluation."""
 
     healthy: set[str] = field(default_factory=set)
 
 
 def judge(
-    deployment: Deployment, allocations: Sequence[Allocation], memory: Memory, now_ns: int
-) -> Verdict:
+    deployment: Deployment,
+    allocations: Sequence[Allocation],
+    memory: HealthyAllocations,
+    now_ns: int,
+) -> DeploymentDecision:
     """One look at a deployment and its allocations; `memory` is brought up to date."""
     if deployment.status not in WATCHED:
-        return Verdict()
+        return DeploymentDecision()
     late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
     if late:
         # It fails as a whole: a group that is half-way is left half-way too.
         unfinished = (state for state in deployment.task_groups.values() if not is_done(state))
-        return Verdict(fail=NO_PROGRESS, revert=any(state.auto_revert for state in unfinished))
+        return DeploymentDecision(
+            fail=NO_PROGRESS, revert=any(state.auto_revert for state in unfinished)
+        )
     hopeless = _hopeless_groups(deployment, allocations)
     if hopeless:
-        return Verdict(fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless))
-    return Verdict(
+        return DeploymentDecision(
+            fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless)
+        )
+    return DeploymentDecision(
         promote=may_promote(deployment, allocations),
         replace=tuple(_replaceable(deployment, allocations)),
         evaluate=_has_news(allocations, memory),
@@ -131,7 +138,7 @@ def _replaceable(deployment: Deployment, allocations: Sequence[Allocation]) -> l
     ]
 
 
-def _has_news(allocations: Sequence[Allocation], memory: Memory) -> bool:
+def _has_news(allocations: Sequence[Allocation], memory: HealthyAllocations) -> bool:
     healthy = {held.id for held in allocations if _health(held) is True}
     news = not healthy <= memory.healthy
     memory.healthy = healthy

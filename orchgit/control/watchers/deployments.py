@@ -11,7 +11,7 @@ from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.bounded_gather import each_together
 from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
-from orchgit.control.watchers.deployment_rules import Memory, Verdict, judge
+from orchgit.control.watchers.deployment_rules import DeploymentDecision, HealthyAllocations, judge
 from orchgit.errors import ConflictError, OrchgitError, RefusedError
 from orchgit.ids import IdSource
 from orchgit.model.allocation import DesiredTransition
@@ -46,7 +46,7 @@ class DeploymentWatcher:
         self._ids = ids
         self._changed = Wakeup(clock)
         self._marked: dict[str, None] = {}
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, HealthyAllocations] = {}
         self._alarms_ns: dict[str, int] = {}
         self._rests_until_s: dict[str, float] = {}
 
@@ -101,7 +101,7 @@ class DeploymentWatcher:
             if deployment is None or not deployment.is_active:
                 self._forget(deployment_id)
                 return
-            memory = self._memories.setdefault(deployment_id, Memory())
+            memory = self._memories.setdefault(deployment_id, HealthyAllocations())
             allocations = snapshot.allocations.of_deployment(deployment_id)
             verdict = judge(deployment, allocations, memory, self._clock.now_ns())
             commands = self._commands(snapshot, deployment, verdict)
@@ -132,7 +132,7 @@ class DeploymentWatcher:
             self._alarms_ns[deployment_id] = at_ns
 
     def _commands(
-        self, snapshot: Snapshot, deployment: Deployment, verdict: Verdict
+        self, snapshot: Snapshot, deployment: Deployment, verdict: DeploymentDecision
     ) -> list[Command]:
         """The verdict as log entries; each brings its evaluation with it."""
         job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
@@ -176,7 +176,7 @@ class DeploymentWatcher:
         )
 
     def _failure(
-        self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: Verdict
+        self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: DeploymentDecision
     ) -> FailDeployment:
         """End the deployment as failed and, if asked for, run the last stable version again."""
         versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)

@@ -55,7 +55,7 @@ class GarbageLimits:
     rollouts_kept: int = 200
 
 
-class GarbageCollector:
+class StateGarbageCollector:
     """`collect` may be called while `run` sleeps; two collections never overlap."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, limits: GarbageLimits) -> None:

@@ -1,13 +1,14 @@
-"""What a scheduler worker does: take an evaluation, decide, submit, again.
+"""The loop of a scheduler worker: dequeue evaluations, decide them, submit plans, again.
 
-    dequeue -> wait for the store -> decide -> submit plan with the outcome -> (look again)
+    dequeue -> wait for the store -> decide -> submit plan with the outcome -> (decide again)
 
-Several evaluations come at once when several are ready, are decided on one view, and what came of
-them leaves together; each of them still has its own answer. While plans are on their way to the log
-the next ones are decided, counting what they take. A plan that is committed whole takes its
-evaluation's outcome into the same entry and ends it.
-Everything outside comes through two ports, the leader and the views, so the loop itself runs in
-tests without a process. Any failure ends in a nack: the broker delivers the evaluation again.
+Evaluations that are ready are dequeued together, decided on one snapshot, and their outcomes leave
+in one frame; each of them has its own reply. While plans are in flight the worker decides the next
+evaluations, counting what those plans place. A plan that is committed whole takes the outcome of
+its evaluation into the same log entry and ends the evaluation. Any failure ends in a nack: the
+broker delivers the evaluation again.
+
+The leader and the store come in through two ports, so the loop runs in tests without a process.
 """
 
 from __future__ import annotations
@@ -84,23 +85,26 @@ Schedule = Callable[[Evaluation, ClusterView, int, int], SchedulingOutcome]
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """`sync_limit_s`: how long an evaluation may wait for the store before it is given back.
-    `backoff_s`: how long the worker then keeps away, unless the store catches up earlier.
-    `at_least`, `at_most`: evaluations taken from the leader together, as many as take `ahead_s`:
-    what one worker has taken, no other can do. `slice_s`: for how long it decides before what it
-    decided is sent. It goes on to decide while fewer than `on_the_way` evaluations, and fewer than
-    `placements_on_the_way`, wait for their answers: what is on its way is laid over each view."""
+    """How much a worker takes on, and how long it waits.
+
+    Several evaluations are dequeued together: as many as the worker decides in `ahead_s`, because
+    no other worker can decide what this one holds. It decides for `slice_s`, then sends what it
+    has decided; it goes on while fewer than `max_in_flight` evaluations and fewer than
+    `max_placements_in_flight` placements wait for their replies.
+    """
 
     dequeue_timeout_s: float = 20.0
     sync_limit_s: float = 5.0
+    """How long an evaluation waits for the store before the worker nacks it."""
     backoff_s: float = 30.0
+    """How long the worker then dequeues nothing, unless the store catches up earlier."""
     leader_retry_s: float = 0.2
-    at_least: int = 4
-    at_most: int = 32
+    min_dequeued: int = 4
+    max_dequeued: int = 32
     ahead_s: float = 0.05
     slice_s: float = 0.01
-    on_the_way: int = 32
-    placements_on_the_way: int = 2001
+    max_in_flight: int = 32
+    max_placements_in_flight: int = 2001
 
 
 @dataclass
@@ -174,7 +178,7 @@ class WorkerLoop:
         try:
             while True:
                 await self._rest()
-                await self._until_little_is_on_the_way()
+                await self._until_little_in_flight()
                 if self._taken:
                     await self._begin()
                 else:
@@ -205,15 +209,15 @@ class WorkerLoop:
             self._work.add(work)
             work.add_done_callback(self._work.discard)
 
-    async def _until_little_is_on_the_way(self) -> None:
-        while not self._little_is_on_the_way():
+    async def _until_little_in_flight(self) -> None:
+        while not self._little_in_flight():
             await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
 
-    def _little_is_on_the_way(self, more: int = 0) -> bool:
+    def _little_in_flight(self, more: int = 0) -> bool:
         limits = self._limits
         return (
-            len(self._work) + more < limits.on_the_way
-            and self._placements_sent < limits.placements_on_the_way
+            len(self._work) + more < limits.max_in_flight
+            and self._placements_sent < limits.max_placements_in_flight
         )
 
     async def _leave(self) -> None:
@@ -292,8 +296,10 @@ class WorkerLoop:
     def _wanted_at_once(self) -> int:
         limits = self._limits
         if self._pace_s <= 0:
-            return limits.at_most
-        return min(max(int(limits.ahead_s / self._pace_s), limits.at_least), limits.at_most)
+            return limits.max_dequeued
+        return min(
+            max(int(limits.ahead_s / self._pace_s), limits.min_dequeued), limits.max_dequeued
+        )
 
     async def _process(
         self, evaluation: Evaluation, token: str, outcome: SchedulingOutcome
@@ -354,7 +360,7 @@ class WorkerLoop:
     def _may_look_at_next(self, view: ClusterView, until_s: float, decided: int) -> bool:
         if not self._taken or self._taken[0].wait_index > view.index:
             return False
-        return self._little_is_on_the_way(decided) and self._clock.monotonic_s() < until_s
+        return self._little_in_flight(decided) and self._clock.monotonic_s() < until_s
 
     def _look_at(self, taken: DequeuedEvaluation, view: ClusterView) -> _Decided:
         try:

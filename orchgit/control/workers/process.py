@@ -25,16 +25,16 @@ from orchgit.collector import settle_collector
 from orchgit.control.leader_client.remote import RemoteLeader, nack_unwanted
 from orchgit.control.workers.loop import Schedule, WorkerLoop
 from orchgit.control.workers.status import WORKLOAD
-from orchgit.first_of import first_of
 from orchgit.ids import RandomIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.scheduler.outcome import SchedulingOutcome
 from orchgit.scheduler.ports import ClusterView
 from orchgit.scheduler.schedule import schedule
-from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.store import Store, StoreReader
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import DequeueRequest
 from orchgit.wire.pipe_calls import PipeChannel
 
@@ -70,7 +70,7 @@ class StoreViews:
             self._columns.refresh(snapshot)
             self.in_flight.add_to(self._columns, snapshot)
             self._settle()
-            yield SnapshotView(snapshot, self._columns, self.in_flight)
+            yield SnapshotClusterView(snapshot, self._columns, self.in_flight)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -105,7 +105,7 @@ async def run(options: argparse.Namespace) -> None:
     control = asyncio.create_task(_obey(loop))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, control.cancel)
-    async with first_of(work, control):
+    async with wait_first(work, control):
         pass
     pipe.close()
     store.close()

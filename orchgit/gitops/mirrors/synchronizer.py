@@ -15,7 +15,6 @@ from random import Random
 import structlog
 
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
-from orchgit.first_of import first_of
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
@@ -31,6 +30,7 @@ from orchgit.gitops.mirrors.rules import (
 )
 from orchgit.services.context import UseCaseContext
 from orchgit.state.changes import target
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import PackFrame
 
 _log = structlog.get_logger(component="gitops")
@@ -144,7 +144,7 @@ class MirrorSynchronizer:
             came = self._objects_came.setdefault(name, asyncio.Event())
             came.clear()
             changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
-            async with first_of(changed, came.wait()):
+            async with wait_first(changed, came.wait()):
                 pass
             with self._context.snapshot() as snapshot:
                 index = snapshot.index

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Wakeups:
         """Waits for a request, or for `timeout_s` to pass, which is a poll. Returns why the next
         round runs."""
         if self.requested == self.handled:
-            async with first_of(self._event.wait(), self._clock.sleep(timeout_s)):
+            async with wait_first(self._event.wait(), self._clock.sleep(timeout_s)):
                 pass
         self._event.clear()
         self.handled = self.requested

@@ -1,4 +1,4 @@
-"""What agents report of allocations, and what the servers ask of single ones."""
+"""Reports of agents on their allocations, and transitions that the servers ask of allocations."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from orchgit.model.allocation import (
     status_after_report,
 )
 from orchgit.model.base import datetime_of_ns
+from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.commands import (
     AllocClientUpdate,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
 )
 from orchgit.replication.events import Effects
-from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocBody, AllocRecord
+from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocationRow, AllocBody
 from orchgit.state.transaction import WriteTxn
 
 
 def update_allocs_from_client(
     txn: WriteTxn, command: UpdateAllocsFromClient, effects: Effects
 ) -> None:
-    """Allocations that are gone, or are another node's, are passed over; so is what is not new."""
+    """Skips allocations that are gone or on another node, and reports that say nothing new."""
     if not txn.nodes.stamp_alloc_update(command.node_id):
         raise NotFoundError(
             f"cannot take reports of node {command.node_id!r}: it is not registered; register first"
         )
-    records = txn.allocations.records(update.alloc_id for update in command.updates)
-    changed: dict[str, AllocRecord] = {}
+    records = txn.allocations.rows(update.alloc_id for update in command.updates)
+    changed: dict[str, AllocationRow] = {}
     for update in command.updates:
         record = records.get(update.alloc_id)
         if record is None or record.node_id != command.node_id:
@@ -45,17 +45,17 @@ def update_allocs_from_client(
     store_evaluations(txn, command.evaluations, effects, "AllocationUpdated")
 
 
-def _save(txn: WriteTxn, records: list[AllocRecord], type_: str, effects: Effects) -> None:
-    deltas = DeploymentDeltas()
-    deltas.add_changes(records)
+def _save(txn: WriteTxn, records: list[AllocationRow], type_: str, effects: Effects) -> None:
+    counts = DeploymentCounts()
+    counts.add_changes(records)
     txn.allocations.save(records)
-    for deployment in deltas.write(txn):
+    for deployment in counts.write(txn):
         effects.note(txn.index, "DeploymentAllocHealth", deployment)
     effects.note_allocs(txn.index, type_, [record.id for record in records])
 
 
-def _merge(txn: WriteTxn, record: AllocRecord, update: AllocClientUpdate) -> bool:
-    """Lay the report over the record; False if it says nothing new."""
+def _merge(txn: WriteTxn, record: AllocationRow, update: AllocClientUpdate) -> bool:
+    """Merge the report into the record; returns False if it says nothing new."""
     before = (record.client_status, msgspec.structs.replace(record.body))
     body = record.body
     record.client_status = status_after_report(record.client_status, update.client_status)
@@ -71,7 +71,7 @@ def _merge(txn: WriteTxn, record: AllocRecord, update: AllocClientUpdate) -> boo
 
 
 def set_health(txn: WriteTxn, body: AllocBody, healthy: bool, at_ns: int) -> None:
-    """Nothing if it is known already."""
+    """Set the allocation's health in its deployment, unless it is the same already."""
     known = body.deployment_status or AllocDeploymentStatus()
     if known.healthy == healthy:
         return
@@ -86,7 +86,7 @@ def set_health(txn: WriteTxn, body: AllocBody, healthy: bool, at_ns: int) -> Non
 def update_alloc_transitions(
     txn: WriteTxn, command: UpdateAllocTransitions, effects: Effects
 ) -> None:
-    records = txn.allocations.records(command.transitions)
+    records = txn.allocations.rows(command.transitions)
     for alloc_id in command.transitions:
         if alloc_id not in records:
             raise NotFoundError(f"cannot change allocation {alloc_id!r}: there is no such")
@@ -99,7 +99,7 @@ def update_alloc_transitions(
 
 
 def merged(known: DesiredTransition | None, wanted: DesiredTransition) -> DesiredTransition:
-    """What is None in `wanted` stays as it is known."""
-    given = {name: value for name, value in msgspec.structs.asdict(wanted).items()
-             if value is not None}  # fmt: skip
-    return msgspec.structs.replace(known or DesiredTransition(), **given)
+    """Returns `known` changed by `wanted`; fields that are None in `wanted` stay as they are."""
+    given = msgspec.structs.asdict(wanted).items()
+    changes = {name: value for name, value in given if value is not None}
+    return msgspec.structs.replace(known or DesiredTransition(), **changes)

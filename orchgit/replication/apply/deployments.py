@@ -18,8 +18,8 @@ from orchgit.model.deployment import (
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.replication.apply.allocations import set_health
+from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.apply.jobs import check_modify_index, mark_stability, upsert_job
 from orchgit.replication.commands import (
     DeleteDeployments,
@@ -43,7 +43,7 @@ def update_deployment_status(
 
 
 def resume_deployment(txn: WriteTxn, command: ResumeDeployment, effects: Effects) -> None:
-    """While it was paused nobody expected progress of it."""
+    """Run a paused deployment again; its progress deadlines start anew."""
     deployment = _active(txn, command.deployment_id)
     if deployment.status != DeploymentStatus.RUNNING:
         deployment.status = DeploymentStatus.RUNNING
@@ -64,7 +64,7 @@ def fail_deployment(txn: WriteTxn, command: FailDeployment, effects: Effects) ->
 
 
 def set_status(txn: WriteTxn, update: DeploymentStatusUpdate, effects: Effects) -> None:
-    """The version of a deployment that succeeds becomes stable."""
+    """Set the status; the job version of a successful deployment becomes stable."""
     deployment = _active(txn, update.deployment_id)
     deployment.status = update.status
     deployment.status_description = update.status_description
@@ -107,13 +107,18 @@ def _evaluate(txn: WriteTxn, evaluation: Evaluation | None, effects: Effects) ->
 
 
 def promote_deployment(txn: WriteTxn, command: PromoteDeployment, effects: Effects) -> None:
-    """All named groups' canaries must be healthy; the promoted ones are ordinary from then on."""
+    """Promote the canaries of the groups, all of which must be healthy.
+
+    A promoted allocation is an ordinary one from then on.
+    """
     deployment = _active(txn, command.deployment_id)
     groups = command.groups or list(deployment.task_groups)
     canaries = _promotable(txn, deployment, groups)
-    for name in groups:
-        _promote(txn, deployment.task_groups[name])
-    records = txn.allocations.records(canaries).values()
+    for state in (deployment.task_groups[name] for name in groups):
+        if state.desired_canaries:
+            state.promoted = True
+            _restart_deadline(txn, state)
+    records = txn.allocations.rows(canaries).values()
     for record in records:
         status = record.body.deployment_status
         if status is not None and status.canary:
@@ -128,7 +133,7 @@ def promote_deployment(txn: WriteTxn, command: PromoteDeployment, effects: Effec
 
 
 def _promotable(txn: WriteTxn, deployment: Deployment, groups: Collection[str]) -> list[str]:
-    """Ids of the canaries; RefusedError names every group that is not ready."""
+    """Returns the ids of the canaries. RefusedError names every group that is not ready."""
     canaries: list[str] = []
     problems = []
     for name in groups:
@@ -139,7 +144,7 @@ def _promotable(txn: WriteTxn, deployment: Deployment, groups: Collection[str]) 
         placed = list(state.placed_canaries or ())
         healthy = sum(
             record.healthy is True and record.live
-            for record in txn.allocations.records(placed).values()
+            for record in txn.allocations.rows(placed).values()
         )
         if healthy < state.desired_canaries:
             problems.append(
@@ -153,13 +158,6 @@ def _promotable(txn: WriteTxn, deployment: Deployment, groups: Collection[str]) 
     return canaries
 
 
-def _promote(txn: WriteTxn, state: DeploymentState) -> None:
-    if not state.desired_canaries:
-        return
-    state.promoted = True
-    _restart_deadline(txn, state)
-
-
 def _restart_deadline(txn: WriteTxn, state: DeploymentState) -> None:
     if state.progress_deadline_ns and state.require_progress_by is not None:
         allowed = timedelta(microseconds=state.progress_deadline_ns // 1000)
@@ -170,7 +168,7 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
     deployment = _active(txn, command.deployment_id)
     wanted = dict.fromkeys(command.healthy_alloc_ids, True)
     wanted |= dict.fromkeys(command.unhealthy_alloc_ids, False)
-    records = txn.allocations.records(wanted)
+    records = txn.allocations.rows(wanted)
     for alloc_id in wanted:
         if alloc_id not in records or records[alloc_id].deployment_id != deployment.id:
             raise RefusedError(
@@ -179,10 +177,10 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
             )
     for record in records.values():
         set_health(txn, record.body, wanted[record.id], txn.now_ns)
-    deltas = DeploymentDeltas()
-    deltas.add_changes(records.values())
+    counts = DeploymentCounts()
+    counts.add_changes(records.values())
     txn.allocations.save(records.values())
-    for changed in deltas.write(txn):
+    for changed in counts.write(txn):
         effects.note(txn.index, "DeploymentAllocHealth", changed)
     effects.note_allocs(txn.index, "DeploymentAllocHealth", list(records))
     if command.update is not None:

@@ -1,4 +1,4 @@
-"""Storing evaluations, and forgetting old ones with their allocations."""
+"""Storing evaluations, and deleting old ones with their allocations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def store_evaluations(
     effects: Effects,
     type_: str = "EvaluationUpdated",
 ) -> None:
-    """Store them at this index, with all that follows for their jobs; `type_`: of their events,
-    which are named after what made the evaluations."""
+    """Store the evaluations at this index, with all that follows for their jobs.
+
+    `type_` is the type of their events, which are named after what created the evaluations.
+    """
     if not evaluations:
         return
     stored = [*evaluations]
@@ -38,7 +40,7 @@ def store_evaluations(
 
 
 def _cancelled_by(txn: WriteTxn, evaluation: Evaluation) -> list[Evaluation]:
-    """An evaluation that placed everything makes the job's blocked ones needless."""
+    """Returns the job's blocked evaluations, cancelled, if this one placed everything."""
     if evaluation.status != EvalStatus.COMPLETE or evaluation.failed_tg_allocs:
         return []
     blocked = txn.evaluations.blocked_of_job(evaluation.namespace, evaluation.job_id)

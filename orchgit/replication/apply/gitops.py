@@ -6,10 +6,11 @@ import msgspec
 
 from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.job import JobOrigin
+from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import GitRef, Source, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.jobs import JobResult, delete_job, for_job, upsert_job
+from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
@@ -27,11 +28,9 @@ from orchgit.replication.commands import (
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
-JobKey = tuple[str, str]
-
 
 def apply_rollout(txn: WriteTxn, command: ApplyRollout | ApplyCommit, effects: Effects) -> Rollout:
-    """Upserts before deletions; the source's applied commit moves with them, and only here."""
+    """Register jobs, then delete jobs, and move the applied commit, which only this does."""
     source = _source(txn, command.rollout.source)
     if source.status.applied_commit != command.expected_commit:
         raise ConflictError(
@@ -48,14 +47,20 @@ def apply_rollout(txn: WriteTxn, command: ApplyRollout | ApplyCommit, effects: E
         if result is not None:
             for_job(evaluation, result)
     store_evaluations(txn, command.evaluations, effects)
-    _record_results(command.rollout, results)
-    _store_rollout(txn, command.rollout, effects)
-    _move(txn, source, command.rollout, effects)
-    return command.rollout
+    rollout = command.rollout
+    for job in rollout.jobs:
+        if (result := results.get((job.namespace, job.job_id))) is not None:
+            job.job_version = result.version
+    _store_rollout(txn, rollout, effects)
+    source.status.applied_commit = source.status.seen_commit = rollout.commit.id
+    source.status.applied_rollout = rollout.id
+    source.status.last_error = ""
+    _store_source(txn, source, effects)
+    return rollout
 
 
 def apply_commit(txn: WriteTxn, command: ApplyCommit, effects: Effects) -> Rollout:
-    """`apply_rollout`, and what the source remembers of the jobs that run once."""
+    """As `apply_rollout`, and store which jobs that run once the source has applied."""
     rollout = apply_rollout(txn, command, effects)
     for applied in command.remember:
         known = txn.applied_jobs.get(applied.namespace, applied.job_id)
@@ -72,21 +77,6 @@ def apply_commit(txn: WriteTxn, command: ApplyCommit, effects: Effects) -> Rollo
 
 def _commit(commit: str) -> str:
     return f"commit {commit[:12]}" if commit else "no commit"
-
-
-def _record_results(rollout: Rollout, results: dict[JobKey, JobResult]) -> None:
-    for job in rollout.jobs:
-        result = results.get((job.namespace, job.job_id))
-        if result is not None:
-            job.job_version = result.version
-
-
-def _move(txn: WriteTxn, source: Source, rollout: Rollout, effects: Effects) -> None:
-    source.status.applied_commit = rollout.commit.id
-    source.status.applied_rollout = rollout.id
-    source.status.seen_commit = rollout.commit.id
-    source.status.last_error = ""
-    _store_source(txn, source, effects)
 
 
 def move_refs(txn: WriteTxn, command: MoveRefs, effects: Effects) -> None:
@@ -152,7 +142,7 @@ def store_source(txn: WriteTxn, command: StoreSource, effects: Effects) -> Sourc
 
 
 def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> None:
-    """Its rollouts stay as history, and so does a built-in repository."""
+    """The rollouts of the source stay as history, and so does a built-in repository."""
     source = _source(txn, command.name)
     deleted = [delete_job(txn, deletion, effects) for deletion in command.deletions]
     results = {(result.namespace, result.job_id): result for result in deleted}
@@ -160,16 +150,13 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
         for_job(evaluation, results[evaluation.namespace, evaluation.job_id])
     store_evaluations(txn, command.evaluations, effects)
     for namespace, job_id in txn.jobs.keys_of_source(source.name):
-        _own(txn, namespace, job_id, "", former_source=source.name)
-    remembered = txn.applied_jobs.of_source(source.name)
+        _set_owner(txn, namespace, job_id, "", former_source=source.name)
+    applied = txn.applied_jobs.of_source(source.name)
     if command.stop:
-        txn.applied_jobs.delete_all([(each.namespace, each.job_id) for each in remembered])
+        txn.applied_jobs.delete_all([(each.namespace, each.job_id) for each in applied])
     else:
         txn.applied_jobs.put_all(
-            [
-                msgspec.structs.replace(each, source="", modify_index=txn.index)
-                for each in remembered
-            ]
+            [msgspec.structs.replace(each, source="", modify_index=txn.index) for each in applied]
         )
     txn.sources.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
@@ -177,13 +164,12 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
 
 def set_job_owner(txn: WriteTxn, command: SetJobOwner, effects: Effects) -> None:
     job = txn.jobs.get(command.namespace, command.job_id)
-    owner = job.origin.source if job is not None and job.origin is not None else ""
-    if job is None or owner != command.expected_source:
+    if job is None or owner_of(job) != command.expected_source:
         raise ConflictError(
             f"cannot change the source of job {command.job_id!r}: it was changed meanwhile; read "
             "the job again"
         )
-    _own(
+    _set_owner(
         txn,
         command.namespace,
         command.job_id,
@@ -192,7 +178,7 @@ def set_job_owner(txn: WriteTxn, command: SetJobOwner, effects: Effects) -> None
     )
 
 
-def _own(
+def _set_owner(
     txn: WriteTxn,
     namespace: str,
     job_id: str,
@@ -201,7 +187,7 @@ def _own(
     released_from: str = "",
     former_source: str = "",
 ) -> None:
-    """Another owner is no other version: the job asks for the same."""
+    """Set the owner of the job without a new version: its spec is the same."""
     job = txn.jobs.get(namespace, job_id)
     assert job is not None
     origin = msgspec.structs.replace(
@@ -225,8 +211,8 @@ def update_source_status(txn: WriteTxn, command: UpdateSourceStatus, effects: Ef
 
 
 def delete_source(txn: WriteTxn, command: DeleteSource, effects: Effects) -> None:
-    """Its jobs keep running; its rollouts stay as history, and so does a built-in repository: a
-    source of that name finds it again."""
+    """The jobs of the source keep running; its rollouts stay as history. A built-in repository
+    stays too: a new source of that name finds it again."""
     source = _source(txn, command.name)
     txn.sources.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)

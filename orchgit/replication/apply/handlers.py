@@ -1,4 +1,4 @@
-"""Command type -> handler."""
+"""The table of handlers: type of command -> handler."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from orchgit.state.transaction import WriteTxn
 Handler = Callable[[WriteTxn, Any, Effects], object]
 
 
-def _nothing(txn: WriteTxn, command: commands.Noop, effects: Effects) -> None:
-    """A new leader's first entry, and a barrier's, change nothing."""
+def _noop(txn: WriteTxn, command: commands.Noop, effects: Effects) -> None:
+    """The first entry of a new leader, and that of a barrier, change nothing."""
 
 
 HANDLERS: dict[type[commands.Entry], Handler] = {
-    commands.Noop: _nothing,
+    commands.Noop: _noop,
     commands.SetClusterId: settings.set_cluster_id,
     commands.RegisterJob: jobs.register_job,
     commands.DeregisterJob: jobs.deregister_job,

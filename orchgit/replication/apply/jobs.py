@@ -1,4 +1,4 @@
-"""Registering, stopping and purging jobs; their versions."""
+"""Registering, stopping and purging jobs, and which of their versions are kept."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from orchgit.jobdiff.spec import same_spec
 from orchgit.model.base import Model
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job, JobStatus
+from orchgit.model.ownership import owner_of
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.commands import (
     DeregisterJob,
@@ -26,9 +27,9 @@ PURGED = "alloc not needed as its job was purged"
 
 
 class JobResult(Model):
-    """What became of a registration or a deregistration.
+    """The result of a registration or a deregistration.
 
-    `changed` False: the spec was the registered one, and no version was made.
+    `changed` False: the job is registered with the same spec; no version was created.
     """
 
     namespace: str = ""
@@ -64,12 +65,15 @@ def _evaluated(
 
 
 def for_job(evaluation: Evaluation, result: JobResult) -> None:
-    """Only now is it known at which index the job changed."""
+    """Give the evaluation the index at which the job changed, which was not known before."""
     evaluation.job_modify_index = result.job_modify_index
 
 
 def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> None:
-    """Compare-and-set on a job: 0 wants it new, None does not care."""
+    """Compare-and-set on a job: `expected` 0 stands for a new job, None for any.
+
+    Raises ConflictError.
+    """
     if expected is None or expected == (known.job_modify_index if known else 0):
         return
     if known is None:
@@ -85,7 +89,7 @@ def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> 
 
 
 def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
-    """Make a new version, unless the registered one wants the same."""
+    """Store a new version of the job, unless it is registered with the same spec."""
     job = upsert.job
     if _stored_as_new(txn, upsert):
         return _registered(txn, upsert, effects)
@@ -97,15 +101,18 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
             "first"
         )
     if known is not None and same_spec(known, job):
-        _adopt(txn, known, job)
+        if job.origin is not None and job.origin.source != owner_of(known):
+            txn.jobs.put(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
         return _result(known, changed=False)
     store_version(txn, job, known)
     return _registered(txn, upsert, effects)
 
 
 def _stored_as_new(txn: WriteTxn, upsert: JobUpsert) -> bool:
-    """Most jobs are new when they are registered: that is seen when they are stored, without
-    asking first. False, and nothing is stored, where there may be more to look at."""
+    """Store the job as a new one, without reading first: most jobs are new when registered.
+
+    Returns False, and stores nothing, where the job may be registered, or its namespace missing.
+    """
     job = upsert.job
     if upsert.expected_modify_index or not txn.namespaces.has(job.namespace):
         return False
@@ -131,13 +138,6 @@ def _registered(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult
     return _result(job, changed=True)
 
 
-def _adopt(txn: WriteTxn, known: Job, job: Job) -> None:
-    """A source that wants a job just as it is becomes its keeper, without a new version."""
-    keeper = known.origin.source if known.origin is not None else ""
-    if job.origin is not None and job.origin.source != keeper:
-        txn.jobs.put(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
-
-
 def _result(job: Job, changed: bool) -> JobResult:
     return JobResult(
         namespace=job.namespace,
@@ -149,7 +149,7 @@ def _result(job: Job, changed: bool) -> JobResult:
 
 
 def store_version(txn: WriteTxn, job: Job, known: Job | None) -> None:
-    """Store `job` as the next version of `known` (or as the first), and drop the oldest one."""
+    """Store `job` as the next version of `known`, or as the first one; drop old versions."""
     _become_version(txn, job, known)
     txn.jobs.put(job)
     _store_summary(txn, job)
@@ -171,7 +171,7 @@ def _store_summary(txn: WriteTxn, job: Job) -> None:
 
 
 def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
-    """Keep the newest ones, tagged ones, and the newest stable one: what a revert may ask for."""
+    """Keep the newest versions, tagged ones and the newest stable one: a revert may need them."""
     versions = txn.job_versions.of_job(job.namespace, job.id)
     if len(versions) <= VERSIONS_KEPT:
         return
@@ -184,7 +184,7 @@ def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
 
 
 def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobResult:
-    """Stop a job (a new version that wants nothing), or purge it with all that it owned."""
+    """Stop a job by a new version with `stop`, or purge it with all that belongs to it."""
     known = txn.jobs.get(deletion.namespace, deletion.job_id)
     if known is None:
         raise NotFoundError(
@@ -204,11 +204,11 @@ def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobRes
 
 
 def _purge(txn: WriteTxn, job: Job) -> None:
-    """The job's live allocations are told to stop at once: a new job of this name has no part of
-    them, and its version numbers begin again at 0."""
-    records = txn.allocations.records(
-        txn.allocations.live_ids_of_job(job.namespace, job.id)
-    ).values()
+    """Delete the job, and stop its live allocations at once.
+
+    A new job of this id has no part of them, and its version numbers begin again at 0.
+    """
+    records = txn.allocations.rows(txn.allocations.live_ids_of_job(job.namespace, job.id)).values()
     for record in records:
         record.desired_status = "stop"
         record.body.desired_description = PURGED
@@ -226,7 +226,7 @@ def set_job_stability(txn: WriteTxn, command: SetJobStability, effects: Effects)
 
 
 def mark_stability(txn: WriteTxn, namespace: str, job_id: str, version: int, stable: bool) -> None:
-    """A version that is not kept any more is left alone."""
+    """Set whether a version is stable; a version that was dropped is left alone."""
     job = txn.job_versions.get(namespace, job_id, version)
     if job is not None and job.stable != stable:
         txn.job_versions.set_stable(job, stable)

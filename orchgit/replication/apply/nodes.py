@@ -27,7 +27,9 @@ EVENTS_KEPT = 10
 def register_node(txn: WriteTxn, command: RegisterNode, effects: Effects) -> Node:
     known = txn.nodes.get(command.node.id)
     node = _new(txn, command.node) if known is None else _known(command.node, known)
-    _ensure_pool(txn, node.node_pool)
+    if txn.node_pools.get(node.node_pool) is None:  # a node may name a pool that nobody created
+        pool = NodePool(name=node.node_pool, create_index=txn.index, modify_index=txn.index)
+        txn.node_pools.put_all([pool])
     _store(txn, node)
     effects.note(txn.index, "NodeRegistration", node)
     return node
@@ -48,7 +50,7 @@ def _new(txn: WriteTxn, node: Node) -> Node:
 
 
 def _known(node: Node, known: Node) -> Node:
-    """The agent's findings over the servers' knowledge of the node."""
+    """Returns the node as its agent describes it, with the servers' own fields as stored."""
     if node.secret_id != known.secret_id:
         raise NotAllowedError(
             f"cannot register node {node.id!r}: its secret is not the one it registered with; "
@@ -70,13 +72,6 @@ def _known(node: Node, known: Node) -> Node:
     )
 
 
-def _ensure_pool(txn: WriteTxn, name: str) -> None:
-    """A node may name a pool that nobody made yet."""
-    if txn.node_pools.get(name) is None:
-        index = txn.index
-        txn.node_pools.put_all([NodePool(name=name, create_index=index, modify_index=index)])
-
-
 def update_node_status(txn: WriteTxn, command: UpdateNodeStatus, effects: Effects) -> None:
     node = _node(txn, command.node_id)
     if command.status == NodeStatus.READY and not has_reported(node):
@@ -93,7 +88,7 @@ def update_node_status(txn: WriteTxn, command: UpdateNodeStatus, effects: Effect
 
 
 def has_reported(node: Node) -> bool:
-    """Whether its allocation update is newer than its last missed heartbeat."""
+    """Whether the node's last allocation update is newer than its last missed heartbeat."""
     missed = node.last_missed_heartbeat_index
     return missed == 0 or missed < node.last_alloc_update_index
 
@@ -124,7 +119,8 @@ def _change_drain(
 
 
 def _last_drain(txn: WriteTxn, node: Node, command: SetNodeDrain) -> dict[str, object] | None:
-    """In Nomad's shape: draining, then complete or, if somebody ended it before, canceled."""
+    """Returns `LastDrain` in Nomad's shape: draining, then complete, or canceled if it was ended
+    before it was complete."""
     now = datetime_of_ns(txn.now_ns).isoformat().replace("+00:00", "Z")
     last = dict(node.last_drain or {})
     if command.drain is not None:
@@ -138,7 +134,7 @@ def _last_drain(txn: WriteTxn, node: Node, command: SetNodeDrain) -> dict[str, o
 
 
 def _record_drain(txn: WriteTxn, node: Node, command: UpdateNodeDrain) -> None:
-    """As servers of the first version record it."""
+    """Record the drain as servers of the first version do: their log entries mean this."""
     now = datetime_of_ns(txn.now_ns).isoformat().replace("+00:00", "Z")
     last = dict(node.last_drain or {})
     if command.drain is not None:

@@ -19,33 +19,33 @@ from orchgit.model.plan import (
 )
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.replication.apply.allocations import merged
+from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.deployments import set_status
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.apply.health import DeploymentDeltas
 from orchgit.replication.commands import ApplyPlan
 from orchgit.replication.events import Effects
-from orchgit.state.tables.allocation_rows import AllocRecord
+from orchgit.state.tables.allocation_rows import AllocationRow
 from orchgit.state.transaction import WriteTxn
 
-Records = dict[str, AllocRecord]
+Records = dict[str, AllocationRow]
 
 
 def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
-    """The result is the index at which the plan's allocations lie."""
+    """Returns the index at which the plan's allocations lie."""
     plan = command.result
     origin = _planned_origin(txn, command)
-    deltas = DeploymentDeltas()
+    counts = DeploymentCounts()
     if plan.deployment is not None:
         _store_deployment(txn, plan.deployment, origin, effects)
     for update in plan.deployment_updates:
         known = txn.deployments.get(update.deployment_id)
         if known is not None and known.is_active:
             set_status(txn, update, effects)
-    _place(txn, plan, origin, deltas, effects)
-    _change(txn, command, deltas, effects)
+    _place(txn, plan, origin, counts, effects)
+    _change(txn, command, counts, effects)
     for request in plan.claims:
         _claim(txn, request, origin)
-    for deployment in deltas.write(txn):
+    for deployment in counts.write(txn):
         effects.note(txn.index, "PlanResult", deployment)
     if all(evaluation.id != command.eval_id for evaluation in command.evaluations):
         txn.evaluations.touch(command.eval_id)
@@ -54,8 +54,11 @@ def apply_plan(txn: WriteTxn, command: ApplyPlan, effects: Effects) -> int:
 
 
 def _planned_origin(txn: WriteTxn, command: ApplyPlan) -> JobOrigin:
-    """Of the version that the plan places; what was purged meanwhile can only be stopped. A job
-    that was registered again under the purged name is another one."""
+    """Returns the origin of the job version that the plan places.
+
+    Raises ConflictError for placements of a job that was purged meanwhile, even if a job of the
+    same id was registered since: only its allocations can still be stopped.
+    """
     origin, created = txn.job_versions.origin(
         command.namespace, command.job_id, command.job_version
     )
@@ -71,7 +74,7 @@ def _planned_origin(txn: WriteTxn, command: ApplyPlan) -> JobOrigin:
 def _store_deployment(
     txn: WriteTxn, deployment: Deployment, origin: JobOrigin, effects: Effects
 ) -> None:
-    """What has been counted of a known one stays."""
+    """Store the plan's deployment; the counts of a stored one stay."""
     known = txn.deployments.get(deployment.id)
     if known is not None:
         deployment.create_index = known.create_index
@@ -99,25 +102,25 @@ def _place(
     txn: WriteTxn,
     plan: PlanResult,
     origin: JobOrigin,
-    deltas: DeploymentDeltas,
+    counts: DeploymentCounts,
     effects: Effects,
 ) -> None:
     for placements in plan.placements:
         placements.commit_id = placements.commit_id or origin.commit_id
         placements.rollout_id = placements.rollout_id or origin.rollout_id
         txn.allocations.insert_placed(placements)
-        deltas.add_placements(placements)
+        counts.add_placements(placements)
         effects.note_allocs(txn.index, "PlanResult", placements.alloc_ids)
 
 
-def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects: Effects) -> None:
-    """Everything that the plan changes of allocations that exist, each written once."""
+def _change(txn: WriteTxn, command: ApplyPlan, counts: DeploymentCounts, effects: Effects) -> None:
+    """Change the stored allocations that the plan concerns, each with one write."""
     plan = command.result
     replaced = _replaced(plan.placements)
     ids = dict.fromkeys(stop.alloc_id for stop in plan.stops)
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
-    records = txn.allocations.records(ids | dict.fromkeys(replaced))
+    records = txn.allocations.rows(ids | dict.fromkeys(replaced))
     versions = _StoredVersions(txn)
     for stop in plan.stops:
         _stop(txn, records, stop)
@@ -130,13 +133,13 @@ def _change(txn: WriteTxn, command: ApplyPlan, deltas: DeploymentDeltas, effects
     for alloc_id, successor in replaced.items():
         if alloc_id in records:
             records[alloc_id].body.next_allocation = successor
-    deltas.add_changes(records.values())
+    counts.add_changes(records.values())
     txn.allocations.save(records.values())
     effects.note_allocs(txn.index, "PlanResult", list(records))
 
 
 def _replaced(placements: list[Placements]) -> dict[str, str]:
-    """Allocation -> the new one that replaces it."""
+    """Returns id of an allocation -> id of the new one that replaces it."""
     return {
         previous: one.alloc_ids[row]
         for one in placements
@@ -173,14 +176,14 @@ def _preempt(txn: WriteTxn, records: Records, preemption: AllocPreemption) -> No
 
 
 class _StoredVersions:
-    """Which job versions an allocation may be updated to: those of its own registration that are
-    still stored. A job that was purged while its update was planned has no others."""
+    """The job versions that an allocation may be updated to: those of its own registration that
+    are still stored. A job that was purged while its update was planned has none left."""
 
     def __init__(self, txn: WriteTxn) -> None:
         self._txn = txn
         self._of_job: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
-    def has(self, record: AllocRecord, version: int | None) -> bool:
+    def has(self, record: AllocationRow, version: int | None) -> bool:
         """`version` None: the update leaves the version as it is."""
         if version in (None, record.job_version):
             return True
@@ -192,7 +195,7 @@ class _StoredVersions:
         return bool(registrations) and (max(registrations), version) in stored
 
 
-def _update(txn: WriteTxn, record: AllocRecord, update: AllocUpdate, eval_id: str) -> None:
+def _update(txn: WriteTxn, record: AllocationRow, update: AllocUpdate, eval_id: str) -> None:
     record.alloc_modify_index = txn.index
     record.eval_id = eval_id or None
     if update.job_version is not None:
@@ -206,7 +209,7 @@ def _update(txn: WriteTxn, record: AllocRecord, update: AllocUpdate, eval_id: st
     _update_body(txn, record, update)
 
 
-def _update_body(txn: WriteTxn, record: AllocRecord, update: AllocUpdate) -> None:
+def _update_body(txn: WriteTxn, record: AllocationRow, update: AllocUpdate) -> None:
     body = record.body
     given = {
         "desired_description": update.desired_description,
@@ -230,7 +233,7 @@ def _update_body(txn: WriteTxn, record: AllocRecord, update: AllocUpdate) -> Non
 
 
 def _claim(txn: WriteTxn, request: VolumeClaimRequest, origin: JobOrigin) -> None:
-    """Make the claim, or let the replacement take over one whose allocation is over."""
+    """Create the claim, or let the new allocation take over the claim of one that has ended."""
     known = txn.volume_claims.get(request.claim_id) or _orphaned(txn, request)
     if known is not None:
         claim = msgspec.structs.replace(known, alloc_id=request.alloc_id)
@@ -252,13 +255,13 @@ def _claim(txn: WriteTxn, request: VolumeClaimRequest, origin: JobOrigin) -> Non
 
 
 def _orphaned(txn: WriteTxn, request: VolumeClaimRequest) -> TaskGroupVolumeClaim | None:
-    """A claim of the same group on the same volume that no live allocation holds."""
+    """Returns a claim of the same group on the same volume that no live allocation holds."""
     for claim in txn.volume_claims.all(request.namespace, request.job_id):
         if (claim.task_group_name, claim.volume_id) == (
             request.task_group_name,
             request.volume_id,
         ):
-            holder = txn.allocations.records([claim.alloc_id]).get(claim.alloc_id)
+            holder = txn.allocations.rows([claim.alloc_id]).get(claim.alloc_id)
             if holder is None or not holder.live:
                 return claim
     return None

@@ -1,4 +1,4 @@
-"""A snapshot that is restored: its pieces are entries like any other, and so is the exchange."""
+"""Restoring a snapshot: its pieces are log entries, and so is the replacement of the state."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def abort_restore(txn: WriteTxn, command: AbortRestore, effects: Effects) -> Non
 
 
 def commit_restore(txn: WriteTxn, command: CommitRestore, effects: Effects) -> None:
-    """Every server unpacks and checks the pieces that all of them hold, and comes to the same end.
+    """Unpack and check the pieces, which all servers hold, and replace the state by them.
 
-    A disk that fails meanwhile is no reason to refuse: it ends this server's applying (OSError).
+    A disk that fails meanwhile does not refuse the entry: its OSError ends this server's applier.
     """
     _check_current(txn, command.restore_id)
     directory = restoring.directory_of(txn)
@@ -70,7 +70,7 @@ def _assemble(txn: WriteTxn, sha256: str, archive: Path) -> None:
 
 
 def _bring_up_to_date(state: Path) -> None:
-    """A snapshot of an older version becomes one of this."""
+    """Migrate the state of an older version to this version's schema."""
     connection = sqlite3.connect(state, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = OFF")

@@ -1,4 +1,4 @@
-"""Root keys: one is active, the others still open what they sealed."""
+"""Root keys: one is active, the others still open what they sealed before."""
 
 from __future__ import annotations
 

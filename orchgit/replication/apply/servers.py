@@ -17,7 +17,7 @@ from orchgit.state.transaction import WriteTxn
 
 
 def put_server(txn: WriteTxn, command: PutServer, effects: Effects) -> ServerRecord:
-    """A server with another cluster key is refused: it could not open what the others seal."""
+    """Store a server; one with another cluster key is refused, as it could not open variables."""
     server = command.server
     _check_cluster_key(txn, server)
     known = txn.servers.get(server.address)
@@ -58,7 +58,7 @@ def set_server_status(txn: WriteTxn, command: SetServerStatus, effects: Effects)
 
 
 def set_cluster_key_check(txn: WriteTxn, command: SetClusterKeyCheck, effects: Effects) -> str:
-    """The first one stays; returns the one that holds."""
+    """Store the check of the first leader; returns the stored one."""
     known = txn.meta.cluster_key_check()
     if known:
         return known

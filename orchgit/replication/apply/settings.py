@@ -19,7 +19,7 @@ from orchgit.state.transaction import WriteTxn
 
 
 def set_cluster_id(txn: WriteTxn, command: SetClusterId, effects: Effects) -> None:
-    """The log's id stays as it is given here; the cluster's is replaced by a restored one's."""
+    """Name the cluster and its log, once. A restored snapshot replaces the cluster's name only."""
     if txn.meta.cluster_id() is None:
         txn.meta.set("cluster_id", command.cluster_id)
         txn.meta.set("log_id", command.cluster_id)

@@ -1,4 +1,4 @@
-"""Variables: compare-and-set, locks. What is stored came sealed; nothing here can read it."""
+"""Variables: compare-and-set and locks. Their items come sealed; no handler can read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ def upsert_variable(txn: WriteTxn, command: UpsertVariable, effects: Effects) ->
     known = txn.variables.get(new.namespace, new.path)
     _check_index(new, known, command.expected_modify_index)
     if command.lock_id != (known.lock_id if known else ""):
-        raise VariableConflictError(f"cannot write variable {new.path!r}: {_holder(known)}", known)
+        is_locked = known is not None and known.lock is not None
+        reason = (
+            "it is locked, and the lock's id was not given"
+            if is_locked
+            else "the lock is not held any more"
+        )
+        raise VariableConflictError(f"cannot write variable {new.path!r}: {reason}", known)
     return _store(txn, known, new, known.lock if known else None)
 
 
@@ -43,7 +49,7 @@ def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) ->
 def acquire_variable_lock(
     txn: WriteTxn, command: AcquireVariableLock, effects: Effects
 ) -> StoredVariable:
-    """Who holds the lock already may acquire it again, with other items or another TTL."""
+    """The holder of the lock may acquire it again, with other items or another TTL."""
     new, lock = command.variable, command.lock
     known = txn.variables.get(new.namespace, new.path)
     if known is not None and known.lock is not None and known.lock.id != lock.id:
@@ -73,7 +79,7 @@ def renew_variable_lock(
 def release_variable_lock(
     txn: WriteTxn, command: ReleaseVariableLock, effects: Effects
 ) -> StoredVariable:
-    """The lock delay counts only for a lock that ran out: who releases it is done."""
+    """The lock delay counts only for a lock that ran out, not for one that its holder releases."""
     known, lock = _held(txn, command.namespace, command.path, command.lock_id)
     ran_out = command.unrenewed_since is not None
     if ran_out and lock.renew_index != command.unrenewed_since:
@@ -101,12 +107,6 @@ def _check_index(new: StoredVariable, known: StoredVariable | None, expected: in
             "read it again",
             known,
         )
-
-
-def _holder(known: StoredVariable | None) -> str:
-    if known is None or known.lock is None:
-        return "the lock is not held any more"
-    return "it is locked, and the lock's id was not given"
 
 
 def _held(

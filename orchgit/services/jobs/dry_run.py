@@ -82,7 +82,7 @@ class DryRun:
     def _plan(self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]]) -> Plans:
         # Imported here: numpy costs memory and start-up time that only planning should pay.
         from orchgit.services.jobs.dry_run_view import ImaginedView
-        from orchgit.state.cluster_view import SnapshotView
+        from orchgit.state.cluster_view import SnapshotClusterView
         from orchgit.state.columns import ClusterColumns
 
         if self._columns is None:
@@ -90,7 +90,7 @@ class DryRun:
         with self._context.snapshot() as snapshot:
             self._columns.refresh(snapshot)
             changes = _changes(snapshot, jobs, deletions)
-            real = SnapshotView(snapshot, self._columns)
+            real = SnapshotClusterView(snapshot, self._columns)
             view = ImaginedView(real, [change.new for change in changes])
             return Plans(snapshot.index, self._plan_all(view, changes))
 

@@ -152,7 +152,7 @@ CHANGE_COLUMNS = """row, id, namespace, job_id, job_version, task_group, node_id
 
 
 @dataclass(slots=True)
-class AllocRecord:
+class AllocationRow:
     """What an entry may change of an allocation; `old_...` is how it was before the entry."""
 
     row: int
@@ -212,8 +212,8 @@ class AllocRecord:
         return status.healthy if status is not None else None
 
     @staticmethod
-    def of(row: tuple[object, ...]) -> AllocRecord:
+    def of(row: tuple[object, ...]) -> AllocationRow:
         """From a row of CHANGE_COLUMNS."""
         columns: list[Any] = [*row]
         columns[-1] = decode_body(columns[-1])
-        return AllocRecord(*columns)
+        return AllocationRow(*columns)

@@ -13,12 +13,12 @@ from orchgit.model.resources import AllocatedResources, ResourceTotals
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.allocation_rows import (
     CHANGE_COLUMNS,
     READ_COLUMNS,
+    AllocationRow,
     AllocBody,
-    AllocRecord,
     Shared,
     allocation_of,
     encode,
@@ -172,7 +172,7 @@ def _encoded_ports(resources: AllocatedResources) -> bytes | None:
 
 
 class AllocationWrites(AllocationReads):
-    def __init__(self, entry: Entry, summaries: JobSummaryWrites) -> None:
+    def __init__(self, entry: EntryContext, summaries: JobSummaryWrites) -> None:
         super().__init__(entry.connection)
         self._entry = entry
         self._summaries = summaries
@@ -263,11 +263,11 @@ class AllocationWrites(AllocationReads):
             )
         return bodies
 
-    def records(self, ids: Iterable[str]) -> dict[str, AllocRecord]:
-        """Those that exist, for changing and giving to `save_alloc_records`."""
+    def rows(self, ids: Iterable[str]) -> dict[str, AllocationRow]:
+        """Those that exist, for changing and giving to `save`."""
         sql = f"SELECT {CHANGE_COLUMNS} FROM allocations WHERE id IN "  # noqa: S608
         records = (
-            AllocRecord.of(row)
+            AllocationRow.of(row)
             for chunk in chunks(ids, _CHUNK)
             for row in self._rows(f"{sql}({', '.join('?' * len(chunk))})", chunk)
         )
@@ -278,7 +278,7 @@ class AllocationWrites(AllocationReads):
             AND NOT {_TERMINAL} ORDER BY row"""  # noqa: S608
         return [cast(str, id_) for (id_,) in self._rows(sql, (namespace, job_id))]
 
-    def save(self, records: Iterable[AllocRecord]) -> None:
+    def save(self, records: Iterable[AllocationRow]) -> None:
         """Write changed records back at this index, and count what changed."""
         records = list(records)
         self._connection.executemany(_UPDATE, map(self._update_of, records))
@@ -295,7 +295,7 @@ class AllocationWrites(AllocationReads):
             {record.deployment_id for record in records},
         )
 
-    def _update_of(self, record: AllocRecord) -> tuple[object, ...]:
+    def _update_of(self, record: AllocationRow) -> tuple[object, ...]:
         return (
             *(record.job_version, record.deployment_id, record.desired_status),
             *(record.client_status, record.eval_id, self._entry.index, record.alloc_modify_index),
@@ -303,7 +303,7 @@ class AllocationWrites(AllocationReads):
             *(self._entry.now_ns, encode_body(record.body), record.row),
         )
 
-    def _count_changes(self, records: Sequence[AllocRecord]) -> None:
+    def _count_changes(self, records: Sequence[AllocationRow]) -> None:
         """An allocation of a purged job does not count for a new one of the same name."""
         since = {
             key: self._number("SELECT create_index FROM jobs WHERE namespace = ? AND id = ?", key)
@@ -315,9 +315,9 @@ class AllocationWrites(AllocationReads):
             self._summaries.count(record.group_key, record.old_client_status, record.old_live, -1)
             self._summaries.count(record.group_key, record.client_status, record.live, 1)
 
-    def delete_all(self, ids: Sequence[str]) -> list[AllocRecord]:
+    def delete_all(self, ids: Sequence[str]) -> list[AllocationRow]:
         """Forget them, and what they alone shared; returns those there were."""
-        records = list(self.records(ids).values())
+        records = list(self.rows(ids).values())
         self._connection.executemany(
             "DELETE FROM allocations WHERE row = ?", [(record.row,) for record in records]
         )

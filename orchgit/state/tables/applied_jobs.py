@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.source import AppliedJob
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 APPLIED_JOBS = BodyTable(
@@ -26,7 +26,7 @@ class AppliedJobReads(TableReads):
 
 
 class AppliedJobWrites(AppliedJobReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

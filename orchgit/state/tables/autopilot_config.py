@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.model.operator import AutopilotConfig
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _CONFIG = msgspec.msgpack.Decoder(AutopilotConfig)
@@ -19,7 +19,7 @@ class AutopilotConfigReads(TableReads):
 
 
 class AutopilotConfigWrites(AutopilotConfigReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

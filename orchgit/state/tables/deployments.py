@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orchgit.model.deployment import ACTIVE_DEPLOYMENT_STATUSES, Deployment
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _ACTIVE = tuple(sorted(ACTIVE_DEPLOYMENT_STATUSES))
@@ -46,7 +46,7 @@ class DeploymentReads(TableReads):
 
 
 class DeploymentWrites(DeploymentReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

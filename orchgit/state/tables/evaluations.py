@@ -10,7 +10,7 @@ from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 EVALUATIONS = BodyTable(
@@ -49,7 +49,7 @@ _OPEN = frozenset((EvalStatus.PENDING, EvalStatus.BLOCKED))
 
 
 class EvaluationWrites(EvaluationReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
         self._opened: defaultdict[tuple[str, str], set[str]] = defaultdict(set)

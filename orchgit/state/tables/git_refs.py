@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.model.source import GitRef
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 GIT_REFS = BodyTable("git_refs", GitRef, "id source name object_id create_index modify_index")
@@ -26,7 +26,7 @@ class GitRefReads(TableReads):
 
 
 class GitRefWrites(GitRefReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.model.volume import HostVolume
 from orchgit.state.body_table import BodyTable, conditions
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 HOST_VOLUMES = BodyTable(
@@ -22,7 +22,7 @@ class HostVolumeReads(TableReads):
 
 
 class HostVolumeWrites(HostVolumeReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

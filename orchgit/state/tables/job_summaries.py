@@ -7,7 +7,7 @@ from typing import cast
 
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.job import ChildrenSummary, GroupSummary, JobSummary
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 COUNTED = {
@@ -73,7 +73,7 @@ GroupKey = tuple[str, str, str]
 class JobSummaryWrites(JobSummaryReads):
     """Collects changes while an entry is applied; `flush` writes each row once."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
         self._changes: defaultdict[GroupKey, defaultdict[str, int]]

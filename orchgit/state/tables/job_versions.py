@@ -15,7 +15,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.base import Model
 from orchgit.model.job import Job, JobOrigin
 from orchgit.state.changes import job_key
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _JOB = msgspec.msgpack.Decoder(Job)
@@ -110,7 +110,7 @@ _PUT_VERSION = """INSERT INTO job_versions (namespace, id, job_create_index, ver
 
 
 class JobVersionWrites(JobVersionReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

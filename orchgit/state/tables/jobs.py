@@ -13,7 +13,7 @@ import msgspec
 from orchgit.model.job import Job
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.job_status import StatusInputs, fixed_status
 from orchgit.state.tables.base import TableReads
 from orchgit.state.tables.job_submissions import JobSubmissionWrites
@@ -124,7 +124,7 @@ class JobWrites(JobReads):
 
     def __init__(
         self,
-        entry: Entry,
+        entry: EntryContext,
         versions: JobVersionWrites,
         submissions: JobSubmissionWrites,
         summaries: JobSummaryWrites,

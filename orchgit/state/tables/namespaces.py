@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.node import Namespace
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 NAMESPACES = BodyTable("namespaces", Namespace, "name create_index modify_index")
@@ -24,7 +24,7 @@ class NamespaceReads(TableReads):
 
 
 class NamespaceWrites(NamespaceReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

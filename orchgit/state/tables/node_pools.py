@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.node import NodePool
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 NODE_POOLS = BodyTable("node_pools", NodePool, "name create_index modify_index")
@@ -21,7 +21,7 @@ class NodePoolReads(TableReads):
 
 
 class NodePoolWrites(NodePoolReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

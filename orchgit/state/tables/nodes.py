@@ -9,7 +9,7 @@ import msgspec
 
 from orchgit.model.node import Node
 from orchgit.state.body_table import BodyTable, starting_with
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 NODES = BodyTable(
@@ -67,7 +67,7 @@ class NodeReads(TableReads):
 
 
 class NodeWrites(NodeReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from orchgit.state.changes import job_key
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 
@@ -18,7 +18,7 @@ class PeriodicLaunchReads(TableReads):
 
 
 class PeriodicLaunchWrites(PeriodicLaunchReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

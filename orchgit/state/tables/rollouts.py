@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, Rollout
 from orchgit.state.body_table import BodyTable, conditions
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
@@ -45,7 +45,7 @@ class RolloutReads(TableReads):
 
 
 class RolloutWrites(RolloutReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

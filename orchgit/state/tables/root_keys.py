@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.model.variable import RootKey, RootKeyState
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 ROOT_KEYS = BodyTable("root_keys", RootKey, "key_id state create_index modify_index")
@@ -28,7 +28,7 @@ class RootKeyReads(TableReads):
 
 
 class RootKeyWrites(RootKeyReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.model.operator import SchedulerConfig
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _CONFIG = msgspec.msgpack.Decoder(SchedulerConfig)
@@ -19,7 +19,7 @@ class SchedulerConfigReads(TableReads):
 
 
 class SchedulerConfigWrites(SchedulerConfigReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

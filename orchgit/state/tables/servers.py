@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.model.server import ServerRecord
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 SERVERS = BodyTable("servers", ServerRecord, "address id create_index modify_index")
@@ -20,7 +20,7 @@ class ServerReads(TableReads):
 
 
 class ServerWrites(ServerReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.model.source import Source
 from orchgit.state.body_table import BodyTable
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 SOURCES = BodyTable("sources", Source, "name create_index modify_index")
@@ -19,7 +19,7 @@ class SourceReads(TableReads):
 
 
 class SourceWrites(SourceReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

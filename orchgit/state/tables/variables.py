@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.variable import StoredVariable, variable_key
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 VARIABLES = BodyTable(
@@ -38,7 +38,7 @@ class VariableReads(TableReads):
 
 
 class VariableWrites(VariableReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.state.body_table import BodyTable, conditions
-from orchgit.state.entry import Entry
+from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 CLAIMS = BodyTable(
@@ -28,7 +28,7 @@ class VolumeClaimReads(TableReads):
 
 
 class VolumeClaimWrites(VolumeClaimReads):
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EntryContext) -> None:
         super().__init__(entry.connection)
         self._entry = entry
 

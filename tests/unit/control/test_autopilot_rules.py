@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from orchgit.control.watchers.autopilot_rules import (
     SAFE_VOTERS,
+    ServerStability,
     ServerView,
-    Standing,
     failure_tolerance,
     is_dead,
     is_healthy,
@@ -27,7 +27,9 @@ def server(name: str, voter: bool = True, silent_s: float = 0.0, behind: int = 0
     return ServerView(name, voter, name == "leader", silent_s, behind)
 
 
-def long_known(servers: list[ServerView], config: AutopilotConfig = CONFIG) -> dict[str, Standing]:
+def long_known(
+    servers: list[ServerView], config: AutopilotConfig = CONFIG
+) -> dict[str, ServerStability]:
     return standings({}, servers, config, 0.0)
 
 
@@ -111,7 +113,7 @@ def test_the_tolerance_counts_healthy_voters() -> None:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[list[ServerView], dict[str, Standing], AutopilotConfig]:
+def worlds(draw: st.DrawFn) -> tuple[list[ServerView], dict[str, ServerStability], AutopilotConfig]:
     servers = [server("leader", voter=draw(st.booleans()))] + [
         server(
             f"s{n}",
@@ -123,7 +125,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[ServerView], dict[str, Standing], Auto
     ]
     config = AutopilotConfig(min_quorum=draw(st.integers(0, 6)))
     known = {
-        one.address: Standing(
+        one.address: ServerStability(
             draw(st.booleans()), *sorted((draw(st.floats(0, 100)), draw(st.floats(0, 100))))[::-1]
         )
         for one in servers
@@ -134,7 +136,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[ServerView], dict[str, Standing], Auto
 @settings(max_examples=100)
 @given(world=worlds())
 def test_a_majority_of_living_voters_is_left_after_every_removal(
-    world: tuple[list[ServerView], dict[str, Standing], AutopilotConfig],
+    world: tuple[list[ServerView], dict[str, ServerStability], AutopilotConfig],
 ) -> None:
     servers, known, config = world
     left = {one.address: one for one in servers}
@@ -151,14 +153,14 @@ def test_a_majority_of_living_voters_is_left_after_every_removal(
         assert 2 * (len(alive) + len(unsure)) > len(voters)
 
 
-def _dead(one: ServerView, known: dict[str, Standing]) -> bool:
+def _dead(one: ServerView, known: dict[str, ServerStability]) -> bool:
     return is_dead(one, known[one.address], DEAD_AFTER_S, 100.0)
 
 
 @settings(max_examples=100)
 @given(world=worlds(), expect=st.integers(0, 5))
 def test_only_healthy_learners_get_a_vote(
-    world: tuple[list[ServerView], dict[str, Standing], AutopilotConfig], expect: int
+    world: tuple[list[ServerView], dict[str, ServerStability], AutopilotConfig], expect: int
 ) -> None:
     servers, known, config = world
     by_address = {one.address: one for one in servers}

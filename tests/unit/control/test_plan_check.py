@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from orchgit.control.plans.check import examine_plan, without_nodes
 from orchgit.control.plans.node_usage import ask_of, usage_of
-from orchgit.control.plans.usage_cache import NodeLedger
+from orchgit.control.plans.usage_cache import NodeUsageCache
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job
 from orchgit.model.node import Eligibility, Node, NodeStatus
@@ -256,7 +256,7 @@ def test_committed_plans_never_over_commit_and_the_ledger_agrees_with_the_state(
     """Plans drawn at random are checked with remembered usage, and applied to a list."""
     job = make_job()
     nodes = [make_node(cpu_shares=data.draw(st.integers(100, 500))) for _ in range(3)]
-    view, ledger = ListView(nodes), NodeLedger()
+    view, ledger = ListView(nodes), NodeUsageCache()
     for _ in range(data.draw(st.integers(1, 8))):
         rows = data.draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=5))
         live = [held for held in view.allocations if not held.is_terminal]

@@ -147,7 +147,7 @@ def loop_of(
     schedule: Any = decide,
     resting: asyncio.Event | None = None,
 ) -> WorkerLoop:
-    limits = WorkerLimits(sync_limit_s=5.0, backoff_s=30.0, on_the_way=3)
+    limits = WorkerLimits(sync_limit_s=5.0, backoff_s=30.0, max_in_flight=3)
 
     def note(status: str) -> None:
         if resting is not None and status == "Paused":

@@ -134,7 +134,7 @@ def test_every_field_of_the_body_comes_back(store: Store) -> None:
     assert all(msgspec.structs.astuple(body)), "a new field belongs into this test"
     txn = store.begin()
     txn.begin_entry(6, NOW_NS + 1)
-    record = txn.allocations.records(placements.alloc_ids)[placements.alloc_ids[0]]
+    record = txn.allocations.rows(placements.alloc_ids)[placements.alloc_ids[0]]
     record.body, record.client_status = body, "running"
     txn.allocations.save([record])
     txn.end_entry()

@@ -17,7 +17,7 @@ from orchgit.replication.commands import (
     RegisterJob,
     RegisterNode,
 )
-from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.snapshot import Snapshot
@@ -127,7 +127,7 @@ class _Sender:
             self.columns.refresh(snapshot)
             self.in_flight.add_to(self.columns, snapshot)
             assert _facts(self.columns) == self._wanted(snapshot)
-            view = SnapshotView(snapshot, self.columns, self.in_flight)
+            view = SnapshotClusterView(snapshot, self.columns, self.in_flight)
             for node in self.nodes:
                 held = {each.id for each in view.allocations_on_node(node.id)}
                 assert held == self._ids_on(snapshot, node.id)

@@ -8,7 +8,7 @@ import msgspec
 
 from orchgit.model.allocation import AllocDeploymentStatus, AllocState, DesiredTransition, TaskState
 from orchgit.model.node import Namespace
-from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.job_allocations import job_allocations
 from orchgit.state.tables.allocation_rows import AllocBody
@@ -83,6 +83,6 @@ def test_namesakes_are_what_runs_of_a_job_of_the_same_id_elsewhere(tmp_path: Pat
         assert snapshot.allocations.namesakes_of_job("default", "web") == [(group, node.id)]
         assert snapshot.allocations.namesakes_of_job("another", "web") == [(group, node.id)] * 3
         assert snapshot.allocations.namesakes_of_job("default", "nobody") == []
-        view = SnapshotView(snapshot, ClusterColumns())
+        view = SnapshotClusterView(snapshot, ClusterColumns())
         assert view.namesakes("default", "web") == [(group, node.id)]
     store.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchgit.model.node import Namespace, NodePool
 from orchgit.model.operator import SchedulerConfig
-from orchgit.state.cluster_view import SnapshotView
+from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.store import Store
 from orchgit.state.transaction import WriteTxn
@@ -36,7 +36,7 @@ class _Views:
         with self._store.snapshot() as snapshot:
             self._columns.refresh(snapshot)
             snapshot.connection.set_trace_callback(statements.append)
-            view = SnapshotView(snapshot, self._columns)
+            view = SnapshotClusterView(snapshot, self._columns)
             algorithm = view.scheduler_config().scheduler_algorithm
             has_pool = view.node_pool("gpu") is not None
             view.namesakes("default", "web")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from orchgit.first_of import first_of
+from orchgit.wait_first import wait_first
 
 
 class Waiting:
@@ -32,7 +32,7 @@ async def _fails() -> None:
 def test_results_come_in_the_order_of_the_waits() -> None:
     async def scenario() -> None:
         other = Waiting()
-        async with first_of(other.forever(), _gives("a")) as (slow, quick):
+        async with wait_first(other.forever(), _gives("a")) as (slow, quick):
             assert not slow.done()
             assert quick.result() == "a"
         assert other.ended
@@ -44,7 +44,7 @@ def test_a_failure_is_raised_where_it_is_asked_for() -> None:
     async def scenario() -> None:
         other = Waiting()
         with pytest.raises(LookupError, match="it failed"):
-            async with first_of(_fails(), other.forever()) as (failed, _):
+            async with wait_first(_fails(), other.forever()) as (failed, _):
                 failed.result()
         assert other.ended
 
@@ -53,7 +53,7 @@ def test_a_failure_is_raised_where_it_is_asked_for() -> None:
 
 def test_a_failure_that_nobody_asks_for_is_no_error() -> None:
     async def scenario() -> None:
-        async with first_of(_fails(), asyncio.Event().wait()) as (failed, waiting):
+        async with wait_first(_fails(), asyncio.Event().wait()) as (failed, waiting):
             assert failed.done()
             assert not waiting.done()
 
@@ -65,7 +65,7 @@ def test_who_is_cancelled_while_waiting_leaves_nothing_behind() -> None:
         both = Waiting(), Waiting()
 
         async def waits() -> None:
-            async with first_of(*(each.forever() for each in both)):
+            async with wait_first(*(each.forever() for each in both)):
                 raise AssertionError("neither has ended")
 
         task = asyncio.create_task(waits())

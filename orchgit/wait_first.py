@@ -9,7 +9,7 @@ from typing import Any
 
 
 @asynccontextmanager
-async def first_of(*waits: Awaitable[Any]) -> AsyncIterator[tuple[asyncio.Future[Any], ...]]:
+async def wait_first(*waits: Awaitable[Any]) -> AsyncIterator[tuple[asyncio.Future[Any], ...]]:
     """Inside, at least one has ended, with a result or an exception that `result()` of its future
     gives; they come in the order in which they were given. Outside, all have ended: those that
     still go on are cancelled."""

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchgit.control.plans.node_cache import NodeBook
+from orchgit.control.plans.node_cache import NodeCache
 from orchgit.model.node import Node
 from orchgit.replication.commands import (
     DeleteNodes,
@@ -37,7 +37,7 @@ def test_it_says_of_every_node_what_the_snapshot_says(
     tmp_path_factory: object, steps: list[tuple[str, int]]
 ) -> None:
     directory: Path = tmp_path_factory.mktemp("book")  # type: ignore[attr-defined]
-    store, book = open_store(directory), NodeBook()
+    store, book = open_store(directory), NodeCache()
     try:
         for kind, number in [*steps, ("look", 0)]:
             node = _NODES[number]
@@ -63,7 +63,7 @@ def _changed(node: Node, number: int) -> Node:
     )
 
 
-def _compare(store, book: NodeBook) -> None:  # type: ignore[no-untyped-def]
+def _compare(store, book: NodeCache) -> None:  # type: ignore[no-untyped-def]
     with store.snapshot() as snapshot:
         book.refresh(snapshot)
         for each in _NODES:
