@@ -16,17 +16,18 @@ from agent.supervisor.codec import CodecError, pack, unpack
 
 Record = dict[str, object]
 
-_COMPACT_BYTES = 1 << 20
+COMPACT_BYTES = 1 << 20
 
 
 class SupervisorJournal:
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, compact_bytes: int = COMPACT_BYTES) -> None:
         self._path = os.path.join(directory, "journal")
         self.records, size = _read(self._path)
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.ftruncate(self._fd, size)
         self._size = size
-        self._compact_at = max(_COMPACT_BYTES, 2 * size)
+        self._compact_bytes = compact_bytes
+        self._compact_at = max(compact_bytes, 2 * size)
 
     def append(self, record: Record, durable: bool) -> None:
         """Write one record; with `durable`, only return once it is on disk."""
@@ -36,9 +37,9 @@ class SupervisorJournal:
         _apply(self.records, record)
         if self._size > self._compact_at:
             try:
-                self._compact()
+                self.compact()
             except OSError:
-                self._compact_at = self._size + _COMPACT_BYTES  # no room: the old file is good
+                self._compact_at = self._size + self._compact_bytes  # no room: the old file is good
 
     def _write(self, data: bytes) -> None:
         """The whole frame or (on a full disk) nothing of it: what follows must stay readable."""
@@ -50,7 +51,7 @@ class SupervisorJournal:
             raise
         self._size += len(data)
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Replace the file by one that holds only the live records."""
         data = b"".join(_frame(record) for record in self.records.values())
         new_path = self._path + ".new"
@@ -65,7 +66,7 @@ class SupervisorJournal:
             raise
         os.close(self._fd)
         self._fd, self._size = fd, len(data)
-        self._compact_at = max(_COMPACT_BYTES, 2 * len(data))
+        self._compact_at = max(self._compact_bytes, 2 * len(data))
         _sync_directory(os.path.dirname(self._path))
 
     def is_there(self) -> bool:

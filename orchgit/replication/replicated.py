@@ -44,7 +44,7 @@ class ReplicatedState(Writing):
 
     def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
         config.validate()
-        self._config = config
+        self.config = config
         self._clock = clock
         self._ids = ids
         self._feeds = AppliedFeeds()
@@ -67,7 +67,7 @@ class ReplicatedState(Writing):
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        with room_to_start(self._config.data_dir):
+        with room_to_start(self.config.data_dir):
             self._open()
         self._started = True
         self._applier.start()
@@ -81,17 +81,17 @@ class ReplicatedState(Writing):
 
     def _open(self) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
-        config = self._config
+        config = self.config
         self._opened = OpenedState(config)
         with contextlib.ExitStack() as undo:
             undo.callback(self._opened.discard)
             self.store = self._opened.store
             self._offset = self._opened.index - self._opened.log_index
             self._log_id = self._known_log_id()
-            self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
+            self.space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
             self._applier = Applier(
                 *(self.store, self._applied, self._applier_failed, self._applier_has_room),
-                *(self._space, config.disk),
+                *(self.space, config.disk),
             )
             origin = Origin(config.data_dir / "raft", config.address, self._opened.journal)
             first = self._first_members(origin)
@@ -109,7 +109,7 @@ class ReplicatedState(Writing):
                 self._loop, self._role_changed, self._leader_signal.tell, self._end
             )
             host = ServerHost(
-                *(self._opened, self._transport, self._applier, self._space),
+                *(self._opened, self._transport, self._applier, self.space),
                 *(config.disk, callbacks),
             )
             self._node = RaftNode(raft_config, host)
@@ -120,24 +120,24 @@ class ReplicatedState(Writing):
             undo.pop_all()
 
     def _first_members(self, origin: Origin) -> ConfigurationEntry:
-        config = self._config
+        config = self.config
         given = (config.address, *config.peers) if config.bootstrap else ()
         return origin.members(snapshot_members(self._opened.files.store), given)
 
     @property
     def _leads_alone(self) -> bool:
-        return self._node.status.members == (Member(self._config.address, True),)
+        return self._node.status.members == (Member(self.config.address, True),)
 
     def _refuse_members_out_of_reach(self) -> None:
         others = [one.address for one in self._node.status.members if one.address != self.address]
-        if others and not self._config.listens:
+        if others and not self.config.listens:
             raise RefusedError(
                 f"cannot start: this server's cluster has other members ({', '.join(others)}), but "
                 "it has no raft address that they can reach; give it the one it had"
             )
 
     def _open_transport(self) -> Transport:
-        config = self._config
+        config = self.config
         if not config.listens:
             return LoneTransport()
         return TcpTransport(config.address, config.cluster, config.tls, config.bind)
@@ -197,7 +197,7 @@ class ReplicatedState(Writing):
 
     @property
     def server_id(self) -> str:
-        return self._config.server_id
+        return self.config.server_id
 
     @property
     def failure(self) -> BaseException | None:
@@ -215,7 +215,7 @@ class ReplicatedState(Writing):
     @property
     def lacks_room(self) -> bool:
         """The disk is full: writes are refused until there is room."""
-        return self._space.refusal is not None
+        return self.space.refusal is not None
 
     @property
     def log_syncs(self) -> int:

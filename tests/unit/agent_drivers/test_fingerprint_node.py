@@ -90,8 +90,8 @@ def test_the_default_route_with_the_lowest_metric_names_the_interface(tmp_path: 
         "eth1\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF",
     ]
     (tmp_path / "route").write_text("\n".join(rows))
-    assert network._default_route(tmp_path / "route") == "eth0"
-    assert network._default_route(tmp_path / "none") == ""
+    assert network.default_route(tmp_path / "route") == "eth0"
+    assert network.default_route(tmp_path / "none") == ""
 
 
 def test_an_unknown_interface_falls_back_to_loopback() -> None:

@@ -24,7 +24,7 @@ from jobspec.parse import parse_job
 from jobspec.writing.same_job import difference
 from jobspec.writing.write_job import write_job
 from orchgit.errors import InvalidInputError
-from tests.scenarios.run_jobspec_golden import _difference
+from tests.scenarios.run_jobspec_golden import tree_difference
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "jobspec"
 RECORDED = [
@@ -56,7 +56,7 @@ def test_every_recorded_job_comes_back(path: Path, short: bool) -> None:
     recorded = json.loads(path.read_text())
     spec = recorded.get("Job", recorded)
     text = write_job(spec, short)
-    assert _difference(canonicalize(read(text)), canonicalize(spec)) is None
+    assert tree_difference(canonicalize(read(text)), canonicalize(spec)) is None
     diagnostics = Diagnostics(SourceText("x", text))
     assert format_text(diagnostics.source, diagnostics) == text
 
@@ -67,7 +67,7 @@ def test_every_other_job_file_we_have_comes_back() -> None:
     for path in paths:
         spec = read(path.read_text())
         again = read(write_job(spec))
-        assert _difference(canonicalize(again), canonicalize(spec)) is None, path.name
+        assert tree_difference(canonicalize(again), canonicalize(spec)) is None, path.name
         answer = msgspec.to_builtins(to_job(spec))
         assert difference(answer, read(write_job(answer, exact=False))) == "", path.name
 
@@ -160,7 +160,7 @@ VALUES = st.recursive(
 def test_any_config_comes_back(config: dict[str, Any]) -> None:
     text = write_job(minimal(Config=config), short=False)
     got = read(text)["TaskGroups"][0]["Tasks"][0]["Config"]
-    assert _difference(got, config) is None, text
+    assert tree_difference(got, config) is None, text
 
 
 def test_numbers_keep_their_value() -> None:

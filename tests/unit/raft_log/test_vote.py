@@ -53,12 +53,12 @@ def test_a_vote_is_found_again() -> None:
 def test_a_full_disk_takes_votes() -> None:
     disk = MemoryDisk()
     file = given_before(disk)
-    disk.capacity = disk._used()
+    disk.capacity = disk.used()
     for term in range(5, 50):
         file.store(Vote(term, "other"))
         file = opened(disk)
         assert file.value == Vote(term, "other")
-    assert disk._used() == 2 * SLOT
+    assert disk.used() == 2 * SLOT
 
 
 @settings(max_examples=200, deadline=None)
@@ -151,7 +151,7 @@ def test_a_file_of_one_record_is_read_and_gets_slots() -> None:
     assert opened(disk).value == OLD
     disk.crash()
     disk.flip(PATH, 10)
-    disk.capacity = disk._used()
+    disk.capacity = disk.used()
     file = opened(disk)
     file.store(NEW)
     assert opened(disk).value == NEW
@@ -168,7 +168,7 @@ def test_a_damaged_file_of_one_record_refuses_the_start_by_name() -> None:
 def test_without_room_a_file_of_one_record_stays_until_there_is() -> None:
     disk = MemoryDisk()
     put_record(disk, OLD)
-    disk.capacity = disk._used() + 100
+    disk.capacity = disk.used() + 100
     file = opened(disk)
     assert file.value == OLD
     with pytest.raises(DiskFullError):
