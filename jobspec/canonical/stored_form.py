@@ -12,7 +12,7 @@ from typing import Any
 def as_stored(spec: dict[str, Any]) -> dict[str, Any]:
     """Change the canonical tree in place to the form that is stored.
 
-    See `orchgit.api.shown`, which shows the other way.
+    See `orchgit.api.shapes.shown`, which shows the other way.
     """
     _empty_lists_are_null(spec)
     for group in spec["TaskGroups"] or ():
