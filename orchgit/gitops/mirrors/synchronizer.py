@@ -15,16 +15,17 @@ from random import Random
 
 import structlog
 
+from orchgit.backoff import backoff_s
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
 from orchgit.gitops.mirrors.packs import lacking
 from orchgit.gitops.mirrors.rules import (
+    FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
     MAX_LOST_BACKOFF_S,
     Wanted,
-    backoff_s,
     plan_mirror,
     shown_refs,
     wanted_of,
@@ -134,11 +135,13 @@ class MirrorSynchronizer:
                 _log.warning("a mirror lacks objects", source=name, error=error)
             logged = error
             if lost is not None:
-                pause_s = backoff_s(failures, self._random.random(), MAX_LOST_BACKOFF_S)
+                spread = self._random.random()
+                pause_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_LOST_BACKOFF_S, spread)
                 await self._until_worth_asking(name, lost, index, pause_s)
             else:
-                jitter = self._random.random()
-                pause_s = backoff_s(failures, jitter) if error else _IDLE_WAIT_S
+                spread = self._random.random()
+                retry_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S, spread)
+                pause_s = retry_s if error else _IDLE_WAIT_S
                 await self._context.state.store.watch.wait(_targets(name), index, pause_s)
             failures = failures + 1 if error else 0
 

@@ -80,7 +80,7 @@ class ParsePool:
         with self._lock:
             self._end_idle(self.limits.warm)
             for process in list(self._idle):
-                if process.memory_bytes > self.limits.warm_memory_bytes:
+                if process.memory_bytes > self.limits.idle_memory_bytes:
                     self._idle.remove(process)
                     process.end()
             self._start_timer(self.limits.warm_idle_s, self._end_warm)

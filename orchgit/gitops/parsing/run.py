@@ -106,9 +106,10 @@ class ParseRun:
                     self._release(process)
 
     def _idle_process(self) -> ParseProcess | None:
+        """Returns an idle process that holds little memory: what files leave adds up."""
         while self._idle:
             process = self._idle.pop()
-            if process.alive:
+            if process.alive and process.memory_bytes <= self._limits.idle_memory_bytes:
                 return process
             process.end()
         return None
