@@ -65,7 +65,7 @@ class Drainer:
 
     async def run(self) -> None:
         while True:
-            await self._changed.wait(self._until_alarm_s())
+            await self._changed.wait_until_ns(self._alarm_ns)
             self._alarm_ns = None
             if self._draining:
                 spent_s = await self._look()
@@ -90,11 +90,6 @@ class Drainer:
                 self._changed.set()
             else:
                 self._draining.discard(node_id)
-
-    def _until_alarm_s(self) -> float | None:
-        if self._alarm_ns is None:
-            return None
-        return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
 
     async def _look(self) -> float:
         """Returns for how many seconds it held up the loop, which waiting for the log does not."""

@@ -68,11 +68,9 @@ class Heartbeats:
         while True:
             overdue = self._timers.overdue(self._clock.monotonic_s())
             await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
-            await self._changed.wait(self._until_next_s())
-
-    def _until_next_s(self) -> float | None:
-        next_s = self._timers.next_s()
-        return None if next_s is None else next_s - self._clock.monotonic_s()
+            next_s = self._timers.next_s()
+            timeout_s = None if next_s is None else next_s - self._clock.monotonic_s()
+            await self._changed.wait(timeout_s)
 
     async def _missed(self, node_id: str) -> None:
         try:

@@ -72,7 +72,9 @@ class PeriodicDispatcher:
 
     async def run(self) -> None:
         while True:
-            await self._changed.wait(self._until_due_s())
+            retries_ns = (at_ns for at_ns, _ in self._failed.values())
+            next_ns = min((*self._due_ns.values(), *retries_ns), default=None)
+            await self._changed.wait_until_ns(next_ns)
             now_ns = self._clock.now_ns()
             again = [key for key, (at_ns, _) in self._failed.items() if at_ns <= now_ns]
             launches = [(key, self._failed.pop(key)[1]) for key in again]
@@ -84,10 +86,6 @@ class PeriodicDispatcher:
             await each_together(self._launch, launches)
 
     # -- inside --------------------------------------------------------------------------------
-
-    def _until_due_s(self) -> float | None:
-        moments = [*self._due_ns.values(), *(at_ns for at_ns, _ in self._failed.values())]
-        return (min(moments) - self._clock.now_ns()) / SECOND_NS if moments else None
 
     def _note(self, key: JobKey, job: Job | None) -> None:
         if job is None or not is_tracked(job):

@@ -179,13 +179,17 @@ class WorkerLoop:
         try:
             while True:
                 await self._rest()
-                await self._until_little_in_flight()
+                while not self._little_in_flight():
+                    await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
                 if self._taken:
                     await self._begin()
                 else:
                     await self._take()
         finally:
-            await self._leave()
+            for work in self._work:
+                work.cancel()
+            await asyncio.gather(*self._work, return_exceptions=True)
+            await self._give_back_taken()
 
     async def _take(self) -> None:
         try:
@@ -210,23 +214,12 @@ class WorkerLoop:
             self._work.add(work)
             work.add_done_callback(self._work.discard)
 
-    async def _until_little_in_flight(self) -> None:
-        while not self._little_in_flight():
-            await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
-
     def _little_in_flight(self, more: int = 0) -> bool:
         limits = self._limits
         return (
             len(self._work) + more < limits.max_in_flight
             and self._placements_sent < limits.max_placements_in_flight
         )
-
-    async def _leave(self) -> None:
-        """Give back what is not done."""
-        for work in self._work:
-            work.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-        await self._give_back_taken()
 
     async def _catch_up(self, taken: DequeuedEvaluation) -> bool:
         """Wait until the store is at the evaluation's wait index. If it takes too long, give it
