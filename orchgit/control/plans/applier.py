@@ -103,8 +103,8 @@ class PlanApplier:
             pending = await self._queue.next()
             try:
                 await self._apply(pending)
-            except OrchgitError as exc:
-                _answer(pending, exc)
+            except OrchgitError as error:
+                _answer(pending, error)
             except BaseException:
                 _answer(pending, UnavailableError("cannot apply the plan: the applier stops"))
                 raise
@@ -205,12 +205,12 @@ class PlanApplier:
         )
         try:
             applied = await self._state.propose(command)
-        except OrchgitError as exc:
-            _log.warning("plan not committed", eval=plan.eval_id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot commit a plan", eval=plan.eval_id, error=str(error))
             self._usages.forget(
                 {node_id for group in result.placements for node_id in group.node_ids}
             )
-            _answer(pending, self._decide_again() if isinstance(exc, ConflictError) else exc)
+            _answer(pending, self._decide_again() if isinstance(error, ConflictError) else error)
             return
         self._evaluations.note_index((plan.namespace, plan.job_id), applied.index)
         refresh_index = applied.index if result.rejected_nodes else 0

@@ -106,10 +106,12 @@ class DeploymentWatcher:
         try:
             for command in commands:
                 await self._state.propose(command)
-        except OrchgitError as exc:
-            meanwhile = isinstance(exc, ConflictError | RefusedError)
+        except OrchgitError as error:
+            meanwhile = isinstance(error, ConflictError | RefusedError)
             level = logging.INFO if meanwhile else logging.WARNING
-            _log.log(level, "cannot act on a deployment", deployment=deployment_id, error=str(exc))
+            _log.log(
+                level, "cannot act on a deployment", deployment=deployment_id, error=str(error)
+            )
             self._memories.pop(deployment_id, None)
             self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
 

@@ -108,8 +108,8 @@ class Drainer:
             for node_id, drain in drains.items():
                 if drain.is_done:
                     await self._state.propose(self._end_of_drain(node_id, drain))
-        except OrchgitError as exc:
-            _log.warning("cannot drain now", error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot migrate allocations of draining nodes", error=str(error))
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
         return spent_s
 

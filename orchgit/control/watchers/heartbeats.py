@@ -82,8 +82,8 @@ class Heartbeats:
             await self._state.propose(command)
             if command.status == NodeStatus.DISCONNECTED:
                 self.heartbeat(node_id)
-        except OrchgitError as exc:
-            _log.warning("cannot mark a silent node", node=node_id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot mark a silent node", node=node_id, error=str(error))
             self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:
