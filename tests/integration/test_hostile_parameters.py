@@ -50,7 +50,7 @@ Request = tuple[str, bytes, bytes, bytes]
 
 def endpoints() -> Iterator[tuple[str, list[str], ModuleType]]:
     """(path, methods, the module whose code answers) of each route of a server."""
-    for each in itertools.chain.from_iterable(api_app._TABLES):
+    for each in itertools.chain.from_iterable(api_app.TABLES):
         assert isinstance(each, Endpoint)
         handlers = {inspect.unwrap(handler) for handler in each.methods.values()}
         module = sys.modules[next(iter(handlers)).__module__]

@@ -106,7 +106,7 @@ class ParsePool:
         with self._lock:
             self._end_idle(self.limits.warm)
             for process in list(self._idle):
-                if process.memory_bytes > self.limits.warm_memory_bytes:
+                if process.memory_bytes > self.limits.idle_memory_bytes:
                     self._idle.remove(process)
                     process.end()
             self._start_timer(self.limits.warm_idle_s, self._end_warm)
@@ -201,9 +201,10 @@ class _Run:
                     self._release(process)
 
     def _idle_process(self) -> ParseProcess | None:
+        """Returns an idle process that holds little memory: what one file left, the next adds to."""
         while self._idle:
             process = self._idle.pop()
-            if process.alive:
+            if process.alive and process.memory_bytes <= self._limits.idle_memory_bytes:
                 return process
             process.end()
         return None
