@@ -46,7 +46,7 @@ from orchgit.api.routes import (
 from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
 from orchgit.api.routing import Endpoint
 
-_TABLES: tuple[Sequence[Endpoint], ...] = (
+TABLES: tuple[Sequence[Endpoint], ...] = (
     # Of those below one prefix the order counts: job paths end with the one that takes any id.
     jobs_statuses.ENDPOINTS,
     job_plan.ENDPOINTS,
@@ -97,7 +97,7 @@ def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
     checks.
     """
     requests = RequestMetrics()
-    endpoints = [each for table in (*_TABLES, metrics.endpoints(requests)) for each in table]
+    endpoints = [each for table in (*TABLES, metrics.endpoints(requests)) for each in table]
     client = ClientRoutes(api)
     rest = Starlette(
         routes=[

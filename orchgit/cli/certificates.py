@@ -1,7 +1,7 @@
-"""An authority of the cluster's own and the certificates it signs, as PEM.
+"""Makes an authority of the cluster's own and the certificates it signs, as PEM.
 
-Both keys are ECDSA on P-256. A certificate is valid for the names it is given and for nothing else:
-servers are checked against the address at which they are reached.
+Both keys are ECDSA on P-256. A certificate is valid only for the names in it: servers are checked
+against the address at which they are reached.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityRequest:
-    """`constrained`: it may sign only for these domains, localhost and 127.0.0.1."""
+    """What to make. A `constrained` authority may sign only for these domains, localhost and
+    127.0.0.1.
+    """
 
     common_name: str
     days: int
@@ -85,7 +87,10 @@ def make_authority(request: AuthorityRequest, now: datetime) -> Pair:
 
 
 def make_certificate(authority: Pair, request: CertificateRequest, now: datetime) -> Pair:
-    """Raises InvalidInputError if the authority's files do not belong together or are over."""
+    """Returns a certificate signed by the authority.
+
+    Raises InvalidInputError if the authority's files do not belong together, or have expired.
+    """
     issuer, issuer_key = _authority(authority, now)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, role_name(request))])
@@ -167,7 +172,11 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _purposes(role: CertificateRole) -> list[x509.ObjectIdentifier]:
-    """Servers call each other; a client answers for its node's logs. The command line only asks."""
+    """Returns the uses of a role's certificate.
+
+    Servers call each other, and a client's agent answers for its node's logs. The command line only
+    asks.
+    """
     asks, answers = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
     return [asks] if role is CertificateRole.CLI else [asks, answers]
 
@@ -219,7 +228,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[list[str], list[str]]:
-    """(DNS names, addresses) for which it is valid."""
+    """Returns (DNS names, addresses) for which the certificate is valid."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

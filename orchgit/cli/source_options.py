@@ -100,7 +100,7 @@ def full_ref(ref: str) -> str:
 
 
 def location(url: str | None) -> dict[str, str]:
-    """The kind and the URL that a source gets from what a person writes."""
+    """Returns the kind and the URL of a source from what a person writes."""
     if url is None:
         return {"Kind": "builtin", "URL": ""}
     if os.path.isdir(url):

@@ -68,7 +68,9 @@ class LeaderDuties:
                 await self._make_first_root_key()
                 return
             except OrchgitError as error:
-                _log.warning("not all is ready to lead", error=str(error))
+                _log.warning(
+                    "cannot start all duties of the leader; trying again", error=str(error)
+                )
                 await self._clock.sleep(_RETRY_S)
 
     async def _store_scheduler_config(self) -> None:
@@ -90,4 +92,6 @@ class LeaderDuties:
         try:
             await self._services.keyring.active_key(self._services.context)
         except OrchgitError as error:
-            _log.warning("no root key yet; the first variable asks again", error=str(error))
+            _log.warning(
+                "cannot make the first root key; the first variable makes it", error=str(error)
+            )

@@ -275,7 +275,7 @@ class Server:
         try:
             await loop()
         except OrchgitError as error:
-            _log.error("this server cannot be one of the cluster", error=str(error))
+            _log.error("this server cannot be part of the cluster", error=str(error))
             if not self._unfit.done():
                 self._unfit.set_exception(error)
                 self._unfit.exception()

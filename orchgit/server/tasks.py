@@ -17,7 +17,7 @@ _log = structlog.get_logger(component="server")
 def log_failure(task: asyncio.Task[None]) -> None:
     """Logs the exception of a task that failed; for `add_done_callback`."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a loop of the server ended", task=task.get_name(), exc_info=error)
+        _log.error("a loop of the server failed", task=task.get_name(), exc_info=error)
 
 
 async def end_tasks(tasks: list[asyncio.Task[None]]) -> None:

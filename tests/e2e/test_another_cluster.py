@@ -34,7 +34,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.end()
 
 
-def test_a_server_that_lost_its_data_is_not_taken_for_its_cluster(cluster: Cluster) -> None:
+def test_server_that_lost_its_data_and_bootstrapped_anew_is_left_alone_by_agents(
+    cluster: Cluster,
+) -> None:
     [alloc] = cluster.running_allocations("apart")
     pids = cluster.task_pids(alloc["ID"])
     cluster.server.kill9()
@@ -70,7 +72,9 @@ def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: P
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
 
-def test_an_agent_is_moved_by_the_runbook(cluster: Cluster, tmp_path: Path) -> None:
+def test_agent_moved_as_the_runbook_says_runs_at_the_new_cluster(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     book = Runbook.read("Move an agent to another cluster")
     target = Cluster(tmp_path / "other")
     client_dir = cluster.client_dir

@@ -17,7 +17,7 @@ def crashing(tmp_path: Path) -> object:
         yield Repository(server, "crash", tmp_path)
 
 
-def test_tasks_keep_running_with_the_same_pids(crashing: Repository) -> None:
+def test_killed_server_leaves_tasks_running_with_the_same_pids(crashing: Repository) -> None:
     crashing.write("c.nomad.hcl", sleeper("crash", count=2))
     commit = crashing.commit("Two tasks")
     crashing.push()
@@ -76,7 +76,7 @@ def test_a_task_that_ended_while_the_agent_was_dead_is_reported(crashing: Reposi
 
 
 @pytest.mark.parametrize("round_number", range(3))
-def test_killed_right_after_the_push_nothing_acknowledged_is_lost(
+def test_server_killed_after_a_push_keeps_what_it_acknowledged(
     crashing: Repository, round_number: int
 ) -> None:
     crashing.write("c.nomad.hcl", sleeper("crash", version=str(round_number)))

@@ -28,7 +28,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DevServ
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_request_is_answered_and_noticed_by_nobody(
+def test_hostile_request_is_answered_without_delaying_others(
     attacked: tuple[DevServer, Path], name: str
 ) -> None:
     server, data_dir = attacked
@@ -46,7 +46,7 @@ def test_request_is_answered_and_noticed_by_nobody(
 
 
 @pytest.mark.parametrize("name", sorted(TREES))
-def test_push_is_refused_and_noticed_by_nobody(
+def test_hostile_push_is_refused_without_delaying_others(
     attacked: tuple[DevServer, Path], tmp_path: Path, name: str
 ) -> None:
     server, data_dir = attacked

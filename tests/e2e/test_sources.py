@@ -65,7 +65,7 @@ def test_polled_file_url_applies_new_commits(
     healthy(server, write_job(upstream, name, "2"))
 
 
-def test_local_path_is_watched(
+def test_commit_in_a_watched_local_path_is_applied(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)

@@ -58,7 +58,7 @@ def configured(directory: Path, papers: Papers) -> tuple[str, ...]:
     return ("dev", *given)
 
 
-def test_the_demo_is_there_over_https(tmp_path: Path) -> None:
+def test_dev_server_over_https_runs_the_demo(tmp_path: Path) -> None:
     papers = Office(tmp_path / "office").issue("server")
     dev = OrchgitProcess(*configured(tmp_path, papers), ready="Try:")
     try:

@@ -36,7 +36,7 @@ def put_secret(server: DevServer, path: str, value: str) -> None:
     assert value not in done.stdout + done.stderr
 
 
-def test_put_get_list_and_purge(server: DevServer) -> None:
+def test_variable_commands_put_get_list_and_purge(server: DevServer) -> None:
     put_secret(server, "app/db", "pass[word]")
     again = server.cli("var", "put", "app/db", "password=other-secret")
     assert again.code == 1
@@ -73,7 +73,7 @@ def test_the_keyring_is_listed_and_rotated(server: DevServer) -> None:
     assert server.cli("var", "get", "-item", "password", "kept/one").out == "before\n"
 
 
-def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_variable_survives_kill_9(tmp_path: Path) -> None:
     """Each round kills the server under a writer; what it was told is stored can be read."""
     acknowledged: dict[str, str] = {}
     with dev_server(tmp_path / "data", "-no-demo") as server:

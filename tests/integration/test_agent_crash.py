@@ -42,7 +42,7 @@ def starts(path: Path, alloc_id: str) -> list[str]:
         return []
 
 
-def test_the_same_process_after_kill_9(tmp_path: Path) -> None:
+def test_killed_agent_finds_the_same_process_again(tmp_path: Path) -> None:
     async def whole() -> None:
         server = StubServer()
         await server.start()
@@ -69,7 +69,7 @@ def test_the_same_process_after_kill_9(tmp_path: Path) -> None:
     asyncio.run(whole())
 
 
-def test_an_exit_while_the_agent_is_dead_is_reported(tmp_path: Path) -> None:
+def test_task_that_ends_while_the_agent_is_dead_is_reported(tmp_path: Path) -> None:
     script = 'while [ ! -e "$NOMAD_ALLOC_DIR/data/go" ]; do sleep 0.02; done; exit 9'
 
     async def whole() -> None:
@@ -99,7 +99,7 @@ def test_an_exit_while_the_agent_is_dead_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_at_any_moment_of_many_starts(tmp_path: Path, seed: int) -> None:
+def test_agent_killed_during_many_starts_starts_each_task_once(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
 
     async def whole() -> None:

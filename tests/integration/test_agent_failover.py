@@ -55,7 +55,7 @@ def link_to(*addresses: str, known: ClusterName = OURS) -> tuple[ServerLink, Sid
     ), side
 
 
-def test_a_silent_leader_is_left_as_soon_as_another_server_tells_of_the_next() -> None:
+def test_agent_leaves_a_silent_leader_when_another_server_names_the_next() -> None:
     async def scenario(leader: StubServer, other: StubServer, heir: StubServer) -> None:
         link, side = link_to(leader.address, other.address)
         link.start()
@@ -69,7 +69,7 @@ def test_a_silent_leader_is_left_as_soon_as_another_server_tells_of_the_next() -
     run(scenario)
 
 
-def test_the_leader_that_stays_is_kept_when_its_term_is_another() -> None:
+def test_agent_stays_with_its_leader_when_only_the_term_changes() -> None:
     async def scenario(leader: StubServer, other: StubServer, third: StubServer) -> None:
         link, side = link_to(leader.address, other.address, third.address)
         link.start()
@@ -85,7 +85,7 @@ def test_the_leader_that_stays_is_kept_when_its_term_is_another() -> None:
     run(scenario)
 
 
-def test_a_hint_is_followed_but_not_again_to_where_nobody_is() -> None:
+def test_leader_hint_to_an_unreachable_server_is_followed_once() -> None:
     async def scenario(first: StubServer, second: StubServer, heir: StubServer) -> None:
         first.leader = second.leader = GONE
         link, _ = link_to(first.address, second.address)
@@ -99,7 +99,7 @@ def test_a_hint_is_followed_but_not_again_to_where_nobody_is() -> None:
     run(scenario)
 
 
-def test_servers_that_were_told_of_are_kept_beside_those_of_the_config() -> None:
+def test_servers_named_by_a_server_are_kept_beside_the_configured_ones() -> None:
     async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
         first.servers = [third.address]
         link, side = link_to(first.address)
@@ -115,7 +115,7 @@ def test_servers_that_were_told_of_are_kept_beside_those_of_the_config() -> None
     run(scenario)
 
 
-def test_a_server_of_another_cluster_is_passed_by() -> None:
+def test_agent_does_not_register_at_a_server_of_another_cluster() -> None:
     async def scenario(stranger: StubServer, ours: StubServer, third: StubServer) -> None:
         stranger.cluster, ours.cluster = OTHERS, OURS
         stranger.servers = [third.address]
@@ -132,7 +132,7 @@ def test_a_server_of_another_cluster_is_passed_by() -> None:
     run(scenario)
 
 
-def test_who_leads_another_cluster_is_not_followed() -> None:
+def test_agent_does_not_follow_the_leader_of_another_cluster() -> None:
     async def scenario(ours: StubServer, stranger: StubServer, heir: StubServer) -> None:
         stranger.cluster, heir.cluster = OTHERS, OURS
         ours.cluster = OURS
@@ -149,7 +149,7 @@ def test_who_leads_another_cluster_is_not_followed() -> None:
     run(scenario)
 
 
-def test_a_new_node_takes_the_cluster_that_it_meets() -> None:
+def test_new_node_belongs_to_the_first_cluster_that_answers() -> None:
     async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
         first.cluster, second.cluster = OTHERS, OURS
         link, side = link_to(first.address, second.address, known=ClusterName())
@@ -172,7 +172,7 @@ class Hasty(SystemClock):
         await super().sleep(min(seconds, 0.01))
 
 
-def test_that_nobody_answers_is_told_once() -> None:
+def test_agent_logs_once_that_no_server_answers() -> None:
     async def scenario(first: StubServer, second: StubServer, third: StubServer) -> None:
         first.leader = first.address
         link = ServerLink([first.address], Side(), Hasty(), open_node_stream, "seed")

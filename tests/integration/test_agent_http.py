@@ -121,7 +121,7 @@ def test_files_are_listed_and_read(run: Callable[[Scenario], None]) -> None:
         pytest.param("web/" + "x" * 5000, 404, id="long-name"),
     ],
 )
-def test_files_outside_are_not_reached(
+def test_path_outside_the_allocation_is_refused(
     run: Callable[[Scenario], None], path: str, status: int
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -147,7 +147,7 @@ def test_files_outside_are_not_reached(
         ("logs/{}?task=web&type=stdout&offset=%C2%B2", 400),
     ],
 )
-def test_places_far_beyond_a_file_are_no_failure(
+def test_positions_far_beyond_a_file_are_answered_without_failure(
     run: Callable[[Scenario], None], query: str, status: int
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -182,7 +182,7 @@ def test_logs_plain_and_framed(run: Callable[[Scenario], None]) -> None:
         ("task=zz&type=stdout", 'unknown task name "zz"'),
     ],
 )
-def test_logs_refuse_what_they_cannot_answer(
+def test_logs_with_wrong_parameters_are_refused(
     run: Callable[[Scenario], None], query: str, text: str
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -260,7 +260,7 @@ def test_node_stats_and_metadata(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_exec_talks_both_ways(run: Callable[[Scenario], None]) -> None:
+def test_exec_sends_input_and_receives_output(run: Callable[[Scenario], None]) -> None:
     async def scenario(node: Node) -> None:
         alloc = await node.run("exec sleep 300")
         command = json.dumps(["/bin/sh", "-c", "read x; echo $x-$NOMAD_TASK_NAME; exit 7"])

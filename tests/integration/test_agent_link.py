@@ -95,7 +95,7 @@ def reported(server: StubServer) -> list[AgentAllocReports]:
     return [frame for frame in server.frames if isinstance(frame, AgentAllocReports)]
 
 
-def test_reports_gather_while_one_is_under_way() -> None:
+def test_reports_are_batched_while_one_is_unacknowledged() -> None:
     async def scenario(server: StubServer) -> None:
         server.answer_reports = False
         rig = Rig(server)
@@ -118,7 +118,7 @@ def test_reports_gather_while_one_is_under_way() -> None:
     run(scenario)
 
 
-def test_what_was_not_acknowledged_is_told_again() -> None:
+def test_unacknowledged_report_is_sent_again() -> None:
     async def scenario(server: StubServer) -> None:
         rig = Rig(server)
         rig.link.start()
@@ -136,7 +136,7 @@ def test_what_was_not_acknowledged_is_told_again() -> None:
     run(scenario)
 
 
-def test_a_server_that_comes_back_is_found_again() -> None:
+def test_agent_reconnects_to_a_server_that_comes_back() -> None:
     async def scenario(server: StubServer) -> None:
         rig = Rig(server)
         rig.link.start()
@@ -151,7 +151,7 @@ def test_a_server_that_comes_back_is_found_again() -> None:
     run(scenario)
 
 
-def test_the_next_server_is_asked() -> None:
+def test_agent_asks_the_next_server_when_one_is_unreachable() -> None:
     async def scenario(server: StubServer) -> None:
         other = StubServer()
         await other.start()
@@ -188,7 +188,7 @@ def heartbeats(server: StubServer) -> int:
     return sum(isinstance(frame, AgentHeartbeat) for frame in server.frames)
 
 
-def test_a_silent_server_is_left() -> None:
+def test_agent_ends_its_session_with_a_silent_server() -> None:
     async def scenario(server: StubServer) -> None:
         server.answer_heartbeats = False
         clock = FakeClock()
@@ -204,7 +204,7 @@ def test_a_silent_server_is_left() -> None:
     run(scenario)
 
 
-def test_a_refusal_ends_the_session_and_it_begins_again() -> None:
+def test_refused_session_begins_again() -> None:
     async def scenario(server: StubServer) -> None:
         rig = Rig(server)
         rig.link.start()
@@ -216,7 +216,7 @@ def test_a_refusal_ends_the_session_and_it_begins_again() -> None:
     run(scenario)
 
 
-def test_allocations_arrive() -> None:
+def test_delivered_allocation_reaches_the_node() -> None:
     async def scenario(server: StubServer) -> None:
         rig = Rig(server)
         rig.link.start()
@@ -238,7 +238,7 @@ def test_the_backoff_has_a_limit_and_differs_by_node(failures: int) -> None:
     assert all(0.02 < delay <= 5.0 for delay in delays)
 
 
-def test_reports_that_are_not_urgent_travel_with_the_next_that_is() -> None:
+def test_report_that_is_not_urgent_is_sent_with_the_next_urgent_one() -> None:
     async def scenario(server: StubServer) -> None:
         clock = FakeClock()
         rig = Rig(server, clock=clock)

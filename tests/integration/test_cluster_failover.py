@@ -90,7 +90,9 @@ def test_the_agent_and_the_workers_find_the_next_leader(cluster: ServerCluster) 
     assert nodes(cluster, "ready")
 
 
-def test_a_leader_that_stops_answering_is_left(cluster: ServerCluster) -> None:
+def test_cluster_elects_another_leader_when_the_leader_stops_answering(
+    cluster: ServerCluster,
+) -> None:
     leader = cluster.leader()
     others = [one for one in cluster.members if one is not leader]
     leader.signal(signal.SIGSTOP)

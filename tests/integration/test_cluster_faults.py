@@ -90,7 +90,7 @@ async def through(directory: Path, fault: Fault, seed: int) -> None:
         await check(cluster, history)
 
 
-def test_leader_is_killed(tmp_path: Path) -> None:
+def test_cluster_survives_a_killed_leader(tmp_path: Path) -> None:
     async def fault(now: Situation) -> float:
         await now.leader.kill()
         killed_s = time.monotonic()
@@ -103,7 +103,7 @@ def test_leader_is_killed(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=1))
 
 
-def test_leader_is_stopped_for_a_while(tmp_path: Path) -> None:
+def test_cluster_survives_a_paused_leader(tmp_path: Path) -> None:
     """It wakes up believing that it leads, with clients that still wait for it."""
 
     async def fault(now: Situation) -> float:
@@ -116,7 +116,7 @@ def test_leader_is_stopped_for_a_while(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=2))
 
 
-def test_leader_is_cut_off_from_the_others(tmp_path: Path) -> None:
+def test_cluster_survives_a_partitioned_leader(tmp_path: Path) -> None:
     """Clients still reach it; what it cannot commit it must not acknowledge."""
 
     async def fault(now: Situation) -> float:
@@ -129,7 +129,7 @@ def test_leader_is_cut_off_from_the_others(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=3))
 
 
-def test_cable_of_the_leader_is_pulled(tmp_path: Path) -> None:
+def test_cluster_survives_a_leader_whose_link_goes_silent(tmp_path: Path) -> None:
     """Nothing reaches it, clients neither, and nobody is told."""
 
     async def fault(now: Situation) -> float:
@@ -143,7 +143,7 @@ def test_cable_of_the_leader_is_pulled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_mute", [True, False], ids=["is not heard", "does not hear"])
-def test_link_of_the_leader_works_one_way(tmp_path: Path, is_mute: bool) -> None:
+def test_cluster_survives_a_leader_whose_link_works_one_way(tmp_path: Path, is_mute: bool) -> None:
     """A leader that hears everybody, but that nobody hears; and the other way round."""
 
     async def fault(now: Situation) -> float:
@@ -159,7 +159,7 @@ def test_link_of_the_leader_works_one_way(tmp_path: Path, is_mute: bool) -> None
     run(through(tmp_path, fault, seed=5 + is_mute))
 
 
-def test_links_are_slow_and_lossy(tmp_path: Path) -> None:
+def test_cluster_works_over_slow_and_lossy_links(tmp_path: Path) -> None:
     """Writes go on: later, and through resets."""
 
     async def fault(now: Situation) -> float:
@@ -172,7 +172,7 @@ def test_links_are_slow_and_lossy(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=7))
 
 
-def test_all_servers_are_killed_at_once(tmp_path: Path) -> None:
+def test_cluster_survives_the_kill_of_all_servers(tmp_path: Path) -> None:
     async def fault(now: Situation) -> float:
         servers = now.cluster.servers.values()
         await asyncio.gather(*(one.kill() for one in servers))
@@ -251,7 +251,7 @@ async def pushed(pusher: Pusher, history: History, commits: int) -> None:
     await until(reached, 40.0, f"{len(history.commits)} commits were taken, not {wanted}")
 
 
-def test_disk_of_a_follower_is_full(tmp_path: Path) -> None:
+def test_cluster_works_while_a_followers_disk_is_full(tmp_path: Path) -> None:
     """The others go on; it serves reads, and catches up when there is room."""
 
     async def scenario() -> None:
@@ -271,7 +271,7 @@ def test_disk_of_a_follower_is_full(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_disk_of_the_leader_is_full(tmp_path: Path) -> None:
+def test_leader_with_a_full_disk_transfers_leadership(tmp_path: Path) -> None:
     """Writes are refused with the reason, reads go on; soon another one that has room leads, and
     nobody can hand the lead back before there is room."""
 

@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]
         yield running
 
 
-def test_all_servers_tell_the_same_of_the_cluster(cluster: ServerCluster) -> None:
+def test_all_servers_answer_alike_about_the_cluster(cluster: ServerCluster) -> None:
     leader = cluster.leader()
     for member in cluster.members:
         assert member.get("/v1/status/leader") == leader.rpc
@@ -52,7 +52,7 @@ def test_a_write_by_a_follower_is_read_by_default_everywhere(cluster: ServerClus
 
 
 @pytest.mark.parametrize("mode", ["stale", "consistent"])
-def test_reads_say_how_current_they_are(cluster: ServerCluster, mode: str) -> None:
+def test_reads_carry_their_index_and_last_contact(cluster: ServerCluster, mode: str) -> None:
     for member in cluster.members:
         answer = member.http.get("/v1/jobs", params={mode: ""})
         assert answer.status_code == 200
@@ -123,7 +123,7 @@ def test_a_large_body_goes_both_ways(cluster: ServerCluster) -> None:
     assert found["Meta"] == job["Meta"]
 
 
-def test_what_concerns_one_server_is_answered_by_it(cluster: ServerCluster) -> None:
+def test_requests_about_one_server_are_answered_by_that_server(cluster: ServerCluster) -> None:
     for member in cluster.members:
         assert member.get("/v1/agent/self")["config"]["NodeName"] == f"server-{member.number}"
         assert member.get("/v1/agent/health")["server"]["ok"]
@@ -183,7 +183,7 @@ def test_a_push_and_a_clone_by_a_follower(cluster: ServerCluster, tmp_path: Path
         assert WorkTree(work.path / f"clone-{member.number}").git("rev-parse", "HEAD") == commit
 
 
-def test_handing_over_the_lead_fails_no_request(cluster: ServerCluster) -> None:
+def test_leadership_transfer_fails_no_request(cluster: ServerCluster) -> None:
     """Writes by every server, one after the other, while the lead changes."""
     leader = cluster.leader()
     over = threading.Event()

@@ -196,14 +196,14 @@ def launches(begun: Begun) -> list[str]:
 # -- after the leader was killed -------------------------------------------------------------------
 
 
-def test_a_rolling_deployment_goes_on_to_its_end(begun: Begun) -> None:
+def test_new_leader_finishes_a_rolling_deployment(begun: Begun) -> None:
     until_blocking(lambda: deployment(begun)["Status"] == "successful" or None, 40.0)
     assert deployment(begun)["JobVersion"] == 1
     assert {each["JobVersion"] for each in begun.running("rolling")} == {1}
     assert len(begun.running("rolling")) == 4
 
 
-def test_what_was_blocked_is_placed_when_there_is_room(begun: Begun) -> None:
+def test_new_leader_places_blocked_work_when_there_is_capacity(begun: Begun) -> None:
     until_blocking(lambda: begun.running("waiting") or release(begun))
 
 
@@ -211,12 +211,12 @@ def release(begun: Begun) -> None:
     begun.http.http.delete("/v1/job/hog")
 
 
-def test_a_delayed_evaluation_comes_in_its_time(begun: Begun) -> None:
+def test_new_leader_delivers_a_delayed_evaluation_in_time(begun: Begun) -> None:
     before = len(begun.allocs("again"))
     until_blocking(lambda: len(begun.allocs("again")) > before or None)
 
 
-def test_no_node_was_taken_for_lost(begun: Begun) -> None:
+def test_new_leader_takes_no_node_for_lost(begun: Begun) -> None:
     until_blocking(lambda: time.monotonic() - begun.killed_s > 6.0 or None)
     assert len(nodes(begun, "ready")) == NODES
     for node in begun.http.get("/v1/nodes"):
@@ -224,12 +224,12 @@ def test_no_node_was_taken_for_lost(begun: Begun) -> None:
         assert not [each for each in events if "missed" in each["Message"].lower()]
 
 
-def test_periodic_jobs_are_launched_on(begun: Begun) -> None:
+def test_new_leader_launches_periodic_jobs(begun: Begun) -> None:
     count = len(launches(begun))
     until_blocking(lambda: len(launches(begun)) > count + 1 or None)
 
 
-def test_a_drain_is_finished(begun: Begun) -> None:
+def test_new_leader_finishes_a_drain(begun: Begun) -> None:
     def moved() -> bool | None:
         left = [each for each in begun.running("moving") if each["NodeID"] == begun.drained]
         return True if not left and len(begun.running("moving")) == 3 else None
@@ -238,7 +238,7 @@ def test_a_drain_is_finished(begun: Begun) -> None:
     until_blocking(lambda: not begun.http.get(f"/v1/node/{begun.drained}")["DrainStrategy"] or None)
 
 
-def test_sources_are_followed_on(begun: Begun) -> None:
+def test_new_leader_follows_sources(begun: Begun) -> None:
     begun.work.commit({"second.hcl": batch_job("second")})
     until_blocking(lambda: begun.http.http.get("/v1/job/second").status_code == 200 or None)
 

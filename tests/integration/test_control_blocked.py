@@ -41,7 +41,7 @@ async def report_ended(rig: Rig, job: Job) -> None:
     await rig.state.propose(UpdateAllocsFromClient(node_id=held.node_id, updates=[update]))
 
 
-def test_a_node_that_came_while_nobody_led_is_not_missed(tmp_path: Path) -> None:
+def test_new_leader_unblocks_for_a_node_that_registered_without_a_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             job = make_job()
@@ -57,7 +57,7 @@ def test_a_node_that_came_while_nobody_led_is_not_missed(tmp_path: Path) -> None
     asyncio.run(run())
 
 
-def test_room_that_was_made_while_nobody_led_is_not_missed(tmp_path: Path) -> None:
+def test_new_leader_unblocks_for_capacity_freed_without_a_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             small = agent_node(status=NodeStatus.READY, cpu_shares=100)
@@ -78,7 +78,7 @@ def test_room_that_was_made_while_nobody_led_is_not_missed(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_what_nothing_changed_for_stays_blocked_under_a_new_leader(tmp_path: Path) -> None:
+def test_new_leader_keeps_evaluations_blocked_where_nothing_changed(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             await rig.state.propose(RegisterNode(node=agent_node(status=NodeStatus.READY)))

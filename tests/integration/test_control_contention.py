@@ -80,7 +80,7 @@ def test_plans_for_one_node_at_once_are_committed_until_it_is_full(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> None:
+def test_plan_uses_capacity_freed_by_the_plan_before(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node_id = await ready_node(rig, cpu_shares=150)
@@ -100,7 +100,7 @@ def test_room_that_an_earlier_plan_makes_is_used_by_the_next(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path) -> None:
+def test_plan_counts_in_flight_plans_of_its_node(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node_id = await ready_node(rig, cpu_shares=250)
@@ -121,7 +121,7 @@ def test_a_plan_that_replaces_sees_what_is_on_its_way_to_its_node(tmp_path: Path
     asyncio.run(run())
 
 
-def test_a_node_that_plans_are_rejected_for_again_and_again_is_set_aside(tmp_path: Path) -> None:
+def test_node_with_many_rejected_plans_becomes_ineligible(tmp_path: Path) -> None:
     limits = RejectionLimits(enabled=True, threshold=2)
 
     async def run() -> None:

@@ -160,7 +160,7 @@ def test_a_node_that_dies_while_it_drains_is_drained(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_an_operator_says_of_a_drain_is_kept_with_it(tmp_path: Path) -> None:
+def test_drain_keeps_the_operators_message_and_metadata(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
@@ -193,7 +193,7 @@ def test_what_an_operator_says_of_a_drain_is_kept_with_it(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_a_drain_whose_deadline_came_says_so(tmp_path: Path) -> None:
+def test_drain_past_its_deadline_is_recorded_as_such(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():

@@ -46,7 +46,7 @@ async def stopped(state: ReplicatedState, clock: FakeClock, job: Job) -> None:
     await state.propose(DeregisterJob(now_ns=now_ns, deletion=deletion, evaluation=last))
 
 
-def test_a_job_that_is_registered_again_at_the_same_moment_is_kept_and_the_others_go(
+def test_job_registered_again_during_collection_is_kept(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:

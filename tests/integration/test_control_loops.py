@@ -227,7 +227,7 @@ def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_pa
     asyncio.run(run())
 
 
-def test_garbage_is_what_is_over_and_a_forced_collection_takes_it_at_once(tmp_path: Path) -> None:
+def test_forced_collection_deletes_what_is_over_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
             leader(tmp_path, FakeClock()) as rig,

@@ -23,7 +23,7 @@ async def until_down(rig: Rig, clock: FakeClock, node_id: str) -> None:
     await rig.until("nodes", read=lambda s: s.nodes.get(node_id).status == NodeStatus.DOWN)
 
 
-def test_what_a_purged_job_has_on_a_node_that_is_lost_is_lost(tmp_path: Path) -> None:
+def test_allocations_of_a_purged_job_on_a_lost_node_are_lost(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():
@@ -52,7 +52,7 @@ def test_what_a_purged_job_has_on_a_node_that_is_lost_is_lost(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_a_node_that_is_gone_is_forgotten_though_a_service_it_served_runs_on(
+def test_node_that_is_gone_is_collected_while_its_service_runs_elsewhere(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:

@@ -33,7 +33,7 @@ def test_workers_are_started_stopped_and_given_other_types_live(tmp_path: Path) 
         assert _workers(rig) == []
 
 
-def test_workers_rest_and_go_on_live(tmp_path: Path) -> None:
+def test_workers_pause_and_resume_live(tmp_path: Path) -> None:
     job = {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec"}]}]}
     with server_rig(tmp_path, with_agent=False) as rig:
         assert rig.http.put(CONFIG, json={"paused": True}).json()["paused"] is True

@@ -137,7 +137,7 @@ def test_a_volume_is_unavailable_while_its_node_is_down_and_who_waits_gets_it_af
     asyncio.run(run())
 
 
-def test_what_became_of_volumes_while_nobody_led_is_found_out(tmp_path: Path) -> None:
+def test_new_leader_updates_volumes_that_changed_without_a_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node, volume = await node_with_volume(rig)
@@ -178,7 +178,7 @@ def test_a_volume_that_is_mounted_is_not_deleted(tmp_path: Path) -> None:
         ("pending", NodeStatus.DOWN, False, "pending"),
     ],
 )
-def test_a_volume_is_what_its_node_says(
+def test_volume_has_the_state_that_its_node_reports(
     known: str, status: str | None, reported: bool, expected: str
 ) -> None:
     volume = HostVolume(id="v", name="data", state=known)

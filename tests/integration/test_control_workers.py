@@ -147,6 +147,8 @@ def test_number_and_types_change_live(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "types"), [(-1, ("batch",)), (65, ("batch",)), (1, ("cron",))])
-def test_a_pool_that_makes_no_sense_is_refused(count: int, types: tuple[str, ...]) -> None:
+def test_worker_pool_with_impossible_settings_is_refused(
+    count: int, types: tuple[str, ...]
+) -> None:
     with pytest.raises(InvalidInputError):
         PoolConfig(Path("state.db"), count, types).validate()

@@ -99,7 +99,7 @@ def test_agent_restarted_beside_a_dead_engine_keeps_its_task(tmp_path: Path) -> 
     run(tmp_path, scenario)
 
 
-def test_stop_that_a_dead_engine_did_not_hear_reaches_it_later(tmp_path: Path) -> None:
+def test_stop_during_an_engine_outage_takes_effect_afterwards(tmp_path: Path) -> None:
     async def scenario(proxy: EngineProxy) -> None:
         async with an_agent(tmp_path, proxy) as rig:
             runner = rig.deliver(mock_job(sleeper()))

@@ -64,7 +64,7 @@ def test_the_exit_code_is_reported_to_every_waiter(name: str, tmp_path: Path, co
     run(name, tmp_path, scenario)
 
 
-def test_a_healthy_driver_says_so(name: str, tmp_path: Path) -> None:
+def test_healthy_driver_is_fingerprinted_as_healthy(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         info = await driver.fingerprint()
         assert (info.detected, info.healthy) == (True, True), info.health_description
@@ -87,7 +87,7 @@ def test_a_repeated_start_starts_nothing(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, scenario)
 
 
-def test_a_stop_ends_it_within_the_grace(name: str, tmp_path: Path) -> None:
+def test_stopped_task_ends_within_its_kill_timeout(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.runs(), kill_timeout_s=30)
         handle = await driver.start_task(task)
@@ -101,7 +101,7 @@ def test_a_stop_ends_it_within_the_grace(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, scenario)
 
 
-def test_what_ignores_the_signal_is_killed(name: str, tmp_path: Path) -> None:
+def test_task_that_ignores_the_signal_is_killed(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.ignores_signals())
         handle = await driver.start_task(task)
@@ -113,7 +113,7 @@ def test_what_ignores_the_signal_is_killed(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, scenario)
 
 
-def test_destroying_ends_and_forgets_it(name: str, tmp_path: Path) -> None:
+def test_destroyed_task_ends_and_is_forgotten(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         handle = await driver.start_task(configure(rig.ignores_signals()))
         assert await driver.recover_task(handle)

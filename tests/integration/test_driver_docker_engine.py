@@ -65,7 +65,7 @@ def run_once(directory: Path, task: TaskConfig, **options: object) -> str:
     return log_text(task)
 
 
-def test_its_directories_volumes_and_environment_are_there(tmp_path: Path) -> None:
+def test_container_has_its_directories_volumes_and_environment(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     (volume / "greeting").write_text("hello\n")
@@ -95,7 +95,7 @@ def test_its_directories_volumes_and_environment_are_there(tmp_path: Path) -> No
         ({"args": "x"}, "args"),
     ],
 )
-def test_what_the_node_does_not_allow_is_refused(
+def test_container_option_that_the_node_does_not_allow_is_refused(
     tmp_path: Path, given: dict[str, object], reason: str
 ) -> None:
     async def scenario(made: DockerDriver) -> None:
@@ -116,7 +116,7 @@ def test_an_image_that_cannot_be_pulled_may_be_tried_again(tmp_path: Path) -> No
     run(tmp_path, scenario)
 
 
-def test_more_memory_than_its_limit_is_reported_as_such(tmp_path: Path) -> None:
+def test_container_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo survived"
         task = make(tmp_path, config(hog), resources=TaskResources(memory_mb=20))
@@ -149,7 +149,7 @@ def test_a_terminal_has_one_stream(tmp_path: Path) -> None:
     assert run_once(tmp_path, task).split() == ["one", "two"]
 
 
-def test_labels_say_whose_it_is(tmp_path: Path) -> None:
+def test_container_has_labels_of_its_allocation(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         task = make(
             tmp_path, config("sleep 100", labels=[{"team": "a"}, {"tier": "b"}]), job_id="j"
@@ -179,7 +179,7 @@ def test_a_removed_container_is_an_end_with_a_reason(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_shell_may_be_opened_in_it(tmp_path: Path) -> None:
+def test_shell_opens_in_a_running_container(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         session = await made.exec_stream(handle, ["/bin/sh"], tty=False)

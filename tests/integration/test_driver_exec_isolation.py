@@ -61,7 +61,7 @@ def run_once(directory: Path, task: TaskConfig, **options: object) -> tuple[Exit
     return results[0], log_text(task)
 
 
-def test_it_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path) -> None:
+def test_task_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path) -> None:
     text = "ls / | tr '\\n' ' '; echo; for f in /usr/x /x; do touch $f || echo no; done; echo $$"
     _, output = run_once(tmp_path, make(tmp_path, script(text)))
     names, *refused, pid = output.splitlines()
@@ -70,7 +70,7 @@ def test_it_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path)
     assert (refused, pid) == (["no", "no"], "1")
 
 
-def test_it_is_nobody_unless_the_job_says_who(tmp_path: Path) -> None:
+def test_task_without_a_user_runs_as_nobody(tmp_path: Path) -> None:
     _, output = run_once(tmp_path, make(tmp_path, script("id -u; id -g")))
     assert output == "65534\n65534\n"
     _, output = run_once(tmp_path, make(tmp_path, script("id -u"), user="root"), denied_users=())
@@ -86,7 +86,7 @@ def test_it_is_nobody_unless_the_job_says_who(tmp_path: Path) -> None:
         ({}, {"pid_mode": "shared"}, "pid_mode"),
     ],
 )
-def test_what_the_node_does_not_allow_is_refused(
+def test_task_option_that_the_node_does_not_allow_is_refused(
     tmp_path: Path, fields: dict[str, object], config: dict[str, object], reason: str
 ) -> None:
     async def scenario(driver: ExecDriver) -> None:
@@ -96,12 +96,12 @@ def test_what_the_node_does_not_allow_is_refused(
     run(tmp_path, scenario)
 
 
-def test_it_cannot_gain_privileges(tmp_path: Path) -> None:
+def test_task_cannot_gain_privileges(tmp_path: Path) -> None:
     _, output = run_once(tmp_path, make(tmp_path, script("grep NoNewPrivs /proc/self/status")))
     assert output.split() == ["NoNewPrivs:", "1"]
 
 
-def test_the_hosts_processes_may_be_seen_if_the_job_says_so(tmp_path: Path) -> None:
+def test_task_with_the_hosts_pid_namespace_sees_its_processes(tmp_path: Path) -> None:
     config = {**script("test -d /proc/$PPID && echo seen"), "pid_mode": "host"}
     _, output = run_once(tmp_path, make(tmp_path, config))
     assert output == "seen\n"
@@ -116,7 +116,7 @@ def test_capabilities_may_be_dropped(tmp_path: Path) -> None:
     assert int(all_of_them.split()[1], 16).bit_count() == 13
 
 
-def test_its_directories_are_shared_with_the_allocation(tmp_path: Path) -> None:
+def test_task_shares_the_allocations_directory(tmp_path: Path) -> None:
     task = make(tmp_path, script("echo x > /alloc/a; echo y > /local/b; echo z > /tmp/c"))
     result, _ = run_once(tmp_path, task)
     assert result.successful
@@ -137,7 +137,7 @@ def test_volumes_are_mounted_and_read_only_ones_stay_so(tmp_path: Path) -> None:
     assert (host / "made").read_text() == "new\n"
 
 
-def test_its_environment_is_the_tasks_alone(tmp_path: Path) -> None:
+def test_task_has_no_environment_of_the_agent(tmp_path: Path) -> None:
     task = make(tmp_path, script("/usr/bin/env"), env={"PATH": "/bin:/usr/bin", "A": "b c"})
     _, output = run_once(tmp_path, task)
     names = {line.split("=")[0] for line in output.splitlines()}
@@ -145,7 +145,7 @@ def test_its_environment_is_the_tasks_alone(tmp_path: Path) -> None:
     assert names <= {"PATH", "A", "PWD", "HOME", "_", "OLDPWD", "SHLVL"}
 
 
-def test_more_memory_than_its_limit_ends_it_as_out_of_memory(tmp_path: Path) -> None:
+def test_task_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) -> None:
     layout = cgroups.detect()
     if "memory" not in layout.controllers and layout.mode != "v2":
         pytest.skip("no memory controller here")
@@ -164,7 +164,7 @@ def test_memory_max_raises_the_limit(tmp_path: Path) -> None:
     assert (output, result.oom_killed) == ("survived\n", False)
 
 
-def test_all_of_its_processes_die_with_it_and_nothing_is_left(tmp_path: Path) -> None:
+def test_destroyed_task_leaves_no_process_and_no_trace(tmp_path: Path) -> None:
     task = make(tmp_path, script("setsid sleep 1000 & echo up; read x < /alloc/fifo"))
     os.mkfifo(Path(task.task_dir.alloc_dir) / "fifo")
     os.chmod(Path(task.task_dir.alloc_dir) / "fifo", 0o666)
@@ -204,7 +204,7 @@ def _traces(handle: TaskHandle) -> list[Path]:
     ]
 
 
-def test_stats_are_of_its_group(tmp_path: Path) -> None:
+def test_stats_are_of_the_tasks_control_group(tmp_path: Path) -> None:
     task = make(tmp_path, script("x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo up; sleep 100"))
 
     async def scenario(driver: ExecDriver) -> None:
@@ -218,7 +218,7 @@ def test_stats_are_of_its_group(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_shell_may_be_opened_in_it(tmp_path: Path) -> None:
+def test_shell_opens_in_a_running_task(tmp_path: Path) -> None:
     task = make(tmp_path, script("echo up; sleep 100"), env={"PATH": "/bin:/usr/bin", "A": "b"})
 
     async def scenario(driver: ExecDriver) -> None:
@@ -243,7 +243,7 @@ def test_a_shell_may_be_opened_in_it(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_it_is_on_the_hosts_network(tmp_path: Path) -> None:
+def test_task_is_on_the_hosts_network(tmp_path: Path) -> None:
     """A port given to the group can be bound in the task."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -62,7 +62,7 @@ def test_a_command_is_looked_for_in_the_task_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["no-such-command", "local/none", "/no/such"])
-def test_a_command_that_is_nowhere(tmp_path: Path, command: str) -> None:
+def test_command_that_does_not_exist_is_refused(tmp_path: Path, command: str) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         with pytest.raises(DriverError, match=f'command "{command}" is neither'):
             await driver.start_task(make(tmp_path, {"command": command}))
@@ -76,7 +76,7 @@ def test_work_dir_is_below_the_tasks_directory(tmp_path: Path) -> None:
 
 
 @_ROOT
-def test_it_runs_as_the_jobs_user_who_may_reopen_its_output(tmp_path: Path) -> None:
+def test_task_runs_as_the_jobs_user_who_may_reopen_its_output(tmp_path: Path) -> None:
     for directory in (tmp_path, *tmp_path.parents[:2]):
         directory.chmod(0o755)
     task = make(tmp_path, shell("id -u; id -g; echo reopened > /dev/stdout"), user="nobody")
@@ -96,7 +96,9 @@ def test_a_volume_is_a_link_in_the_tasks_directory(tmp_path: Path) -> None:
     ("mount", "reason"),
     [(Mount("/x", "/y", True), "read-only"), (Mount("/x", "/../../y"), "leads out")],
 )
-def test_volumes_it_cannot_offer_are_refused(tmp_path: Path, mount: Mount, reason: str) -> None:
+def test_volume_that_raw_exec_cannot_mount_is_refused(
+    tmp_path: Path, mount: Mount, reason: str
+) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         with pytest.raises(DriverError, match=reason):
             await driver.start_task(make(tmp_path, shell("true"), mounts=(mount,)))
@@ -132,7 +134,7 @@ def test_commands_beside_it_have_its_environment_and_end_in_time(tmp_path: Path)
     run(tmp_path, scenario)
 
 
-def test_a_terminal_session(tmp_path: Path) -> None:
+def test_terminal_session_is_resized_and_returns_the_exit_code(tmp_path: Path) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
         session = await driver.exec_stream(handle, ["sh", "-i"], tty=True)
@@ -180,7 +182,7 @@ def test_stats_count_every_process(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_it_is_refused_where_the_agents_config_does_not_enable_it(tmp_path: Path) -> None:
+def test_raw_exec_is_refused_where_the_agent_does_not_enable_it(tmp_path: Path) -> None:
     async def body() -> None:
         driver = RawExecDriver(SupervisorClient(tmp_path), cgroups.CgroupLayout())
         with pytest.raises(DriverError, match="does not enable it"):

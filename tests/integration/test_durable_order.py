@@ -73,7 +73,7 @@ def _in_order(done: list[tuple[str, str]], wanted: list[tuple[str, str]]) -> boo
     return all(any(one == step for one in rest) for step in wanted)
 
 
-def test_a_vote_is_on_disk_before_anybody_hears_of_it(tmp_path: Path) -> None:
+def test_vote_is_on_disk_before_it_is_sent(tmp_path: Path) -> None:
     hub = Hub(tmp_path, ["one", "two", "three"])
     spoken: list[str] = []
     for server in hub.servers.values():

@@ -97,7 +97,7 @@ def test_blocked_way_holds_what_it_is_given(way: str) -> None:
     asyncio.run(scenario())
 
 
-def test_cut_resets_what_is_open_and_what_comes() -> None:
+def test_cut_link_resets_open_and_new_connections() -> None:
     async def scenario() -> None:
         async with linked() as (link, address):
             streams = await asyncio.open_connection(*address)

@@ -106,7 +106,7 @@ def test_a_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_server_starts_on_a_full_disk_to_be_read(tmp_path: Path) -> None:
+def test_server_on_a_full_disk_starts_and_answers_reads(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         async with running(tmp_path, segment_bytes=SMALL) as state:
@@ -125,7 +125,7 @@ def test_a_server_starts_on_a_full_disk_to_be_read(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_new_server_on_a_full_disk_says_so(tmp_path: Path) -> None:
+def test_new_server_on_a_full_disk_fails_with_the_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         disk.is_full = True
@@ -136,7 +136,7 @@ def test_a_new_server_on_a_full_disk_says_so(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_state_that_cannot_grow_waits_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_entries_wait_while_the_state_cannot_grow_and_none_is_lost(tmp_path: Path) -> None:
     """What is committed is in the log; it is applied when there is room, each entry once."""
 
     async def scenario() -> None:
@@ -162,7 +162,7 @@ def test_a_state_that_cannot_grow_waits_and_nothing_is_lost(tmp_path: Path) -> N
     run(scenario())
 
 
-def test_a_state_that_cannot_grow_does_not_hold_up_the_stop(tmp_path: Path) -> None:
+def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as state:
             pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
@@ -245,7 +245,7 @@ async def submitted(hub: Hub, name: str, payload: bytes, forward: bool = False) 
     return proposal.future
 
 
-def test_a_follower_without_room_hinders_nobody_and_catches_up(hub: Hub) -> None:
+def test_follower_without_room_delays_no_write_and_catches_up(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -268,7 +268,7 @@ def test_a_follower_without_room_hinders_nobody_and_catches_up(hub: Hub) -> None
     run(scenario())
 
 
-def test_a_leader_without_room_refuses_and_its_followers_stay(hub: Hub) -> None:
+def test_leader_without_room_refuses_writes_and_keeps_its_followers(hub: Hub) -> None:
     """Heartbeats go on; a command that a follower forwards is refused with the reason too."""
 
     async def scenario() -> None:
@@ -296,7 +296,7 @@ def test_a_leader_without_room_refuses_and_its_followers_stay(hub: Hub) -> None:
     run(scenario())
 
 
-def test_a_member_without_room_votes_all_the_same(hub: Hub) -> None:
+def test_member_without_room_votes(hub: Hub) -> None:
     """Its vote has a place of its own on the disk, and decides here."""
 
     async def scenario() -> None:
@@ -311,7 +311,7 @@ def test_a_member_without_room_votes_all_the_same(hub: Hub) -> None:
     run(scenario())
 
 
-def test_a_leader_without_room_hands_over_and_follows(hub: Hub) -> None:
+def test_leader_without_room_transfers_leadership_and_follows(hub: Hub) -> None:
     """It learns of the next leader at once, and does not stand when that one is gone."""
 
     async def scenario() -> None:
@@ -340,7 +340,7 @@ def test_a_leader_without_room_hands_over_and_follows(hub: Hub) -> None:
     run(scenario())
 
 
-def test_a_member_that_cannot_keep_its_vote_gives_none(hub: Hub) -> None:
+def test_member_that_cannot_store_its_vote_does_not_vote(hub: Hub) -> None:
     """On file systems where nothing is written in place."""
 
     async def scenario() -> None:
@@ -359,7 +359,7 @@ def test_a_member_that_cannot_keep_its_vote_gives_none(hub: Hub) -> None:
     run(scenario())
 
 
-def test_what_was_not_written_is_neither_sent_nor_counted(hub: Hub) -> None:
+def test_entry_that_was_not_written_is_neither_sent_nor_counted(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -400,7 +400,7 @@ def small_mount(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)
 
 
-def test_a_real_file_system_that_is_full(small_mount: Path) -> None:
+def test_full_file_system_refuses_writes_until_there_is_room(small_mount: Path) -> None:
     """Another tenant takes all but nothing: log, state and snapshots have to cope at once."""
 
     async def scenario() -> None:

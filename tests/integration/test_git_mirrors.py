@@ -133,7 +133,7 @@ def test_server_that_was_away_catches_up(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_a_polled_source_goes_on_without_its_host_and_the_leader(tmp_path: Path) -> None:
+def test_polled_source_goes_on_without_its_host_and_the_former_leader(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, host: WorkTree) -> None:
         leader = await cluster.leader()
         host.commit({"web.hcl": batch_job("web")}, "One")

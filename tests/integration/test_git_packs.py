@@ -91,7 +91,7 @@ def leftovers(mirror: Path) -> list[str]:
     return [each.name for each in (*objects.glob("tmp_*"), *objects.glob("pack/tmp_*"))]
 
 
-def test_everything_that_a_tag_leads_to_arrives(tmp_path: Path) -> None:
+def test_fetched_tag_brings_every_object_it_reaches(tmp_path: Path) -> None:
     home, tag = home_with(tmp_path)
 
     async def run() -> None:
@@ -106,7 +106,7 @@ def test_everything_that_a_tag_leads_to_arrives(tmp_path: Path) -> None:
     assert len(list((mirror.path / "objects" / "pack").glob("*.pack"))) == 1
 
 
-def test_only_what_is_new_is_sent(tmp_path: Path) -> None:
+def test_pack_holds_new_objects_only(tmp_path: Path) -> None:
     home, tag = home_with(tmp_path)
     sizes: list[int] = []
 
@@ -305,7 +305,7 @@ def fast_import(count: int) -> bytes:
     return b"".join(lines)
 
 
-def test_ten_thousand_files_are_caught_up_with_quickly(tmp_path: Path) -> None:
+def test_mirror_catches_up_with_ten_thousand_files_quickly(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
 
     async def run() -> float:

@@ -212,7 +212,7 @@ def test_history_that_was_rewritten_is_refused_unless_allowed(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_two_pushes_at_once_one_wins(tmp_path: Path) -> None:
+def test_of_two_pushes_at_once_one_is_applied(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -540,7 +540,7 @@ def test_many_pushes_are_repacked(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_seeding_happens_once(tmp_path: Path) -> None:
+def test_demo_repository_is_seeded_once(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         files = {"hello.nomad.hcl": batch_job("hello").encode()}
         assert await rig.gitops.seed("demo", files, "Examples") is not None

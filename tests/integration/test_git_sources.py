@@ -100,7 +100,7 @@ def test_tag_commit_and_other_branch_can_be_followed(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_an_outage_deletes_nothing_and_heals(tmp_path: Path) -> None:
+def test_outage_of_the_remote_deletes_nothing_and_ends(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await follow(rig, work.path)
@@ -242,7 +242,7 @@ def test_a_branch_that_looks_like_an_option_runs_nothing(tmp_path: Path, over: s
     assert not trap.exists()
 
 
-def test_a_push_to_such_a_branch_is_refused(tmp_path: Path) -> None:
+def test_push_to_a_branch_that_looks_like_an_option_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("upstream", paused=True)
         work.commit({"web.hcl": batch_job("web")})
@@ -271,7 +271,7 @@ def test_a_hostile_configuration_of_a_local_repository_runs_nothing(tmp_path: Pa
     assert not trap.exists()
 
 
-def test_a_credential_goes_only_where_it_belongs(tmp_path: Path) -> None:
+def test_credential_is_sent_to_its_own_origin_only(tmp_path: Path) -> None:
     """The server that is asked sees a login; another origin never does, and errors show none."""
     seen: list[bytes] = []
 

@@ -277,7 +277,7 @@ def test_a_malformed_job_is_a_clear_refusal(http: httpx.Client, body: bytes) -> 
     assert "the server failed" not in answer.text
 
 
-def test_the_event_stream_tells_what_happens(rig: ServerRig, http: httpx.Client) -> None:
+def test_event_stream_sends_what_happens(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     params = {"topic": f"Job:{job_id}"}
     with http.stream("GET", "/v1/event/stream", params=params) as stream:
@@ -302,7 +302,7 @@ def test_the_event_stream_can_begin_in_the_past(rig: ServerRig, http: httpx.Clie
         assert json.loads(next(lines))["Events"][0]["Key"] == job_id
 
 
-def test_metrics_in_both_forms(http: httpx.Client) -> None:
+def test_metrics_are_answered_as_json_and_for_prometheus(http: httpx.Client) -> None:
     http.get("/v1/jobs")
     found = http.get("/v1/metrics").json()
     assert any(each["Name"] == "nomad.raft.applied_index" for each in found["Gauges"])

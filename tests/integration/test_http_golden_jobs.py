@@ -23,7 +23,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
 
 
 @pytest.mark.parametrize("name", CANONICAL)
-def test_parse_with_canonicalize(rig: ServerRig, name: str) -> None:
+def test_parse_request_canonicalizes_as_recorded(rig: ServerRig, name: str) -> None:
     body = {"JobHCL": (GOLDEN / f"{name}.nomad.hcl").read_text(), "Canonicalize": True}
     values = GOLDEN / f"{name}.vars.hcl"
     if values.exists():
@@ -34,7 +34,7 @@ def test_parse_with_canonicalize(rig: ServerRig, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VALIDATED)
-def test_validate(rig: ServerRig, name: str) -> None:
+def test_validate_request_answers_as_recorded(rig: ServerRig, name: str) -> None:
     recorded = json.loads((GOLDEN / "validate" / f"{name}.json").read_text())
     text = (GOLDEN / "validate" / f"{name}.nomad.hcl").read_bytes()
     job = parse_job(text, filename=f"{name}.nomad.hcl").spec

@@ -144,7 +144,7 @@ def test_slow_but_steady_body_and_a_waiting_answer_are_left_alone() -> None:
     on_uvloop(scenario)
 
 
-def test_one_address_has_so_many_connections_and_no_more() -> None:
+def test_connections_of_one_address_beyond_the_limit_are_refused() -> None:
     async def scenario() -> None:
         async with served(HttpAccess(limits=Limits(http_max_conns_per_client=3))) as server:
             first = [await connect(server) for _ in range(3)]
@@ -198,7 +198,7 @@ def test_handshake_that_is_not_made_in_time_is_ended(tmp_path: Path) -> None:
     on_uvloop(scenario)
 
 
-def test_limit_of_zero_connections_is_none() -> None:
+def test_limit_of_zero_allows_any_number_of_connections() -> None:
     async def scenario() -> None:
         async with served(HttpAccess(limits=Limits(http_max_conns_per_client=0))) as server:
             open_ones = [await connect(server) for _ in range(150)]

@@ -23,7 +23,7 @@ JOB = {
 }
 
 
-def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_write_is_there_after_a_restart(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         done = rig.register(JOB)
         server_id = rig.server.facts.server_id

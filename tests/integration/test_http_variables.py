@@ -63,7 +63,7 @@ def test_a_conflict_is_409_with_the_current_variable(http: httpx.Client, path: s
     assert (gone.status_code, gone.json()["ModifyIndex"]) == (409, 0)
 
 
-def test_of_many_that_count_together_none_is_lost(http: httpx.Client, path: str) -> None:
+def test_concurrent_check_and_sets_lose_no_increment(http: httpx.Client, path: str) -> None:
     def count(_: int) -> None:
         current = http.get(path)
         while True:
@@ -111,7 +111,7 @@ def test_a_lock_is_known_to_its_holder(http: httpx.Client, path: str) -> None:
         ("", {"Items": {}}, "missing required Items"),
     ],
 )
-def test_what_cannot_be_used_is_400(
+def test_invalid_variable_request_is_400(
     http: httpx.Client, path: str, query: str, body: object, text: str
 ) -> None:
     answer = http.put(path + query, json=body)
@@ -190,7 +190,7 @@ SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(SECRETS, min_size=3, max_size=3, unique=True), st.sampled_from(["put", "lock"]))
-def test_a_secret_lies_nowhere_in_plain(
+def test_secret_is_in_no_file_in_plain_text(
     rig: ServerRig, capfd: pytest.CaptureFixture[str], secrets: list[str], way: str
 ) -> None:
     """Names and values; written, refused, overwritten, deleted: in files, events, lists, logs."""
@@ -210,7 +210,7 @@ def test_a_secret_lies_nowhere_in_plain(
     http.put(path, json={"Items": {name: new}})
 
     wanted = [spelling for secret in (old, new, name) for spelling in spellings(secret)]
-    assert not files_with(rig._data_dir, wanted)
+    assert not files_with(rig.data_dir, wanted)
     answers = [
         http.get(url).content
         for url in (
@@ -231,14 +231,14 @@ def _events(rig: ServerRig) -> list[Event]:
 
 
 def test_files_of_the_keyring_are_for_the_server_only(rig: ServerRig) -> None:
-    keyring = rig._data_dir / "server" / "server" / "keyring"
+    keyring = rig.data_dir / "server" / "server" / "keyring"
     assert keyring.stat().st_mode & 0o077 == 0
     [file] = keyring.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     key = base64.b64decode(file.read_text())
     elsewhere = [
         each
-        for each in files_with(rig._data_dir, [key, file.read_bytes().strip()])
+        for each in files_with(rig.data_dir, [key, file.read_bytes().strip()])
         if Path(each) != file
     ]
     assert not elsewhere

@@ -52,7 +52,7 @@ async def answered(server: HttpServer, tls: ssl.SSLContext | None, said: bytes) 
         writer.close()
 
 
-def test_what_is_sent_arrives(tmp_path: Path) -> None:
+def test_body_sent_over_https_arrives(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
 
     async def scenario() -> None:
@@ -81,7 +81,9 @@ def test_a_certificate_is_only_wanted_where_that_is_asked_for(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_strangers_are_refused_in_every_version(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_client_of_another_authority_is_refused_in_every_tls_version(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
     files = make_tls_files(tmp_path / "ours")
     stranger = asking_context(make_tls_files(tmp_path / "theirs"))
     stranger.load_verify_locations(files.ca)
@@ -97,7 +99,7 @@ def test_strangers_are_refused_in_every_version(tmp_path: Path, version: ssl.TLS
     on_uvloop(scenario)
 
 
-def test_plain_http_is_told_what_this_port_is(tmp_path: Path) -> None:
+def test_plain_http_at_the_https_port_is_answered_with_the_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with served(HttpTls(make_tls_files(tmp_path))) as server:
             answer = await answered(server, None, REQUEST % (3, b"abc"))
@@ -107,7 +109,7 @@ def test_plain_http_is_told_what_this_port_is(tmp_path: Path) -> None:
     on_uvloop(scenario)
 
 
-def test_who_says_nothing_or_nonsense_keeps_nobody_out(tmp_path: Path) -> None:
+def test_silent_or_malformed_connections_do_not_block_others(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
 
     async def scenario() -> None:
@@ -125,7 +127,7 @@ def test_who_says_nothing_or_nonsense_keeps_nobody_out(tmp_path: Path) -> None:
     on_uvloop(scenario)
 
 
-def test_https_to_a_plain_server_is_explained() -> None:
+def test_https_at_a_plain_port_fails_with_the_reason() -> None:
     async def scenario() -> None:
         async with served(None) as server:
             words = ["job", "status", "-address", f"https://{server.address}"]
@@ -135,7 +137,7 @@ def test_https_to_a_plain_server_is_explained() -> None:
     on_uvloop(scenario)
 
 
-def test_a_certificate_for_another_address_is_told_of(tmp_path: Path) -> None:
+def test_certificate_for_another_address_is_logged(tmp_path: Path) -> None:
     tls = HttpTls(make_tls_files(tmp_path))
     with capture_logs() as logged:
         check_certificate(tls, f"{LOOPBACK}:4646")
@@ -146,7 +148,7 @@ def test_a_certificate_for_another_address_is_told_of(tmp_path: Path) -> None:
     assert "-additional-ipaddress 10.0.0.7" in said
 
 
-def test_a_certificate_of_another_authority_does_not_start(tmp_path: Path) -> None:
+def test_server_with_a_certificate_of_another_authority_does_not_start(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path / "ours")
     other = Authority(tmp_path / "theirs")
     mixed = type(files)(other.file, files.cert, files.key)

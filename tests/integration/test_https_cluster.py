@@ -117,7 +117,7 @@ def refusal(url: str, environment: dict[str, str], *words: str) -> str:
     return str(done.exception)
 
 
-def test_every_server_answers_who_has_a_certificate(cluster: SecureCluster) -> None:
+def test_every_server_answers_clients_with_a_certificate(cluster: SecureCluster) -> None:
     for one in cluster.servers:
         for environment in (cluster.papers.environment(), own_names(cluster.papers)):
             done = run(one.url, environment, "server", "members")
@@ -145,7 +145,7 @@ def test_options_say_what_variables_say(cluster: SecureCluster) -> None:
         assert done.output.count("alive") == 3, (done.output, done.exception)
 
 
-def test_nobody_else_is_answered_and_everybody_is_told_why(
+def test_clients_without_a_certificate_are_refused_with_the_reason(
     cluster: SecureCluster, tmp_path: Path
 ) -> None:
     other = Office(tmp_path / "other").issue("cli")

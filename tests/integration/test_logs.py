@@ -54,7 +54,7 @@ def alarms(server: JoiningServer) -> list[str]:
     return [line for line in lines(server) if not re.search(r" level=(info|debug) ", line)]
 
 
-def test_first_boot_of_three_servers_alarms_nobody_and_a_lost_leader_is_told(
+def test_first_start_of_three_servers_logs_no_warning_and_a_lost_leader_does(
     tmp_path: Path,
 ) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=3) as servers:
@@ -78,7 +78,7 @@ def test_first_boot_of_three_servers_alarms_nobody_and_a_lost_leader_is_told(
             wait_for(one, "lost the leader")
 
 
-def test_agent_tells_of_its_server_and_its_tasks(tmp_path: Path) -> None:
+def test_agent_logs_its_server_and_its_tasks(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 1) as (one,):
         one.server.pop("server_join", None)
         one.server["bootstrap_expect"] = 1

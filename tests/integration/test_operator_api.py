@@ -40,7 +40,7 @@ def test_the_only_member_leads_and_votes(http: httpx.Client) -> None:
     assert health.json()["Leader"] == server["ID"]
 
 
-def test_it_cannot_be_removed_and_leads_already(http: httpx.Client) -> None:
+def test_only_member_cannot_be_removed_or_made_leader_again(http: httpx.Client) -> None:
     server = own(http)
     refused = http.delete(f"{RAFT}/peer", params={"id": server["ID"]})
     assert refused.status_code == 500
@@ -73,7 +73,7 @@ def test_joining_and_leaving_name_somebody(http: httpx.Client) -> None:
     assert "no server has that name" in unknown.text
 
 
-def test_autopilot_keeps_what_it_is_told(http: httpx.Client) -> None:
+def test_autopilot_configuration_reads_back(http: httpx.Client) -> None:
     changed = {
         "LastContactThreshold": "1.5s",
         "servERstabilizationTIME": "20s",
@@ -95,13 +95,13 @@ def test_autopilot_keeps_what_it_is_told(http: httpx.Client) -> None:
     "config",
     [{"MinQuorum": -1}, {"LastContactThreshold": "often"}, {"MaxTrailingLogs": "many"}],
 )
-def test_what_autopilot_cannot_use_is_refused(
+def test_invalid_autopilot_configuration_is_refused(
     http: httpx.Client, config: dict[str, object]
 ) -> None:
     assert http.put(AUTOPILOT, json=config).status_code == 400
 
 
-def test_the_agent_tells_of_the_log(http: httpx.Client) -> None:
+def test_agent_self_shows_the_state_of_the_log(http: httpx.Client) -> None:
     raft = http.get("/v1/agent/self").json()["stats"]["raft"]
     assert raft["state"] == "Leader"
     assert raft["num_peers"] == "0"

@@ -66,7 +66,7 @@ def _attack(chance: random.Random, hello: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
-def test_the_raft_port_takes_anything(tmp_path: Path, secured: bool) -> None:
+def test_raft_port_survives_malformed_messages(tmp_path: Path, secured: bool) -> None:
     """Ended are the connections that sent it; members are heard meanwhile and after."""
     tls = make_tls_files(tmp_path) if secured else None
     chance = random.Random(20_261)
@@ -86,7 +86,9 @@ def test_the_raft_port_takes_anything(tmp_path: Path, secured: bool) -> None:
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
-def test_who_says_nothing_keeps_no_member_out(tmp_path: Path, secured: bool) -> None:
+def test_silent_connections_to_the_raft_port_do_not_block_members(
+    tmp_path: Path, secured: bool
+) -> None:
     """More connections than there are places, which say nothing, or very little very slowly."""
     tls = make_tls_files(tmp_path) if secured else None
     with pair(tls, tls) as both:
@@ -128,7 +130,7 @@ METHODS = [
 ]
 
 
-def test_the_rpc_port_takes_anything(rig: ServerRig) -> None:
+def test_rpc_port_survives_malformed_messages(rig: ServerRig) -> None:
     chance = random.Random(4647)
     address = rig.server.rpc_address
     before = _memory()

@@ -141,7 +141,7 @@ def test_a_certificate_of_another_authority_does_not_get_in(tmp_path: Path) -> N
         assert both.inbox.empty()
 
 
-def test_an_agent_s_certificate_makes_nobody_a_member(tmp_path: Path) -> None:
+def test_agent_certificate_is_refused_at_the_raft_port(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     ours = authority.issue(tmp_path / "server", "127.0.0.1")
     agent = authority.issue(tmp_path / "agent", "127.0.0.1", role="client")
@@ -193,7 +193,7 @@ def test_garbage_ends_its_own_connection_only() -> None:
             assert both.inbox.get()[0] == both.names[0]
 
 
-def test_a_huge_announced_frame_costs_nothing() -> None:
+def test_frame_announced_beyond_the_limit_closes_the_connection() -> None:
     with pair() as both:
         host, port = both.names[1].split(":")
         with socket.create_connection((host, int(port)), WAIT_S) as channel:
@@ -211,7 +211,7 @@ def test_a_huge_announced_frame_costs_nothing() -> None:
         ((), "10.0.0.1", False),
     ],
 )
-def test_which_certificates_name_a_host(
+def test_certificate_names_are_matched_against_the_host(
     names: tuple[tuple[str, str], ...], host: str, fits: bool
 ) -> None:
     assert names_host({"subjectAltName": names}, host) is fits
@@ -227,7 +227,7 @@ def test_which_certificates_name_a_host(
         ("10.0.0.1:1", ("10.0.0.2:1",), RefusedError),
     ],
 )
-def test_members_that_cannot_be(
+def test_member_with_an_impossible_address_is_refused(
     tmp_path: Path, bind: str, peers: tuple[str, ...], error: type[Exception]
 ) -> None:
     config = ReplicationConfig(tmp_path, "s", bind=bind, peers=peers)

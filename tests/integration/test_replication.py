@@ -118,7 +118,7 @@ def test_no_wake_up_is_lost_between_many_clients(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_stopping_at_any_moment_does_not_wait(tmp_path: Path) -> None:
+def test_state_stops_at_once_while_proposals_wait(tmp_path: Path) -> None:
     """The raft thread sleeps for a minute; whoever stops it must not have to wait for that."""
 
     async def scenario() -> None:
@@ -289,7 +289,7 @@ def test_a_snapshot_says_what_is_in_it(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_reader_that_stays_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
+def test_open_reader_does_not_delay_a_clean_stop(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await _fill(state, 20)
@@ -318,7 +318,7 @@ def test_a_log_that_does_not_reach_the_state_is_refused(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_leadership_is_told_and_taken_back(tmp_path: Path) -> None:
+def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = ReplicationConfig(tmp_path, "s", bind="127.0.0.1:7777")
         state = ReplicatedState(config, SystemClock(), RandomIds())
@@ -343,7 +343,7 @@ def test_leadership_is_told_and_taken_back(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_an_answer_that_does_not_come_in_time(tmp_path: Path) -> None:
+def test_proposal_without_an_answer_in_time_raises_timed_out(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             with pytest.raises(TimedOutError, match="cannot tell whether RegisterJob was applied"):

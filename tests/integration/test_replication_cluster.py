@@ -76,7 +76,9 @@ def test_a_write_by_any_member_is_on_all(tmp_path: Path, secured: bool) -> None:
     run(scenario())
 
 
-def test_the_leader_is_killed_under_load(tmp_path: Path) -> None:
+def test_cluster_keeps_acknowledged_writes_when_leaders_are_killed_under_load(
+    tmp_path: Path,
+) -> None:
     """Nothing acknowledged is lost, and a write succeeds within three seconds of each kill."""
 
     async def scenario() -> None:
@@ -117,7 +119,7 @@ async def _more(names: set[str], count: int) -> bool:
     return len(names) >= count
 
 
-def test_all_are_killed_at_once(tmp_path: Path) -> None:
+def test_cluster_keeps_acknowledged_writes_when_all_are_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with process_cluster(tmp_path) as cluster:
             await cluster.leader()
@@ -152,7 +154,7 @@ def test_a_stopped_leader_wakes_up_as_a_follower(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_the_leadership_is_handed_over(tmp_path: Path) -> None:
+def test_leadership_transfer_loses_no_write(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with process_cluster(tmp_path) as cluster:
             _, (heir, other) = await followers(cluster)

@@ -68,7 +68,7 @@ class Load:
         await asyncio.gather(*self._clients)
 
 
-def test_one_three_five_and_back_to_three_under_load(tmp_path: Path) -> None:
+def test_cluster_grows_to_five_and_shrinks_to_three_under_load(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with growing_cluster(tmp_path, 5) as cluster:
             everyone = list(cluster.members.values())
@@ -102,7 +102,7 @@ def test_one_three_five_and_back_to_three_under_load(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_removed_member_disturbs_nobody(tmp_path: Path) -> None:
+def test_removed_member_causes_no_election(tmp_path: Path) -> None:
     """It is told; and when it is started again without knowing, nobody votes for it."""
 
     async def scenario() -> None:

@@ -90,7 +90,7 @@ async def leader_of(states: list[ReplicatedState]) -> ReplicatedState:
     return found
 
 
-def test_a_server_that_waits_is_taken_in_and_gets_everything(tmp_path: Path) -> None:
+def test_waiting_server_is_added_and_catches_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 3) as (first, second, third):
             await register(first, "before")
@@ -171,7 +171,7 @@ def test_members_are_known_again_after_a_restart_also_from_a_snapshot(tmp_path: 
     run(scenario())
 
 
-def test_a_new_cluster_is_formed_once_and_only_by_who_has_none(tmp_path: Path) -> None:
+def test_bootstrap_succeeds_once_and_only_without_a_cluster(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 2) as (first, second):
             await second.bootstrap()
@@ -227,7 +227,7 @@ def test_a_lone_server_goes_on_under_another_address(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_server_that_nobody_can_reach_takes_nobody_in(tmp_path: Path) -> None:
+def test_server_on_an_unreachable_address_adds_no_member(tmp_path: Path) -> None:
     async def scenario() -> None:
         for address in ("127.0.0.1:0", "10.0.0.1:4648"):
             state = await start(tmp_path, address)

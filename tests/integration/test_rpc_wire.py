@@ -107,7 +107,7 @@ def test_a_message_beyond_the_limit_is_not_sent() -> None:
         codec.encode("x" * (codec.MAX_MESSAGE_BYTES + 1))
 
 
-def test_what_is_no_message_is_refused() -> None:
+def test_malformed_message_is_refused() -> None:
     with pytest.raises(errors.InvalidInputError):
         codec.decode(DequeueRequest, b"\xc1")
 
@@ -246,7 +246,7 @@ def test_without_tls_only_loopback_is_served() -> None:
         GrpcServer("0.0.0.0:0")
 
 
-def test_one_address_has_calls_on_so_many_connections_and_no_more() -> None:
+def test_rpc_connections_of_one_address_beyond_the_limit_are_refused() -> None:
     async def run() -> None:
         waiting, go_on = asyncio.Event(), asyncio.Event()
 

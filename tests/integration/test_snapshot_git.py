@@ -114,7 +114,7 @@ def test_a_new_cluster_has_the_repositories_on_every_server(
     assert clone.git("rev-parse", "HEAD^{tree}") == tree
 
 
-def test_it_is_shown_and_can_be_left_out(saved: Saved) -> None:
+def test_repositories_of_a_backup_are_listed_and_can_be_left_out(saved: Saved) -> None:
     content = saved.file.read_bytes()
     assert "git/demo.pack" in names(content)
     assert names(saved.without_git) == ["meta.json", "state.bin", "SHA256SUMS"], "for Nomad's tools"
@@ -124,7 +124,9 @@ def test_it_is_shown_and_can_be_left_out(saved: Saved) -> None:
     assert '"GitSize": 0' not in command("inspect", "-json", str(saved.file))
 
 
-def test_the_command_line_can_leave_it_out(cluster: ServerCluster, tmp_path: Path) -> None:
+def test_command_line_saves_a_backup_without_repositories(
+    cluster: ServerCluster, tmp_path: Path
+) -> None:
     leader = cluster.leader()
     leader.put("/v1/gitops/source/demo", {"Name": "demo"})
     work = WorkTree(tmp_path / "work")

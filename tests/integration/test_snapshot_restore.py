@@ -117,7 +117,7 @@ def test_a_new_cluster_goes_on_with_the_restored_state(
         assert later["ModifyIndex"] > int(saved.headers["x-nomad-index"])
 
 
-def test_work_that_waits_in_the_snapshot_is_done(tmp_path: Path, key_file: Path) -> None:
+def test_pending_work_of_a_restored_snapshot_is_done(tmp_path: Path, key_file: Path) -> None:
     """The leader's queues are filled anew: nothing else tells them of restored evaluations."""
     settings = {"num_schedulers": 0, "cluster_key_file": key_file}
     with server_rig(tmp_path / "old", with_agent=False, **settings) as old:
@@ -150,7 +150,7 @@ async def _dumped(rig: ServerRig) -> dict[str, list[tuple[object, ...]]]:
     return rows
 
 
-def test_what_is_damaged_is_refused_and_changes_nothing(
+def test_damaged_snapshot_is_refused_and_changes_nothing(
     fresh: ServerRig, saved: httpx.Response
 ) -> None:
     fresh.http.put("/v1/namespace/mine", json={"Name": "mine"})

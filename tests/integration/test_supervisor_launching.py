@@ -47,7 +47,7 @@ def test_the_task_is_what_the_runtime_started(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_one_that_ended_before_the_runtime_did_keeps_its_exit_code(tmp_path: Path) -> None:
+def test_task_that_ended_before_its_runtime_keeps_its_exit_code(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         wait_for_its_end = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.01; done"
         orphan = "(setsid sh -c 'exit 9' & echo $! > pid)"
@@ -173,7 +173,7 @@ def test_tasks_have_the_limits_the_agent_had(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_many_tasks_at_once(tmp_path: Path) -> None:
+def test_supervisor_starts_many_tasks_at_once(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         tasks = [spec(tmp_path, "exec sleep 1000", key=f"a/{n}/0") for n in range(100)]
         reports = await asyncio.gather(*(client.start(task) for task in tasks))
@@ -226,7 +226,7 @@ def test_tasks_end_when_their_data_directory_is_deleted(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_it_ends_when_nobody_needs_it_and_a_stopped_one_leaves_tasks_running(
+def test_supervisor_without_tasks_ends_and_a_stopped_one_leaves_tasks_running(
     tmp_path: Path,
 ) -> None:
     async def scenario(client: SupervisorClient) -> None:

@@ -73,7 +73,7 @@ def test_wrong_requests_are_answered(
     run(tmp_path, scenario)
 
 
-def test_nonsense_closes_its_connection_and_no_other(tmp_path: Path) -> None:
+def test_malformed_message_closes_its_own_connection_only(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         pid = client.pid
 
@@ -102,7 +102,7 @@ def test_nonsense_closes_its_connection_and_no_other(tmp_path: Path) -> None:
         st.none() | st.integers(-5, 5) | st.text(max_size=5) | st.lists(st.text(max_size=3)),
     )
 )
-def test_no_spec_however_odd_stops_the_supervisor(
+def test_supervisor_survives_any_task_spec(
     tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]
 ) -> None:
     directory = tmp_path_factory.mktemp("odd")
@@ -178,7 +178,7 @@ def test_a_peer_that_does_not_read_is_cut_off_alone(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_one_that_cannot_be_started_is_an_error_that_says_where_to_look(tmp_path: Path) -> None:
+def test_supervisor_that_cannot_start_raises_with_the_place_to_look(tmp_path: Path) -> None:
     async def body() -> None:
         directory = tmp_path / "supervisor"
         directory.mkdir()

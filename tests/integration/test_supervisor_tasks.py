@@ -68,7 +68,7 @@ def test_a_start_may_be_repeated_after_its_end_too(tmp_path: Path) -> None:
         ({"streams": [LogStream("/no/logs", "x", 1, 1)] * 2}, "cannot start: .*/no/logs"),
     ],
 )
-def test_what_cannot_start_says_why_and_is_forgotten(
+def test_task_that_cannot_start_raises_the_reason_and_is_forgotten(
     tmp_path: Path, change: dict[str, object], reason: str
 ) -> None:
     async def scenario(client: SupervisorClient) -> None:
@@ -104,7 +104,7 @@ _NEW_KERNEL = "_WHOLE_PROCESS_GROUP = 4"
 
 @pytest.mark.parametrize("kernel", [_NEW_KERNEL, "_WHOLE_PROCESS_GROUP = 1 << 20"])
 @pytest.mark.parametrize("how", ["exit", "stop", "stop by the next supervisor"])
-def test_no_process_of_its_group_outlives_it(tmp_path: Path, kernel: str, how: str) -> None:
+def test_ended_task_leaves_no_process_of_its_group(tmp_path: Path, kernel: str, how: str) -> None:
     """On a kernel that can signal a group by pidfd, and on one that refuses the flag."""
     start_changed_supervisor(tmp_path, "tasks", _NEW_KERNEL, kernel)
 
@@ -123,7 +123,7 @@ def test_no_process_of_its_group_outlives_it(tmp_path: Path, kernel: str, how: s
     run(tmp_path, scenario)
 
 
-def test_nothing_of_its_control_group_outlives_it(tmp_path: Path) -> None:
+def test_ended_task_leaves_no_process_of_its_control_group(tmp_path: Path) -> None:
     """Not even what is in a session of its own."""
     group = cgroups.detect().tracking(f"test-{secrets.token_hex(4)}")
     if group is None:
@@ -241,7 +241,7 @@ def test_on_an_older_kernel_an_unknown_exit_code_is_not_made_up(tmp_path: Path) 
     asyncio.run(body())
 
 
-def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) -> None:
+def test_output_written_without_a_supervisor_is_not_lost(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         # Two of them: a second read of the first could meet the end of the first write.
         os.mkfifo(tmp_path / "fifo")
@@ -273,7 +273,7 @@ def test_what_is_written_while_no_supervisor_runs_is_not_lost(tmp_path: Path) ->
     asyncio.run(body())
 
 
-def test_an_exit_that_nobody_heard_is_told_to_the_next_agent(tmp_path: Path) -> None:
+def test_unreported_exit_is_told_to_the_next_agent(tmp_path: Path) -> None:
     async def body() -> None:
         task = spec(tmp_path, "exit 5")
         async with asyncio.timeout(TIMEOUT_S):
@@ -368,7 +368,7 @@ def test_one_supervisor_per_directory(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
-def test_the_directory_is_private_and_a_deep_one_is_fine(tmp_path: Path) -> None:
+def test_supervisor_directory_is_private_and_may_be_deep(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120)
 
     async def scenario(client: SupervisorClient) -> None:
@@ -377,7 +377,7 @@ def test_the_directory_is_private_and_a_deep_one_is_fine(tmp_path: Path) -> None
     run(deep, scenario)
 
 
-def test_it_stays_small(tmp_path: Path) -> None:
+def test_supervisor_uses_little_memory(tmp_path: Path) -> None:
     """Private memory: what one more supervisor costs a machine that runs Python anyway."""
 
     async def scenario(client: SupervisorClient) -> None:

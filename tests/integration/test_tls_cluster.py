@@ -43,7 +43,7 @@ def test_members_with_certificates_of_the_command_line_replicate(
     asyncio.run(scenario())
 
 
-def test_rpc_accepts_the_authority_s_certificates_and_no_others(
+def test_rpc_accepts_certificates_of_its_authority_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ack(request: EvalTokenRequest) -> Empty:

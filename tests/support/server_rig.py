@@ -36,7 +36,7 @@ class ServerRig:
     ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._with_agent = with_agent
         self._agent_config = agent_config or {}
         self._config = config
@@ -55,7 +55,7 @@ class ServerRig:
 
     async def _start(self) -> None:
         config = {"http_bind": "127.0.0.1:0", "rpc_bind": "127.0.0.1:0", **self._config}
-        self.server = Server(ServerConfig(data_dir=self._data_dir / "server", **config))
+        self.server = Server(ServerConfig(data_dir=self.data_dir / "server", **config))
         await self.server.start()
         if self._with_agent:
             await self._start_agent()
@@ -63,7 +63,7 @@ class ServerRig:
     async def _start_agent(self) -> None:
         self.agent = Agent(
             AgentConfig(
-                data_dir=self._data_dir / "agent",
+                data_dir=self.data_dir / "agent",
                 servers=(self.server.rpc_address,),
                 node_name="rig",
                 http_addr=self.server.http_address,
@@ -83,7 +83,7 @@ class ServerRig:
     async def _stop(self) -> None:
         if self._with_agent:
             await self.agent.stop()
-            await end_tasks(self._data_dir / "agent")
+            await end_tasks(self.data_dir / "agent")
         await self.server.stop()
 
     # -- what tests do again and again ---------------------------------------------------------

@@ -28,7 +28,7 @@ class RootKeyMeta(Model):
 
 
 def _meta(key: RootKey) -> RootKeyMeta:
-    return RootKeyMeta(*(getattr(key, name) for name in RootKeyMeta.__struct_fields__))
+    return RootKeyMeta(**{name: getattr(key, name) for name in RootKeyMeta.__struct_fields__})
 
 
 async def list_keys(call: ApiCall) -> Response:

@@ -59,9 +59,8 @@ async def restore(call: ApiCall) -> Response:
             ) from error
         file.seek(0)
         keyring = call.services.keyring
-        restored = await restore_snapshot(
-            *(call.context, keyring, file, call.flag("force"), _repositories(call))
-        )
+        force = call.flag("force")
+        restored = await restore_snapshot(call.context, keyring, file, force, _repositories(call))
     return call.empty(index=restored.index)
 
 

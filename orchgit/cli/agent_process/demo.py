@@ -1,4 +1,4 @@
-"""What `orchgit dev` adds to an empty cluster: a volume, and a repository with the examples."""
+"""Fills an empty `orchgit dev` cluster: a volume, and a repository with the examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AUTHOR = ("-c", "user.name=orchgit", "-c", "user.email=orchgit@localhost")
 
 
 def examples_directory() -> Path:
-    """`examples/jobs` of the source tree, or its copy in an installed package."""
+    """Returns `examples/jobs` of the source tree, or its copy in an installed package."""
     package = Path(orchgit.__file__).parent
     for candidate in (package / "examples/jobs", package.parent / "examples/jobs"):
         if candidate.is_dir():
@@ -31,7 +31,7 @@ def examples_directory() -> Path:
 
 
 async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
-    """Make the volume and push the examples, as a person would; False if that was done before."""
+    """Makes the volume and pushes the examples; returns False if that was done before."""
     try:
         if not await _prepare(url, node_id, tls):
             return False
@@ -42,7 +42,7 @@ async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
 
 
 async def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
-    """What the push needs; False if it was made before."""
+    """Makes what the push needs; returns False if it was made before."""
     context = tls.context(url.startswith("https:"))
     async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=30) as http:
         known = (await http.get("/v1/gitops/sources")).raise_for_status().json()

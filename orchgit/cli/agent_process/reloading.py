@@ -1,4 +1,4 @@
-"""What SIGHUP does: the configuration file and the certificates are read again."""
+"""Reads the configuration file and the certificates again at SIGHUP."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _TAKEN_AT_ONCE = ("log_level", "log_json", "log_file")
 
 
 class Reloader:
-    """`log_level` and `log_json` are of the command line, which wins over the file. `certificates`
-    are all that the process uses."""
+    """Applies changed files to the running process.
+
+    `log_level` and `log_json` come from the command line, which wins over the file. `certificates`
+    are all that the process uses.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class Reloader:
         self.certificates: list[TlsFiles] = []
 
     def reload(self) -> None:
-        """Whatever is wrong with the new files is logged, and changes nothing."""
+        """Reads the files again; a mistake in them is logged, and changes nothing."""
         try:
             file = read_config(self._path).file if self._path else None
             if file is not None:
@@ -72,7 +75,7 @@ def _distinct(files: Iterable[TlsFiles]) -> list[TlsFiles]:
 
 
 def _changed(before: FileConfig, after: FileConfig) -> set[str]:
-    """Names of the keys whose values differ, as `server.num_schedulers`."""
+    """Returns the names of the keys whose values differ, as `server.num_schedulers`."""
     one, other = (dict(_flat(msgspec.to_builtins(file))) for file in (before, after))
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 

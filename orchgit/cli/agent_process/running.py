@@ -29,7 +29,7 @@ HTTP_STOP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs here; either may be missing, not both."""
+    """What runs in this process; one of the two may be missing."""
 
     server: Server | None
     agent: Agent | None
@@ -53,11 +53,11 @@ async def run_until_stopped(
     reloader: Reloader,
     client_http_advertise: str = "",
 ) -> None:
-    """Start what is configured, call `on_started`, stop at SIGINT or SIGTERM; tasks run on. SIGHUP
-    is for the reloader.
+    """Starts what is configured, calls `on_started`, stops at SIGINT or SIGTERM; tasks run on.
 
-    An agent beside a server talks to that server, and the server serves its client routes; one
-    alone serves them itself at `client_http_bind`, and tells `client_http_advertise` of itself.
+    SIGHUP is for the reloader. An agent beside a server talks to that server, and the server serves
+    its client routes; an agent alone serves them itself at `client_http_bind`, and advertises
+    `client_http_advertise`.
     """
     stopping = asyncio.Event()
     leaving = False
@@ -110,7 +110,10 @@ async def run_until_stopped(
 
 
 def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:
-    """The port is taken first: the node tells its address to the servers when it starts."""
+    """Returns an agent and its own HTTP listener.
+
+    The listener takes its port first: the node tells its address to the servers when it starts.
+    """
     agent = Agent(config)
     http = HttpServer(
         client_app(agent), bind, access_of(config, (config.node_name, bind, advertise))
@@ -163,8 +166,10 @@ async def node_ready(server: Server, node_id: str) -> None:
 async def _first_of(
     stopping: asyncio.Event, started: asyncio.Task[None], server: Server | None
 ) -> None:
-    """Until told to stop; a failure of `started` or a server unfit for its cluster ends the wait
-    with its exception."""
+    """Waits until the process is told to stop.
+
+    A failure of `started`, or a server unfit for its cluster, ends the wait with its exception.
+    """
     stopped = asyncio.create_task(stopping.wait())
     unfit = asyncio.create_task(server.unfit() if server else asyncio.Event().wait())
     waiting: set[asyncio.Task[Any]] = {stopped, started, unfit}

@@ -1,4 +1,4 @@
-"""One of several servers: the first that answers."""
+"""Sends requests to the first of several servers that answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONNECT_S = 3.0
 """Where there is another server to ask."""
 FIRST_BYTE_S = 3.0
 _TRUSTED_S = 5.0
-"""A server that answered so lately is there: it is not asked again whether it is."""
+"""A server that answered within this time is not probed before the next request."""
 _SAFE = ("GET", "HEAD")
 _NOT_THERE = (httpx.ConnectError, httpx.ConnectTimeout)
 _FELL_SILENT = (httpx.ReadTimeout, httpx.ReadError, httpx.RemoteProtocolError)
@@ -22,11 +22,10 @@ _FELL_SILENT = (httpx.ReadTimeout, httpx.ReadError, httpx.RemoteProtocolError)
 class FirstServer(httpx.BaseTransport):
     """Sends every request to the server in use; goes on to the next where that does not answer.
 
-    With several servers, one is first asked something that it answers at once by itself: one that
-    accepts connections and says nothing is passed over before it has seen the request. Thus the
-    time that a blocking query, a stream or a write may take is not limited here. A write that has
-    been sent is never sent twice; a read is, where its answer does not come. `address` is the
-    server in use.
+    With several servers, one is first probed: a server that accepts connections and says nothing is
+    passed over before it has seen the request. So the time that a blocking query, a stream or a
+    write may take is not limited here. A write that has been sent is never sent twice; a read is,
+    where its answer does not come. `address` is the server in use.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class FirstServer(httpx.BaseTransport):
         raise AssertionError("the loop returns or raises")
 
     def _direct(self, request: httpx.Request, path: bytes) -> None:
-        """To the server in use."""
+        """Sends the request to the server in use."""
         base = self._urls[self._current]
         request.url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path)
         request.headers["Host"] = base.netloc.decode()
@@ -82,8 +81,10 @@ class FirstServer(httpx.BaseTransport):
             request.extensions["sni_hostname"] = self._tls.server_name
 
     def _silence(self) -> httpx.TransportError | None:
-        """What is wrong where the server in use does not answer. What it answers does not matter,
-        and one that answered lately is not asked."""
+        """Probes the server in use; returns the error where it does not answer.
+
+        Any answer will do, and a server that answered lately is not probed.
+        """
         now_s = self._monotonic_s()
         if self._answered_s is not None and now_s - self._answered_s < _TRUSTED_S:
             return None

@@ -19,13 +19,13 @@ _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _ANY_SERVER = "http://server"
 _LONGEST_S = 660.0
-"""A write, or a stream that says nothing: as long as a blocking query may last."""
+"""For a write, or a stream that says nothing: as long as a blocking query may last."""
 _READ_S = 60.0
-"""A read that does not wait for a change; without a leader servers answer after 5 s."""
+"""For a read that does not wait for a change; without a leader servers answer after 5 s."""
 
 
 class ApiError(OrchgitError):
-    """The server refused, or could not be reached; `status` is 0 in the second case."""
+    """The server refused (`status`), or could not be reached (`status` 0)."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class ApiError(OrchgitError):
 
 
 def quoted(segment: str) -> str:
-    """One segment of a path; job ids may hold slashes."""
+    """Returns one segment of a path; job ids may hold slashes."""
     return quote(segment, safe="")
 
 
@@ -67,7 +67,7 @@ class ApiClient:
 
     @property
     def address(self) -> str:
-        """Of the server that answers."""
+        """The address of the server that answers."""
         return self._servers.address
 
     def __enter__(self) -> ApiClient:
@@ -85,7 +85,7 @@ class ApiClient:
         return self._request("GET", path, params).json()
 
     def autopilot_health(self) -> Any:
-        """That of a cluster that is not healthy comes with an error's status."""
+        """Returns the servers' health; an unhealthy cluster's answer has an error's status."""
         path = "/v1/operator/autopilot/health"
         response = self._send("GET", path, {})
         if response.status_code not in (200, _UNHEALTHY):
@@ -107,7 +107,7 @@ class ApiClient:
     def blocking_get(
         self, path: str, index: int, wait_s: int = 60, **params: Any
     ) -> tuple[int, Any]:
-        """Wait until the answer is newer than `index`; returns its index and the answer."""
+        """Waits until the answer is newer than `index`; returns its index and the answer."""
         response = self._request("GET", path, {**params, "index": index, "wait": f"{wait_s}s"})
         return int(response.headers.get("X-Nomad-Index", "0")), response.json()
 
@@ -132,7 +132,7 @@ class ApiClient:
             raise self._unreachable(error) from error
 
     def download(self, path: str, file: IO[bytes], /, **params: Any) -> httpx.Headers:
-        """The body into `file`, as it comes; returns the answer's headers."""
+        """Writes the body into `file` as it comes; returns the answer's headers."""
         try:
             with self._http.stream("GET", path, params=self._merged(params)) as response:
                 if response.status_code >= 400:
@@ -145,10 +145,11 @@ class ApiClient:
             raise self._unreachable(error) from error
 
     def upload(self, path: str, content: Iterator[bytes], size: int, /, **params: Any) -> None:
-        """`content` as the body of a PUT, sent as it is read."""
+        """Sends `content` as the body of a PUT, as it is read."""
         try:
             response = self._http.request(
-                *("PUT", path),
+                "PUT",
+                path,
                 params=self._merged(params),
                 content=content,
                 headers={"Content-Length": str(size)},
@@ -159,7 +160,9 @@ class ApiClient:
             raise self._refusal(response)
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
-        """The one object of a list whose id begins with `prefix`; errors name the candidates."""
+        """Returns the one object of a list whose id begins with `prefix`; errors name the
+        candidates.
+        """
         found = [item for item in self.get(path, prefix=prefix, **params) or []]
         exact = [item for item in found if item["ID"] == prefix]
         if len(exact or found) == 1:
@@ -172,7 +175,7 @@ class ApiClient:
             )
         names = ", ".join(item["ID"] for item in found[:5])
         raise ApiError(
-            f"cannot tell which {kind} {prefix!r} is: it begins {len(found)} ids ({names})"
+            f"cannot tell which {kind} is meant: {prefix!r} matches {len(found)}: {names}"
         )
 
     def _request(

@@ -1,4 +1,4 @@
-"""How the command line knows the servers it talks to, and they it: certificates given to it."""
+"""The certificates with which the command line and servers recognize each other."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from orchgit.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class TlsClient:
-    """Empty: the authorities that this machine trusts, and no certificate of one's own."""
+    """The files given. Without any: the authorities that this machine trusts, and no own
+    certificate.
+    """
 
     ca_cert: str = ""
     ca_path: str = ""
     client_cert: str = ""
     client_key: str = ""
     server_name: str = ""
-    """What the server's certificate has to name, instead of the host of the address."""
+    """The name that the server's certificate needs, instead of the host of the address."""
     skip_verify: bool = False
 
     def context(self, secure: bool) -> ssl.SSLContext:
-        """`secure`: whether any address is https://; nothing is read for plain ones.
+        """Returns the TLS context.
 
-        Raises InvalidInputError for files that cannot be used.
+        With `secure` (some address is https://) the files are read; raises InvalidInputError for
+        files that cannot be used.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if not secure:
@@ -40,7 +43,7 @@ class TlsClient:
         return context
 
     def git_settings(self) -> list[str]:
-        """Variables of the environment with which git talks to the same server."""
+        """Returns the environment variables with which git talks to the same server."""
         named = {
             "GIT_SSL_CAINFO": self.ca_cert,
             "GIT_SSL_CAPATH": "" if self.ca_cert else self.ca_path,

@@ -1,4 +1,4 @@
-"""Why no server answered, in words that say what to do next."""
+"""Explains why no server answered, and what to do next."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from orchgit.wire.certificate_errors import OVER, UNKNOWN_AUTHORITY, WRONG_HOST
 def why_unreachable(
     error: httpx.TransportError, address: str, addresses: str, tls: TlsClient, writes: bool = False
 ) -> str:
-    """`address`: of the server that was asked last, of all `addresses` given. `writes`: whether the
-    request changes something."""
+    """Returns the message for people.
+
+    `address` is the server that was asked last, of all `addresses` given; `writes` says whether the
+    request changes something.
+    """
     failure = _ssl_error(error)
     if isinstance(failure, ssl.SSLCertVerificationError):
         return f"cannot connect to {address}: {_why_not_trusted(failure, address, tls)}"
@@ -40,7 +43,7 @@ def _said(error: Exception) -> str:
 
 
 def _ssl_error(error: BaseException | None) -> ssl.SSLError | None:
-    """httpx and httpcore wrap it."""
+    """Finds the TLS error that httpx and httpcore wrap."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error
@@ -72,7 +75,7 @@ def _why_not_trusted(failure: ssl.SSLCertVerificationError, address: str, tls: T
 
 
 def _what_certificate(tls: TlsClient) -> str:
-    """A server that does not take a certificate may only break off."""
+    """Returns what certificate to give: a server that refuses one may only break off."""
     if not tls.client_cert:
         return (
             "if it answers only those who show a certificate, give -client-cert and -client-key, "

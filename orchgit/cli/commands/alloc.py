@@ -200,7 +200,7 @@ def _newest_of_job(client: ApiClient, job_id: str) -> dict[str, Any]:
 
 
 def only_task(client: ApiClient, found: dict[str, Any]) -> str:
-    """The task of a one-task allocation; with several the error names them."""
+    """Returns the task of a one-task allocation; with several, the error names them."""
     names = sorted(found.get("TaskStates") or {})
     if not names:
         data = client.get(f"/v1/allocation/{found['ID']}")

@@ -124,7 +124,7 @@ def dev(options: DevOptions) -> None:
 
 
 def _as_client(config: ServerConfig) -> TlsClient:
-    """The server's own certificate is one of its authority's, so it is accepted there."""
+    """Returns the settings of a client of this server, which accepts its own certificate."""
     if config.http_tls is None:
         return TlsClient()
     files = config.http_tls.files
@@ -136,7 +136,11 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
     from orchgit.cli.agent_process.demo import seed
 
     fresh = await seed(url, node_id, tls)
-    click.echo("==> The demo repository holds the examples." if fresh else "==> Going on.")
+    click.echo(
+        "==> The demo repository holds the examples."
+        if fresh
+        else "==> The demo repository is there already."
+    )
     for line in tls.git_settings():
         click.echo(f"    For git:  export {line}")
     click.echo(f"    Try:  git clone {url}/git/demo.git && cd demo")
@@ -146,7 +150,7 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
 
 
 async def end_tasks(directory: Path) -> None:
-    """Stop every task under the supervisor of a data directory, and the supervisor itself."""
+    """Stops every task under the supervisor of a data directory, and the supervisor itself."""
     from agent.supervisor.client import SupervisorClient
     from orchgit.directory_lock import lock_directory
 

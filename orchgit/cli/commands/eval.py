@@ -88,7 +88,7 @@ def show_status(client: ApiClient, identifier: str, verbose: bool, output: Outpu
 
 
 def show_failures(failures: dict[str, dict[str, Any]]) -> None:
-    """Why the groups' allocations could not be placed, and what would help."""
+    """Prints why the groups' allocations could not be placed, and what would help."""
     if not failures:
         return
     heading("Failed placements")
@@ -100,7 +100,7 @@ def show_failures(failures: dict[str, dict[str, Any]]) -> None:
 
 
 def failure_lines(metric: dict[str, Any]) -> list[str]:
-    """One sentence per reason of an AllocMetric."""
+    """Returns one sentence per reason of an AllocMetric."""
     lines = []
     if not metric.get("NodesEvaluated") and not metric.get("NodesInPool"):
         pool = metric.get("NodePool") or "default"

@@ -21,7 +21,7 @@ STDIN = "-"
 
 @dataclass(frozen=True)
 class Formatted:
-    """`after` is None where the file cannot be read as HCL; then `problems` say why."""
+    """A file before and after; `after` is None where it is not HCL, and `problems` say why."""
 
     name: str
     before: str
@@ -100,7 +100,7 @@ def _show(result: Formatted, check: bool, diff: bool, write: bool) -> None:
 
 
 def diff_lines(result: Formatted) -> list[str]:
-    """A unified diff of a file that changed."""
+    """Returns a unified diff of a file that changed."""
     assert result.after is not None
     lines = difflib.unified_diff(
         result.before.splitlines(keepends=True),
@@ -112,7 +112,7 @@ def diff_lines(result: Formatted) -> list[str]:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Whole or not at all; a link stays a link, and the mode stays."""
+    """Writes the whole file or nothing; a link stays a link, and the mode stays."""
     target = path.resolve()
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:

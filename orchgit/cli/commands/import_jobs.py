@@ -79,7 +79,7 @@ def _wanted(client: ApiClient, prefix: str | None, stopped: bool) -> Iterator[di
         if found.get("ParentID"):
             continue
         if found.get("Stop") and not stopped:
-            click.echo(f"- {found['ID']}: left out, it is stopped (-stopped takes it too)")
+            click.echo(f"- {found['ID']}: left out, it is stopped (-stopped includes it)")
             continue
         yield found
 
@@ -87,7 +87,7 @@ def _wanted(client: ApiClient, prefix: str | None, stopped: bool) -> Iterator[di
 def _import_one(
     client: ApiClient, found: dict[str, Any], target: Path, full: bool, force: bool
 ) -> str:
-    """What went wrong, or ''."""
+    """Writes one job's file; returns what went wrong, or ""."""
     if target.exists() and not force:
         return f"{target} exists already; -force overwrites it"
     written = job_text(_job(client, found), full)
@@ -108,7 +108,7 @@ def _job(client: ApiClient, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def job_text(job: dict[str, Any], full: bool = False) -> Written:
-    """The job as HCL, read again and compared before anyone relies on it."""
+    """Returns the job as HCL, which was read again and compared."""
     # The reader of job files is not for the commands that need none.
     from jobspec.parse import parse_job
     from jobspec.writing.same_job import difference
@@ -120,7 +120,7 @@ def job_text(job: dict[str, Any], full: bool = False) -> Written:
 
 
 def _free_name(root: Path, found: dict[str, Any], taken: dict[Path, str]) -> Path:
-    """NAMESPACE/ID.nomad.hcl, without the namespace for the default one; ids stay apart."""
+    """Returns NAMESPACE/ID.nomad.hcl, without the namespace for the default one; ids stay apart."""
     namespace = found.get("Namespace") or "default"
     folder = root if namespace == "default" else root / _safe(namespace)
     name = _safe(found["ID"])

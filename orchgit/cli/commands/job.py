@@ -142,7 +142,7 @@ def deployments(client: ApiClient, identifier: str, verbose: bool, output: Outpu
 
 
 def resolve(client: ApiClient, identifier: str) -> dict[str, Any]:
-    """The job with this id, or the only one whose id begins with it."""
+    """Returns the job with this id, or the only one whose id begins with it."""
     return client.find("job", "/v1/jobs", identifier, per_page=20)
 
 

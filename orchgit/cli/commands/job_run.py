@@ -206,7 +206,7 @@ def init(path: str, short: bool) -> None:
 
 
 def _refuse_mistakes(path: str, options: JobFileOptions) -> None:
-    """Print what can be found without a server, and end the command if that refuses the job."""
+    """Prints the mistakes that need no server; ends the command if they refuse the job."""
     # Only this command pays for the rules' import.
     from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
@@ -228,7 +228,7 @@ def _read(path: str, options: JobFileOptions) -> dict[str, Any]:
 
 
 def _print_error(error: Exception) -> None:
-    """Mistakes of a job file with their lines, anything else by its message."""
+    """Prints the mistakes of a job file with their lines, another error by its message."""
     pretty = getattr(error, "pretty", None)
     click.echo(pretty() if pretty is not None else f"Error: {error}", err=True)
 

@@ -175,7 +175,7 @@ def purge(client: ApiClient, identifier: str) -> None:
 
 
 def own_node_id(client: ApiClient) -> str:
-    """The node of the agent that answers; raises ApiError where it runs no client."""
+    """Returns the node of the agent that answers; raises ApiError where it runs no client."""
     stats = client.get("/v1/agent/self").get("stats") or {}
     identifier = (stats.get("client") or {}).get("node_id")
     if not identifier:
@@ -184,7 +184,7 @@ def own_node_id(client: ApiClient) -> str:
 
 
 def last_drain(data: dict[str, Any]) -> str:
-    """`canceled at 2027-01-15T08:00:00Z (message: new disks)`, or nothing."""
+    """Returns `canceled at 2027-01-15T08:00:00Z (message: new disks)`, or ""."""
     last = data.get("LastDrain")
     if not last:
         return ""

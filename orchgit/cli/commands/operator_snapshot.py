@@ -67,7 +67,7 @@ def save(client: ApiClient, stale: bool, no_git: bool, file: str | None) -> None
         with _read(out) as (meta, _):
             index, lost = meta.index, meta.origin.lost_objects
     if lost:
-        click.echo(f"{lost} commits of its repositories are on no server, and not in it", err=True)
+        click.echo(f"Warning: {lost} commits are on no server; the snapshot lacks them", err=True)
     click.echo(f"State file written to {path} (index {index})")
 
 
@@ -146,7 +146,7 @@ def _pieces(archive: IO[bytes], size: int) -> Iterator[bytes]:
         while data := archive.read(_COPY_BYTES):
             yield data
             bar.update(len(data))
-    click.echo("==> Sent; the servers check it and take it over ...")
+    click.echo("==> Sent; the servers check the snapshot and restore it ...")
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def _row(each: dict[str, Any], leader: str) -> list[object]:
 
 
 def _told_by_leader(client: ApiClient) -> dict[str, dict[str, Any]]:
-    """By id; nothing where nobody leads, or nobody is healthy."""
+    """Returns the servers' health by id; empty without a leader, or where none is healthy."""
     try:
         servers = client.get("/v1/operator/raft/configuration", stale="true")["Servers"]
         told = {each["ID"]: {"Voter": each["Voter"]} for each in servers}
@@ -91,7 +91,7 @@ def join(client: ApiClient, addresses: tuple[str, ...]) -> None:
     click.echo(f"{answer['num_joined']} of {len(addresses)} servers answered.")
     if answer["error"]:
         click.echo(f"Warning: {answer['error']}", err=True)
-    click.echo("Look at them: orchgit server members")
+    click.echo("Next: orchgit server members")
 
 
 @server.command("force-leave")

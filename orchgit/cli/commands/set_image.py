@@ -61,7 +61,7 @@ def set_image(arguments: tuple[str, ...], check: bool, diff: bool) -> None:
 
 
 def _told_apart(arguments: Sequence[str]) -> tuple[list[str], list[Setting]]:
-    """Paths come first: what follows the last of them that is there are images."""
+    """Splits the arguments: up to the last existing path they are paths, then images."""
     # Reading HCL is what few commands do; the others do not pay for its import.
     from jobspec.writing.set_image import setting_of
 

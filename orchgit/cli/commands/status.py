@@ -40,7 +40,7 @@ def status(
     if len(exact or found) != 1:
         names = ", ".join(f"{kind} {name}" for kind, name in found[:5])
         raise ApiError(
-            f"cannot tell what {identifier!r} is: it begins {names}"
+            f"cannot tell what is meant: {identifier!r} matches {names}"
             if found
             else f"cannot find anything whose id begins with {identifier!r}"
         )

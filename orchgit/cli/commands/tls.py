@@ -176,7 +176,7 @@ def cert_create(options: CertificateOptions) -> None:
 
 def _say_next(role: str, ca_file: Path, cert_file: Path, key_file: Path) -> None:
     if role == "cli":
-        click.echo(f"    Give both and {ca_file} to whoever connects to the servers by https://:")
+        click.echo(f"    Who connects to the servers by https:// needs both and {ca_file}:")
         for name, path in (
             ("CACERT", ca_file),
             ("CLIENT_CERT", cert_file),
@@ -249,7 +249,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(cert_file: Path, cert_pem: bytes, key_file: Path, key_pem: bytes) -> None:
-    """Both or none; what is there already is never replaced."""
+    """Writes both files or none; existing files are never replaced."""
     for path in (cert_file, key_file):
         if path.exists():
             raise InvalidInputError(

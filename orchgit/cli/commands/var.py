@@ -28,7 +28,7 @@ def var() -> None:
 
 
 def _url(path: str) -> str:
-    """Slashes are part of a variable's path."""
+    """Returns the path's URL; slashes are part of a variable's path."""
     return f"/v1/var/{quote(path)}"
 
 
@@ -124,7 +124,7 @@ def _items(arguments: tuple[str, ...]) -> dict[str, str]:
 
 
 def _read_items(text: str) -> dict[str, str]:
-    """A JSON object of strings, or a variable as `orchgit var get -json` prints it."""
+    """Reads a JSON object of strings, or a variable as `orchgit var get -json` prints it."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -137,7 +137,7 @@ def _read_items(text: str) -> dict[str, str]:
 
 
 def _explained(error: ApiError, path: str) -> ApiError:
-    """A refusal carries the current variable: its values do not belong on the screen."""
+    """Returns a refusal without the current variable, whose values must not be printed."""
     if error.status != CONFLICT:
         return error
     return ApiError(
@@ -208,7 +208,7 @@ def _run_locked(
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """An interrupt from the terminal reaches the command too: the lock lasts until it has ended."""
+    """Waits for the command, which gets an interrupt too: the lock lasts until it has ended."""
     while True:
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()
@@ -222,7 +222,7 @@ def _renew(
     process: subprocess.Popen[bytes],
     done: threading.Event,
 ) -> None:
-    """A renewal that fails is tried again; one that is refused, or too late, ends the command."""
+    """Renews the lock; tries a failed renewal again, ends the command at a refused or late one."""
     failures = 0
     while not done.wait(ttl_s / RENEWALS_PER_TTL):
         try:

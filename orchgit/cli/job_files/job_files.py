@@ -1,4 +1,4 @@
-"""Job files named on the command line, read here and sent as jobs."""
+"""Reads job files named on the command line, to be sent as jobs."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class JobFileOptions:
 
 
 def variables_of(given: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` texts as a map; raises click.UsageError for anything else."""
+    """Returns `NAME=VALUE` texts as a map; raises click.UsageError for anything else."""
     if wrong := [text for text in given if "=" not in text]:
         raise click.UsageError(f"cannot read -var {wrong[0]!r}: write NAME=VALUE")
     return dict(text.split("=", 1) for text in given)
 
 
 def var_file_contents(paths: Sequence[str]) -> list[tuple[str, bytes]]:
-    """(base name, content) of each file; raises ApiError for one that cannot be read."""
+    """Returns (base name, content) of each file; raises ApiError for an unreadable one."""
     return [(os.path.basename(each), _read(each)) for each in paths]
 
 
 def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
-    """The API-shaped job of a file (`-` is standard input).
+    """Returns the API-shaped job of a file (`-` is standard input).
 
     Raises orchgit.errors.JobFileError with every problem of the file.
     """
@@ -73,7 +73,7 @@ def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
 
 
 def submission_of(path: str, options: JobFileOptions) -> dict[str, Any] | None:
-    """The text a job was made from, stored beside its version."""
+    """Returns the text a job was made from, which is stored beside its version."""
     if path == "-":
         return None
     return {
@@ -87,7 +87,7 @@ def submission_of(path: str, options: JobFileOptions) -> dict[str, Any] | None:
 
 
 def with_namespace(client: ApiClient, job: dict[str, Any]) -> str:
-    """The namespace a job's request goes to: the command's, then the job's own."""
+    """Returns the namespace of a job's request: the command's, else the job's own."""
     return client.namespace or job.get("Namespace") or "default"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with job files, found without a server: their language and the server's rules."""
+"""Finds mistakes in job files without a server: of the language, and of the server's rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """`rule` is a key of RULES; `end_column` and `snippet` are empty where nothing is known."""
+    """One mistake. `rule` is a key of RULES; `end_column` and `snippet` are empty where unknown."""
 
     path: str
     rule: str
@@ -45,7 +45,7 @@ class Finding:
         return f"{self.path}:{self.line}:{self.column}"
 
     def pretty(self) -> str:
-        """With the line and a caret, where there is a line."""
+        """Returns the mistake with the line and a caret, where there is a line."""
         prefix = "" if self.level == ERROR else f"{self.level}: "
         return Problem(
             self.path,
@@ -85,7 +85,7 @@ class BesideTheFile(CurrentDirectory):
 
 
 def lint_files(paths: Sequence[str], settings: LintSettings) -> list[Finding]:
-    """Everything found, in the order of the files and of the lines in each."""
+    """Returns every finding, in the order of the files and of the lines in each."""
     findings: list[Finding] = []
     first: dict[tuple[str, str], str] = {}
     results = for_each(partial(_lint_file, settings=settings), paths)

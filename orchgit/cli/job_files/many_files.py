@@ -1,4 +1,4 @@
-"""The same work for each of many files, by several processes where that is sooner done."""
+"""Does the same work for each of many files, in several processes where that is faster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 MANY = 1_000
-"""So many files take longer than the processes need to start."""
+"""Above so many files, the work takes longer than starting the processes."""
 _TOGETHER = 50
 
 
 def for_each(work: Callable[[str], Result], paths: Sequence[str]) -> Iterator[Result]:
-    """The results in order. `work` and what it gives travel between processes, so it is a function
-    of a module, or a partial of one; standard input stays here."""
+    """Returns the results in order.
+
+    `work` and its results travel between processes, so it is a function of a module, or a partial
+    of one; standard input stays in this process.
+    """
     processors = len(os.sched_getaffinity(0))
     if len(paths) < MANY or processors < 2 or "-" in paths:
         yield from map(work, paths)

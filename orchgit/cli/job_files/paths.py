@@ -1,4 +1,4 @@
-"""Job files on disk: the files and directories named on a command line, and problems in them."""
+"""Finds job files on disk: the files and directories named on a command line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SUFFIXES = (".nomad.hcl", ".nomad", ".hcl")
 def found_files(
     paths: Iterable[str], recursive: bool, suffixes: tuple[str, ...] = SUFFIXES
 ) -> list[str]:
-    """The files named and those in the directories named, each once; `-` stays `-`.
+    """Returns the files named and those in the directories named, each once; `-` stays `-`.
 
-    That a file named is there is found out by reading it.
+    A named file that does not exist fails when it is read.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -28,7 +28,7 @@ def found_files(
 
 
 def _below(root: Path, recursive: bool, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Nothing hidden: `.git` and editors' directories hold no job files."""
+    """Yields the files below a directory, without hidden ones such as `.git`."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(each for each in folders if recursive and not each.startswith("."))
         for name in names:
@@ -38,7 +38,7 @@ def _below(root: Path, recursive: bool, suffixes: tuple[str, ...]) -> Iterator[s
 
 
 def said_with_path(error: JobFileError, path: str) -> list[str]:
-    """Problems of a file by the path it was named with, where its reader knows the base name."""
+    """Returns problems under the path that was named, where the reader knows only the base name."""
     base = os.path.basename(path)
     lines = list(error.problems) or [str(error)]
     return [

@@ -1,4 +1,4 @@
-"""Files of a git working tree, uncommitted ones too, as a push would see them."""
+"""Reads the files of a git working tree, uncommitted ones too, as a push would send them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TreeFile:
 
 
 def git(root: Path, *arguments: str) -> bytes:
-    """Run git; raises ApiError with git's own words."""
+    """Runs git; raises ApiError with git's own words."""
     done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
     if done.returncode:
         raise ApiError(
@@ -32,12 +32,12 @@ def git(root: Path, *arguments: str) -> bytes:
 
 
 def top_level(start: Path) -> Path:
-    """The root of the working tree around `start`."""
+    """Returns the root of the working tree around `start`."""
     return Path(git(start, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
 
 
 def working_files(root: Path) -> list[TreeFile]:
-    """Tracked and untracked (not ignored) regular files as they lie on disk now."""
+    """Returns the tracked and untracked (not ignored) regular files as they are on disk."""
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     files = []
     for name in sorted(set(listed.decode("utf-8", "surrogateescape").split("\0")) - {""}):
@@ -48,7 +48,7 @@ def working_files(root: Path) -> list[TreeFile]:
 
 
 def committed_files(root: Path, revision: str) -> list[TreeFile]:
-    """The regular files of a commit."""
+    """Returns the regular files of a commit."""
     if revision.startswith("-"):
         raise ApiError(f"cannot take {revision!r} as a revision: it begins with '-'")
     commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
@@ -65,7 +65,7 @@ def committed_files(root: Path, revision: str) -> list[TreeFile]:
 
 
 def remote_source_name(root: Path) -> str | None:
-    """The source a clone belongs to, told from its remotes (`.../git/NAME.git`)."""
+    """Returns the source of a clone, told from its remotes (`.../git/NAME.git`)."""
     for line in git(root, "remote", "-v").decode().splitlines():
         url = line.split("\t", 1)[1].rsplit(" ", 1)[0]
         head, _, tail = url.rpartition("/")

@@ -1,4 +1,4 @@
-"""The commit behind an object, in one line: id, subject and author."""
+"""Prints the commit behind an object in one line: id, subject and author."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchgit.cli.printing.output import plain, short
 
 
 def commit_line(client: ApiClient, data: dict[str, Any], verbose: bool) -> str:
-    """Of an object that names its commit; only the id where its rollout is forgotten."""
+    """Returns the commit of an object; only its id where the rollout is deleted."""
     if not data.get("CommitID"):
         return ""
     shown = short(data["CommitID"], verbose)
@@ -18,7 +18,7 @@ def commit_line(client: ApiClient, data: dict[str, Any], verbose: bool) -> str:
 
 
 def commit_of_rollout(client: ApiClient, rollout_id: str) -> dict[str, Any]:
-    """Empty where there is no such rollout any more."""
+    """Returns the rollout's commit; empty where the rollout is deleted."""
     if not rollout_id:
         return {}
     try:

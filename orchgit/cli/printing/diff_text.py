@@ -1,4 +1,4 @@
-"""A job diff, and a plan's counts, as lines a person reads."""
+"""Prints a job diff, and a plan's counts, as lines for people."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ COUNTS = {
 
 
 def print_job_diff(diff: dict[str, Any], verbose: bool = False) -> None:
-    """The changed fields of a job, its groups and tasks."""
+    """Prints the changed fields of a job, its groups and tasks."""
     for line in job_diff_lines(diff, verbose):
         console().print(line)
 
 
 def job_diff_lines(diff: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Of what is new or gone as a whole only the name is said, unless `verbose`."""
+    """Yields the lines; for an object that is new or gone only its name, unless `verbose`."""
     yield f"{MARKS[diff['Type']]} Job: {plain(repr(diff['ID']))}"
     if diff["Type"] == "Edited" or verbose:
         yield from _body_lines(diff, "  ", verbose)
@@ -90,7 +90,7 @@ def _annotations(node: dict[str, Any]) -> str:
 
 
 def count_text(desired_updates: dict[str, int]) -> str:
-    """`2 create, 1 destroy` of one group's DesiredUpdates; empty when nothing changes."""
+    """Returns `2 create, 1 destroy` of one group's DesiredUpdates; "" when nothing changes."""
     return ", ".join(
         f"{desired_updates[key]} {name}"
         for key, name in COUNTS.items()
@@ -99,7 +99,7 @@ def count_text(desired_updates: dict[str, int]) -> str:
 
 
 def changes_anything(annotations: dict[str, Any] | None) -> bool:
-    """Whether a plan places or stops allocations (in-place changes alone do not count)."""
+    """Returns whether a plan places or stops allocations (in-place changes do not count)."""
     groups = (annotations or {}).get("DesiredTGUpdates") or {}
     return any(
         group.get(key)

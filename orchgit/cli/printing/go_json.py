@@ -14,11 +14,11 @@ from typing import Any
 _INDENT = "    "
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _SORTED_MAPS = frozenset(("Volumes",))
-"""Maps of the API whose keys are names, where the spec keeps the file's order."""
+"""Maps of the API whose keys are names; the spec keeps the file's order."""
 
 
 def dumps(value: Any) -> str:
-    """`value` (what `json.loads` may return) with an indentation of four spaces."""
+    """Returns `value` (what `json.loads` may return) with an indentation of four spaces."""
     return _text(value, "")
 
 
@@ -52,7 +52,7 @@ def _string(text: str) -> str:
 
 
 def _number(number: float) -> str:
-    """The shortest digits that read back as the same number."""
+    """Returns the shortest digits that read back as the same number."""
     if number == 0:
         return "-0" if str(number).startswith("-") else "0"
     exact = Decimal(repr(number))

@@ -17,7 +17,9 @@ TERMINAL_DEPLOYMENTS = frozenset(("successful", "failed", "cancelled", "blocked"
 def monitor_evaluation(
     client: ApiClient, eval_id: str, namespace: str, with_deployment: bool = True
 ) -> int:
-    """0: everything placed and healthy; 1: it failed; 2: some could not be placed."""
+    """Returns 0 when everything is placed and healthy, 1 for a failure, 2 if some could not be
+    placed.
+    """
     evaluation = _wait_for_evaluation(client, eval_id, namespace)
     console().print(f"==> Evaluation {short(eval_id)} is {styled(evaluation['Status'])}")
     for alloc in client.get(f"/v1/evaluation/{eval_id}/allocations", namespace=namespace):
@@ -44,7 +46,7 @@ def monitor_evaluation(
 
 
 def monitor_deployment(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> int:
-    """Follow the deployment of an evaluation's job, where it has one."""
+    """Follows the deployment of an evaluation's job, where it has one."""
     deployment_id = evaluation.get("DeploymentID") or _deployment_of(client, evaluation, namespace)
     if not deployment_id:
         return 0
@@ -69,7 +71,7 @@ def _progress_line(data: dict[str, Any]) -> str:
 
 
 def _deployment_of(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> str | None:
-    """A job's newest deployment, if the evaluation's version of the job made it."""
+    """Returns a job's newest deployment, if the evaluation's version of the job made it."""
     try:
         found = client.get(f"/v1/job/{evaluation['JobID']}/deployment", namespace=namespace)
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""What the command line prints: tables, key-value blocks, JSON, templates, relative times."""
+"""Prints tables, key-value blocks and relative times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STYLES = {
 
 
 class PrintableConsole(Console):
-    """Takes markup whose text may come from outside."""
+    """Prints markup whose text may come from outside."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
@@ -60,7 +60,7 @@ def styled(status: str) -> str:
 
 
 def plain(text: object) -> str:
-    """Text as it is: nothing in it is taken for markup."""
+    """Returns text that is not taken for markup."""
     return str(text).replace("[", "\\[")
 
 
@@ -69,7 +69,7 @@ def heading(text: str) -> None:
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
-    """`Name  = value` lines, aligned; values are markup."""
+    """Prints `Name  = value` lines, aligned; values are markup."""
     listed = [(name, value) for name, value in rows if value not in (None, "")]
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
@@ -77,7 +77,7 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
-    """A table without rules; cells are markup. `empty` is said when there are no rows."""
+    """Prints a table without rules; cells are markup. Without rows it prints `empty`."""
     out = console()
     cells = [[out.render_str(str(cell)) for cell in row] for row in rows]
     if not cells:
@@ -98,14 +98,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
 
 
 def ago(unix_ns: int | None) -> str:
-    """How long ago a moment was: `3m12s ago`."""
+    """Returns how long ago a moment was: `3m12s ago`."""
     if not unix_ns:
         return "-"
     return f"{duration(time.time_ns() - unix_ns)} ago"
 
 
 def duration(span_ns: int) -> str:
-    """The two largest units of a span of time."""
+    """Returns the two largest units of a span of time."""
     seconds = max(0, span_ns) // 1_000_000_000
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     parts: list[str] = []

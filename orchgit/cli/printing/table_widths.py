@@ -1,4 +1,4 @@
-"""How wide the columns of a table are on a terminal. Pure.
+"""Computes the widths of a table's columns on a terminal. Pure.
 
 Ids, names and states are never cut: a person copies them. Columns of free text give way, the widest
 first; where that is not enough, columns stand closer, and then the lines run over.
@@ -18,8 +18,11 @@ _LEAST = 6
 def fitted(
     columns: Sequence[str], natural: Sequence[int], room: int | None
 ) -> tuple[list[int], int]:
-    """(width of each column, columns between two of them). `natural` is the widest cell of each
-    column, `room` the width of the terminal, or None where nothing has to fit."""
+    """Returns (width of each column, spaces between two of them).
+
+    `natural` is the widest cell of each column, `room` the width of the terminal, or None where
+    nothing has to fit.
+    """
     widths = list(natural)
     gap = _GAPS[0]
     if room is None:

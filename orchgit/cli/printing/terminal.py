@@ -1,8 +1,8 @@
-"""The terminal that a command writes to: what comes from outside never steers it.
+"""Keeps text from outside from steering the terminal that a command writes to.
 
-`guard_terminal` is called once, when the command line starts. From then on everything that is
-written as text goes through `printable` if a terminal reads it; a file or pipe gets it unchanged.
-Colours are written to the raw stream, by a console that was given printable text.
+`guard_terminal` is called once, when the command line starts. From then on all text goes through
+`printable` if a terminal reads it; a file or pipe gets it unchanged. Colours are written to the raw
+stream, by a console that was given printable text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PrintableStream:
 
 
 def guard_terminal() -> None:
-    """Standard output and standard error show control characters, where they are terminals."""
+    """Makes standard output and standard error show control characters on terminals."""
     if sys.stdout.isatty():
         sys.stdout = cast(TextIO, PrintableStream(sys.stdout))
     if sys.stderr.isatty():
@@ -36,6 +36,9 @@ def guard_terminal() -> None:
 
 
 def raw_stream(stream: TextIO) -> TextIO:
-    """The stream without its guard: for sequences of our own, and for content that a person asked
-    for as it is (a task's output, a file of it)."""
+    """Returns the stream without its guard.
+
+    For sequences of our own, and for content that a person asked for as it is (a task's output, a
+    file of it).
+    """
     return stream.raw if isinstance(stream, PrintableStream) else stream

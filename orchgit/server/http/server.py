@@ -182,7 +182,7 @@ def check_certificate(tls: HttpTls, address: str) -> None:
     host, _ = split_host_port(address)
     if why := why_not_for(tls.files, host):
         _log.warning(
-            "the certificate is not for the address that others are told of",
+            "the certificate does not name the advertised address",
             address=address,
             certificate=str(tls.files.cert),
             why=why,

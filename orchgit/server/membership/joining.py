@@ -119,10 +119,12 @@ class Joining:
             await self._clock.sleep(_LOOK_S)
         silent_s = self._state.last_contact_s
         if silent_s is None or silent_s > AWAY_S:
-            _log.warning("taken out of the cluster while it was away; joining again")
+            _log.warning(
+                "this server was removed from the cluster while it was away; joining again"
+            )
             return
         _log.warning(
-            "taken out of the cluster; stop this server, or start it again to have it join again"
+            "this server was removed from the cluster; stop it, or start it again to join again"
         )
         await asyncio.Event().wait()
 
@@ -283,8 +285,8 @@ class Joining:
     async def _be_admitted(self, reply: JoinReply) -> None:
         if not reply.index:
             raise UnavailableError(
-                "the leader is of an older version, which takes in no server that has nothing; "
-                "upgrade it first"
+                "cannot join with an empty disk: the leader's version does not allow it; upgrade "
+                "the leader first"
             )
         await self._state.admit(reply.term, reply.index)
 

@@ -46,7 +46,7 @@ async def add_server(
     """
     state = context.state
     if not state.is_leader:
-        raise NotLeaderError("cannot take a server in here: ask the leader", state.leader_address)
+        raise NotLeaderError("cannot add a server here: ask the leader", state.leader_address)
     with context.snapshot() as snapshot:
         servers = snapshot.servers.all()
     _check_version(server, [one.address for one in state.members], servers)
@@ -55,7 +55,7 @@ async def add_server(
     if blank and any(one.address == server.address for one in state.members):
         check_replaceable(server, state)
         await _remove_when_free(context, server.address)
-        _log.warning("a member came back with nothing; it starts anew", server=server.name)
+        _log.warning("a member lost its disk; it starts anew as a learner", server=server.name)
     await context.propose(PutServer(server=server))
     await state.add_member(server.address)
     return state.admission
@@ -69,7 +69,7 @@ def check_replaceable(server: ServerRecord, state: Membership) -> None:
     silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
     if silent_s.get(server.address, GONE_S) < GONE_S or server.address == state.address:
         raise UnavailableError(
-            f"cannot take in server {server.name} yet: the member at {server.address} was heard a "
+            f"cannot add server {server.name} yet: the member at {server.address} was heard a "
             "moment ago. If that is another server, two have the same address: give each its own "
             "(`advertise.serf`)"
         )
@@ -77,7 +77,7 @@ def check_replaceable(server: ServerRecord, state: Membership) -> None:
     there = {name for name in others if name == state.address or silent_s.get(name, 0.0) < GONE_S}
     if 2 * len(there) <= len(others):
         raise UnavailableError(
-            f"cannot take in server {server.name}: it has lost its data, and "
+            f"cannot add server {server.name}: it has lost its data, and "
             f"{len(there)} of the other {len(others)} servers are no majority without it; bring "
             "the others back, or see `Lose the quorum` in the manual"
         )
@@ -90,7 +90,7 @@ def _check_version(
     needed = common_version(others, servers)
     if server.command_version < needed:
         raise RefusedError(
-            f"cannot take in server {server.name}: orchgit {server.build} is older than this "
+            f"cannot add server {server.name}: orchgit {server.build} is older than this "
             f"cluster (it understands version {server.command_version} of the log, and {needed} is "
             "in use); upgrade it first"
         )
@@ -108,7 +108,7 @@ async def _check_name(
         same = (known.name, known.region) == (server.name, server.region)
         if same and known.address in members and not await _is_gone(context, known.address):
             raise RefusedError(
-                f"cannot take in server {server.name} ({server.address}): the living member at "
+                f"cannot add server {server.name} ({server.address}): the living member at "
                 f"{known.address} has that name. Give each server its own: `name` in the "
                 "configuration file, or -node-name"
             )
@@ -136,7 +136,7 @@ def _check_id(server: ServerRecord, servers: Iterable[ServerRecord]) -> None:
     for known in servers:
         if known.id == server.id and known.address != server.address:
             raise RefusedError(
-                f"cannot take in server {server.name} ({server.address}): {known.name} "
+                f"cannot add server {server.name} ({server.address}): {known.name} "
                 f"({known.address}) has the same id. If its data directory was copied, empty it; "
                 "if its address has changed, remove the old one first: orchgit operator raft "
                 f"remove-peer -peer-address {known.address}"
@@ -150,12 +150,12 @@ async def remove_server(context: UseCaseContext, address: str, if_gone: bool = F
     """
     if not context.state.is_leader:
         raise NotLeaderError(
-            "cannot take a server out here: ask the leader", context.state.leader_address
+            "cannot remove a server here: ask the leader", context.state.leader_address
         )
     if if_gone and not await _is_gone(context, address):
         raise RefusedError(
-            f"cannot take out the server at {address}: it is alive, and would join again; stop it "
-            "first. `orchgit operator raft remove-peer` takes out a living one"
+            f"cannot remove the server at {address}: it is alive, and would join again; stop it "
+            "first. `orchgit operator raft remove-peer` removes a living one"
         )
     await _remove_when_free(context, address)
     if context.state.is_leader:
@@ -201,7 +201,7 @@ async def transfer_leadership(context: UseCaseContext, address: str) -> None:
             break
     if state.leader_address != address:
         raise TimedOutError(
-            f"cannot hand the leadership to {address}: it did not take over in {TRANSFER_S:g} s; "
+            f"cannot transfer leadership to {address}: it did not take over in {TRANSFER_S:g} s; "
             "look at `orchgit operator raft list-peers`"
         )
 
@@ -233,6 +233,6 @@ def find_member(
         if name and name in (record.name, f"{record.name}.{record.region}"):
             return member.address
     raise RefusedError(
-        f"cannot find server {address or server_id or name}: it is no member of the cluster; "
+        f"cannot find server {address or server_id or name}: it is not a member of the cluster; "
         "`orchgit operator raft list-peers` shows them"
     )

@@ -7,7 +7,7 @@ import re
 from starlette.responses import Response
 from starlette.routing import compile_path
 
-from orchgit.api.app import _TABLES
+from orchgit.api.app import TABLES
 from orchgit.api.call import ApiCall
 from orchgit.api.dispatch import Dispatch
 from orchgit.api.request_metrics import RequestMetrics
@@ -45,7 +45,7 @@ def test_a_part_does_not_match_two() -> None:
 
 
 def test_every_endpoint_of_the_api_is_found_as_if_each_were_tried_in_turn() -> None:
-    endpoints = [each for table in _TABLES for each in table]
+    endpoints = [each for table in TABLES for each in table]
     app = dispatch(endpoints)
     for each in endpoints:
         path = re.sub(r"\{[^}]*\}", "x", each.path)
