@@ -7,7 +7,6 @@ needs no others to hand its bytes to: each hand-over would cost a change of the 
 from __future__ import annotations
 
 import os
-import select
 from collections import deque
 from collections.abc import Callable
 
@@ -24,8 +23,6 @@ class PollLoop:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller = createPoller("auto")
         self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
-        self._calls_alone = select.poll()
-        self._calls_alone.register(self._wake_fd, select.POLLIN)
 
     def call(self, what: Callable[[], None]) -> None:
         """Have it done by the next `run_calls`, which is soon."""
@@ -64,14 +61,6 @@ class PollLoop:
         self._sleeps = False
         # Before the caller takes what came: whatever comes later wakes again.
         self._is_wanted = False
-
-    def wait_without_io(self, timeout_s: float) -> None:
-        """As `wait`, but what comes by the sockets is no reason to return before the time is over.
-        It is served all the same then."""
-        self._sleeps = True
-        if not self._is_wanted:
-            self._calls_alone.poll(timeout_s * 1000)
-        self.wait(0)
 
     def _awake(self, ready: Callable[[], None]) -> None:
         """It may call for what it brings; that needs no descriptor any more."""

@@ -294,23 +294,6 @@ def test_who_was_sent_entries_just_now_needs_no_heartbeat() -> None:
     assert {to for to, _ in settle(core)} == {"b", "c"}
 
 
-def test_only_answers_that_change_nothing_are_needless() -> None:
-    core = leading_two_that_follow()
-    core.propose(b"x")
-    settle(core)
-    assert not core.awaits_only_redundant_replies, "nothing is committed without one"
-    core.step("b", AppendReply(core.state.term, True, 3, 0), 2.2)
-    settle(core)
-    assert core.awaits_only_redundant_replies
-    core.read("ticket")
-    assert not core.awaits_only_redundant_replies, "a read waits for one"
-    settle(core)
-    core.step("c", AppendReply(core.state.term, True, 3, core.state.round), 2.2)
-    settle(core)
-    assert core.state.reads
-    assert not core.awaits_only_redundant_replies, "all have answered"
-
-
 def test_a_follower_that_does_not_answer_keeps_nobody_awake() -> None:
     core = make_core()
     elect(core, 2.0)
