@@ -1,6 +1,6 @@
-"""The state machine's store: SQLite in WAL mode.
+"""The store of the replicated state: SQLite in WAL mode.
 
-`store.Store` owns the one writer and the readers; `snapshot.Snapshot` is a read transaction with
-every read; `transaction.WriteTxn` is what the log's entries are applied in (by
-`orchgit.replication` alone). SQL lives in `tables/`, one file per aggregate.
+`store.Store` owns the one writer and the readers. `snapshot.Snapshot` is a read transaction and
+`transaction.WriteTxn` the transaction in which `orchgit.replication` applies log entries; both have
+an attribute per table. SQL lies in `tables/`, a file per table; caches are listed in `cache`.
 """

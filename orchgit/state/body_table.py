@@ -14,11 +14,6 @@ T = TypeVar("T", bound=msgspec.Struct)
 Values = Sequence[object]
 
 
-def _column(text: str) -> tuple[str, str]:
-    name, _, path = text.partition("=")
-    return name, path or name
-
-
 class BodyTable(Generic[T]):
     """SQL for a table whose columns are attributes of the struct.
 
@@ -27,7 +22,10 @@ class BodyTable(Generic[T]):
     """
 
     def __init__(self, name: str, struct: type[T], columns: str) -> None:
-        paths = dict(_column(text) for text in columns.split())
+        paths = {}
+        for text in columns.split():
+            column, _, path = text.partition("=")
+            paths[column] = path or column
         self.name = name
         self.columns = tuple(paths)
         self.key = next(iter(paths))
@@ -55,7 +53,8 @@ class BodyTable(Generic[T]):
         values: Values = (),
         order: str = "",
     ) -> list[T]:
-        """Rows matching a constant SQL condition; ordered by key unless `order` says otherwise."""
+        """Returns the rows that match a constant SQL condition, ordered by key unless `order` is
+        given."""
         condition = f"WHERE {where}" if where else ""
         query = f"{self._select} {condition} ORDER BY {order or self.key}"
         decode = self._decoder.decode
@@ -65,32 +64,32 @@ class BodyTable(Generic[T]):
         connection.executemany(self._upsert, self._rows(structs))
 
     def insert(self, connection: sqlite3.Connection, structs: Iterable[T]) -> int:
-        """How many of them there had not been; the others are left as they were."""
+        """Returns how many of them were new; rows that were stored already stay as they are."""
         return connection.executemany(self._insert, self._rows(structs)).rowcount
 
     def _rows(self, structs: Iterable[T]) -> list[tuple[object, ...]]:
         return [(*self._values(struct), self._encode(struct)) for struct in structs]
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> int:
-        """How many of them there were."""
+        """Returns how many of them were stored."""
         statement = f"DELETE FROM {self.name} WHERE {self.key} = ?"  # noqa: S608
         return connection.executemany(statement, [(key,) for key in keys]).rowcount
 
 
 def conditions(**equal: object) -> tuple[str, list[object]]:
-    """`a = ? AND b = ?` for those that are not None."""
+    """Returns `a = ? AND b = ?` and its values, for the arguments that are not None."""
     given = {column: value for column, value in equal.items() if value is not None}
     return " AND ".join(f"{column} = ?" for column in given), list(given.values())
 
 
 def starting_with(column: str, prefix: str) -> tuple[str, list[object]]:
-    """A condition that an index on the column can serve; nothing for an empty prefix."""
+    """Returns a condition that an index on the column can serve; an empty one for no prefix."""
     if not prefix:
         return "", []
     return f"({column} >= ? AND {column} < ?)", [prefix, prefix + "\U0010ffff"]
 
 
 def both(*parts: tuple[str, list[object]]) -> tuple[str, list[object]]:
-    """The parts joined by AND, empty ones left out."""
+    """Returns the conditions joined by AND; empty ones are left out."""
     texts = [text for text, _ in parts if text]
     return " AND ".join(texts), [value for _, values in parts for value in values]

@@ -12,21 +12,21 @@ DERIVED = {
     "deployments_by_job": "deployments",
     "variable_locks": "variables",
 }
-"""Further keys under which a table's changes can be waited for, and the table they belong to."""
+"""Names of targets that select changes of a table by another key -> that table."""
 
 
 def job_key(namespace: str, job_id: str) -> str:
-    """The key of a job; a namespace holds no slash, a job id may."""
+    """Returns the key of a job: a namespace has no slash, a job id may have one."""
     return f"{namespace}/{job_id}"
 
 
 def target(table: str, key: str) -> str:
-    """What to pass to `Watch.wait` for one object instead of a whole table."""
+    """Returns the target of `Watch.wait` for one object instead of a whole table."""
     return f"{table}:{key}"
 
 
 class Changes:
-    """Keys by table, and the newest index at which each table changed."""
+    """The keys that changed, by table, and the newest index at which each table changed."""
 
     def __init__(self) -> None:
         self.keys: dict[str, set[str]] = {}
@@ -41,11 +41,11 @@ class Changes:
         self.indexes[table] = index
 
     def merge(self, other: Changes) -> None:
-        """Take up what a later entry changed."""
+        """Add the changes of later entries."""
         for table, keys in other.keys.items():
             self.keys.setdefault(table, set()).update(keys)
         self.indexes.update(other.indexes)
 
     def table_indexes(self) -> Mapping[str, int]:
-        """Newest index per real table."""
+        """Returns the newest index of each table."""
         return {name: index for name, index in self.indexes.items() if name not in DERIVED}

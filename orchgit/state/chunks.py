@@ -1,4 +1,4 @@
-"""Many things, some at a time."""
+"""Splitting many values into lists of a limited size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size`, the last one shorter."""
+    """Yields lists of `size` items; the last one may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

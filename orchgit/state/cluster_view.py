@@ -1,4 +1,4 @@
-"""A snapshot and its node columns as the scheduler wants to see them."""
+"""A snapshot and its node columns in the shape of the scheduler's port."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The nodes of the cluster as numpy columns, with their usage, kept up to date by index.
+"""The nodes of the cluster as numpy columns, with their usage, brought up to date by index.
 
-One row per node; a deleted node's row is free until a new node takes it. What changed since the
-last refresh is read from SQL columns: new nodes and changed ones, usage of nodes whose
-allocations changed. Rows of the arrays never move while a refresh is not running.
+A node has one row; the row of a deleted node is free until a new node takes it. A refresh reads
+what changed since the last one: nodes that are new or changed, and the usage of nodes whose
+allocations changed. Rows of the arrays move only during a refresh.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NODE_PORTS = """SELECT ports FROM allocations WHERE node_id = ? AND ports IS NO
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
 Usage = tuple[int, int, int]
 _LAYOUTS = itertools.count()
-"""Over all columns: they may begin anew."""
+"""Counted over all `ClusterColumns`, since a refresh may begin anew."""
 
 
 class ClusterColumns:
@@ -56,9 +56,9 @@ class ClusterColumns:
         self.nodes: list[Node | None] = []
         self.memo: dict[Hashable, Any] = {}
         self.layout = next(_LAYOUTS)
-        """Another number whenever a node got or lost a row."""
+        """Changes whenever a node gets or loses a row."""
         self.settings_cache = SettingsCache()
-        """Of the state that the columns were refreshed to."""
+        """The settings of the state that the columns were refreshed to."""
         self._size = 0
         self._numbers = {
             name: np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -115,7 +115,7 @@ class ClusterColumns:
     # --- changes --------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
-        """A new node, or a known one that changed; its usage stays."""
+        """Add a node, or change a known one, whose usage stays."""
         self.memo.clear()
         row = self.rows.get(node.id)
         if row is None:
@@ -159,7 +159,7 @@ class ClusterColumns:
         self._free_rows.append(row)
 
     def add_usage(self, node_id: str, usage: Usage, ports: Iterable[AllocatedPort] = ()) -> None:
-        """One more allocation that is not client-terminal."""
+        """Count one more allocation that is not client-terminal."""
         row = self.rows.get(node_id)
         if row is None:
             return
@@ -172,7 +172,7 @@ class ClusterColumns:
                 self._ports.setdefault(row, {}).setdefault(port.host_ip, set()).add(port.value)
 
     def change_usage(self, rows: Numbers, usage: Numbers) -> None:
-        """So much more (cpu, memory, disk) is taken on each of `rows`, which may repeat."""
+        """Add (cpu, memory, disk) to the usage of each of `rows`, which may repeat."""
         if len(rows) == 1:
             for name, more in zip(_USED, usage[0], strict=True):
                 self._numbers[name][rows[0]] += more
@@ -181,7 +181,7 @@ class ClusterColumns:
             np.add.at(self._numbers[name], rows, usage[:, position])
 
     def set_in_flight_ports(self, ports: Mapping[int, Mapping[str, set[int]]]) -> None:
-        """Row -> address -> ports that are taken besides those of the state."""
+        """`ports`: row -> address -> ports taken by placements in flight."""
         self._in_flight_ports = ports
 
     def add_allocation(self, allocation: Allocation) -> None:
@@ -192,16 +192,13 @@ class ClusterColumns:
         usage = (total.cpu_shares, total.memory_mb, total.disk_mb)
         self.add_usage(allocation.node_id, usage, _ports_of(resources))
 
-    def _clear_usage(self, row: int) -> None:
-        for name in _USED:
-            self._numbers[name][row] = 0
-        self._ports.pop(row, None)
-
     # --- refresh --------------------------------------------------------------------------
 
     def refresh(self, snapshot: Snapshot) -> None:
-        """Bring everything to the snapshot's index; an earlier one than the last starts anew, and
-        so does a state that was restored."""
+        """Bring the columns to the snapshot's index.
+
+        They begin anew for an index before the last one, and for a restored state.
+        """
         index = snapshot.index
         if index == self._index:
             return
@@ -223,7 +220,7 @@ class ClusterColumns:
             self._refresh_usage(snapshot, known, counted)
 
     def _refresh_nodes(self, snapshot: Snapshot, known: int) -> Collection[str]:
-        """Returns the new ones whose usage was counted from all their rows."""
+        """Returns the ids of new nodes, whose usage is counted from all their allocations."""
         changed = snapshot.nodes.changed_since(known)
         fresh = [node.id for node in changed if node.id not in self.rows]
         for node in changed:
@@ -238,8 +235,8 @@ class ClusterColumns:
         return fresh
 
     def _refresh_usage(self, snapshot: Snapshot, known: int, counted: Collection[str]) -> None:
-        """New rows are added; a node where a row takes more or less than before, or where rows were
-        deleted, is counted anew."""
+        """Add the usage of new allocations. A node where an allocation takes more or less than
+        before, or where allocations were deleted, is counted anew."""
         execute = snapshot.connection.execute
         touched = {cast(str, row[0]) for row in execute(_CHANGED_NODES, (known, known))}
         touched |= {cast(str, row[0]) for row in execute(_FREED_NODES, (known,))}
@@ -247,28 +244,30 @@ class ClusterColumns:
         touched.update(counted)
         for node_id, *usage in execute(_NEW_USAGE, (known, known)):
             if node_id not in touched:
-                self._add_row(node_id, *usage)
+                cpu, memory, disk, ports = usage
+                used = _PORTS.decode(ports) if ports else ()
+                self.add_usage(node_id, (cpu, memory, disk), used)
 
     def _recount(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
             row = self.rows.get(node_id)
             if row is not None:
-                self._clear_usage(row)
-                self._count(snapshot, node_id)
+                for name in _USED:
+                    self._numbers[name][row] = 0
+                self._ports.pop(row, None)
+                self._count_allocations(snapshot, node_id)
 
-    def _count(self, snapshot: Snapshot, node_id: str) -> None:
+    def _count_allocations(self, snapshot: Snapshot, node_id: str) -> None:
         execute = snapshot.connection.execute
         cpu, memory, disk, with_ports = execute(_NODE_USAGE, (node_id,)).fetchone()
         self.add_usage(node_id, (cpu or 0, memory or 0, disk or 0))
         for (ports,) in execute(_NODE_PORTS, (node_id,)) if with_ports else ():
             self.add_usage(node_id, (0, 0, 0), _PORTS.decode(ports))
 
-    def _add_row(self, node_id: str, cpu: int, memory: int, disk: int, ports: bytes | None) -> None:
-        self.add_usage(node_id, (cpu, memory, disk), _PORTS.decode(ports) if ports else ())
-
 
 def _ports_of(resources: AllocatedResources) -> list[AllocatedPort]:
-    """All ports, those of older shapes (group and task networks without a port list) too."""
+    """Returns all ports, also those of older shapes: networks of groups and tasks without a
+    list."""
     if resources.shared.ports:
         return resources.shared.ports
     networks = list(resources.shared.networks or ())

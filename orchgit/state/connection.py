@@ -1,4 +1,4 @@
-"""How the database file is opened: the one writer, readers here, readers in other processes."""
+"""Opening the database file: the one writer, and readers in this process and others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write; any thread may use it, one at a time."""
+    """Returns a connection that cannot write; any thread may use it, one at a time."""
     connection = sqlite3.connect(
         f"file:{path}?mode=rw",
         uri=True,
@@ -44,7 +44,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def is_full(error: BaseException) -> bool:
-    """Did it fail for want of space? Nothing was changed then, and it may be tried again."""
+    """Whether the error means a full disk; then nothing was changed, and a retry may succeed."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return getattr(error, "sqlite_errorcode", None) in _FULL

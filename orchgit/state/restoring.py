@@ -1,4 +1,4 @@
-"""A restored snapshot: kept as it comes in, piece by piece; then put in the place of the state."""
+"""Replacing the state by that of an uploaded snapshot."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from orchgit.state import schema
 from orchgit.state.transaction import WriteTxn
 
 _OF_THIS_CLUSTER = frozenset(("meta", "table_indexes", "servers", "restore_chunks"))
-"""Tables whose rows stay: who the servers are is told by the servers that run now."""
+"""Tables whose rows stay: they describe the servers and the log that run now."""
 
 
 def directory_of(txn: WriteTxn) -> Path:
-    """Where the database lies, and where there is room for another one."""
+    """Returns the directory of the database, where there is room for another one."""
     (_, _, path) = txn.connection.execute("PRAGMA database_list").fetchone()
     return Path(path).parent
 
@@ -30,10 +30,10 @@ def drop(txn: WriteTxn) -> None:
 
 
 def replace_state(txn: WriteTxn, path: Path) -> None:
-    """Become the state in the database at `path`, which has this version's schema.
+    """Replace the state by that in the database at `path`, which has this version's schema.
 
-    The state's index becomes a later one than that of anything in it: clients that wait for a
-    change, and evaluations that wait for an index, find indexes that only ever grow.
+    The index of the state becomes later than that of any object in it, because clients that wait
+    for a change, and evaluations that wait for an index, rely on indexes that only grow.
     """
     restored = txn.attach(path)
     sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name"

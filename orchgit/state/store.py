@@ -1,4 +1,4 @@
-"""The store: one SQLite file, its writer, its readers, and who waits for it to change."""
+"""The store: one SQLite file with its writer, its readers and the watch on its changes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Readers:
 
 
 class Store:
-    """For the process that applies the log. Only the applier's thread calls `begin`."""
+    """The store in the process that applies the log. Only the applier's thread calls `begin`."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         self.path = path
@@ -83,7 +83,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Create the file or bring it to the newest schema."""
+        """Create the file, or bring it to the newest schema."""
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = connection.open_writer(path)
         schema.migrate(writer)
@@ -98,7 +98,7 @@ class Store:
 
     @staticmethod
     def open_reader(path: Path) -> StoreReader:
-        """For other processes."""
+        """Open the store in a process that does not write it."""
         return StoreReader(path)
 
     def snapshot(self) -> Snapshot:
@@ -113,13 +113,13 @@ class Store:
         return self._latest
 
     def begin(self, savepoints: bool = True) -> WriteTxn:
-        """The transaction for the next entries; its commit must be followed by `publish`."""
+        """Begin the transaction for the next entries; `publish` must follow its commit."""
         return self._txn.begin(savepoints)
 
     def replace_by(self, path: Path) -> Changes:
         """Become a copy of the store in `path`, in one transaction; on the applier's thread.
 
-        Readers keep what they see. The changes name every table, but no keys.
+        Open snapshots stay as they are. The changes name every table, but no keys.
         """
         self._cache.clear()
         source = sqlite3.connect(path)
@@ -134,16 +134,16 @@ class Store:
         return changes
 
     def publish_replaced(self, changes: Changes, applied_index: int) -> None:
-        """As `publish`, after `replace_by`: wakes everybody, whatever they wait for."""
+        """As `publish`, after `replace_by`: wakes every waiter."""
         self.publish(changes, applied_index)
         self.watch.wake_all()
 
     def publish(self, changes: Changes, applied_index: int) -> None:
-        """Wake who waits; on the event loop's thread, after the commit."""
+        """Wake waiters; on the event loop's thread, after the commit."""
         self.watch.publish(changes, applied_index)
 
     def close(self) -> None:
-        """Readers first, then the writer, which folds the WAL into the file."""
+        """Close the readers first, then the writer, which moves the WAL into the file."""
         if self._latest is not None:
             self._latest.connection.close()
         self._readers.close()
@@ -160,12 +160,17 @@ class StoreReader:
         return self._readers.snapshot()
 
     async def reach(self, index: int, timeout_s: float) -> int:
-        """Wait until `index` is applied, looking every 2 ms; returns what is applied then.
-        TimedOutError if it is not in time."""
+        """Wait until `index` is applied, polling every 2 ms; returns the applied index.
+
+        Raises TimedOutError.
+        """
         deadline_s = time.monotonic() + timeout_s
         while (applied := self._readers.applied_index()) < index:
             if time.monotonic() >= deadline_s:
-                raise _too_late(index, applied, timeout_s)
+                raise TimedOutError(
+                    f"cannot read the state at index {index}: after {timeout_s:g} s this server "
+                    f"has applied {applied}; try again, or ask another server"
+                )
             await asyncio.sleep(_POLL_S)
         return applied
 
@@ -174,7 +179,7 @@ class StoreReader:
 
 
 def _put_built_in(writer: sqlite3.Connection) -> None:
-    """What every cluster has from the beginning, at index 1."""
+    """Store what every cluster has from the beginning, at index 1."""
     if writer.execute("SELECT 1 FROM meta WHERE key = 'applied_index'").fetchone():
         return
     txn = WriteTxn(writer, WriterCache()).begin()
@@ -191,10 +196,3 @@ def _put_built_in(writer: sqlite3.Connection) -> None:
     txn.node_pools.put_all(pools)
     txn.end_entry()
     txn.commit(applied_index=0)
-
-
-def _too_late(index: int, applied_index: int, timeout_s: float) -> TimedOutError:
-    return TimedOutError(
-        f"cannot read the state at index {index}: after {timeout_s:g} s this server has applied "
-        f"{applied_index}; try again, or ask another server"
-    )

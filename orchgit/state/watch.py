@@ -1,7 +1,7 @@
 """Waiting for the state to change: blocking queries, and loops that sleep until there is work.
 
-A waiter costs one future and one set entry per thing it waits for, and is woken only by changes of
-those: thousands of them cost a publish nothing but a lookup per changed name.
+A waiter costs one future and one set entry per target. It is woken only by changes of its targets,
+so thousands of waiters cost a publish one lookup per changed name.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Watch:
 
     @property
     def waiter_count(self) -> int:
-        """How many names are waited for (for metrics)."""
+        """Number of targets that are waited for (for metrics)."""
         return len(self._waiters)
 
     def index(self, targets: Collection[str]) -> int:
-        """The newest index of the tables that the targets lie in; at least 1."""
+        """Returns the newest index of the tables that the targets belong to; at least 1."""
         return max((self._indexes.get(_table_of(target), 1) for target in targets), default=1)
 
     async def wait(self, targets: Collection[str], min_index: int, timeout_s: float) -> int:
-        """Return `index(targets)` once something newer than `min_index` may be there.
+        """Returns `index(targets)` when the targets may have changed after `min_index`, or at the
+        time-out.
 
-        A target is a table's name, or one object as `orchgit.state.changes.target(table, key)`.
-        It returns at once if a table of the targets is already beyond `min_index`; after that only
-        changes of the targets themselves end the wait. So a query for one object must wait with
-        the index of the snapshot that it read (not its client's), look again, and wait again.
-        Returns at the time-out too.
+        A target is a table's name, or one object as `orchgit.state.changes.target(table, key)`. The
+        wait ends at once if a table of the targets is beyond `min_index`; after that only changes
+        of the targets themselves end it. So a query for one object must wait with the index of the
+        snapshot that it read (not its client's), read again, and wait again.
         """
         if self.index(targets) > min_index or timeout_s <= 0:
             return self.index(targets)
@@ -73,7 +73,7 @@ class Watch:
                     del self._waiters[name]
 
     async def wait_applied(self, index: int, timeout_s: float) -> bool:
-        """Whether the applied index reached `index` in time."""
+        """Returns whether the applied index reached `index` in time."""
         if self._applied_index >= index:
             return True
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,7 +92,10 @@ class Watch:
         clock: Clock,
         timeout_s: float,
     ) -> T | None:
-        """Call `read` -> (value or None, its snapshot's index) until there is a value."""
+        """Call `read` -> (value or None, index of its snapshot) until it returns a value.
+
+        Returns None at the time-out.
+        """
         deadline_s = clock.monotonic_s() + timeout_s
         while True:
             value, index = read()
@@ -102,19 +105,19 @@ class Watch:
             await self.wait(targets, index, left_s)
 
     def publish(self, changes: Changes, applied_index: int) -> None:
-        """Entries up to `applied_index` are committed; wake who waits for what they changed."""
+        """Wake the waiters for `changes`: entries up to `applied_index` are committed."""
         self._applied_index = applied_index
         self._indexes.update(changes.table_indexes())
         if self._waiters:
             for table, keys in changes.keys.items():
                 self._wake(table)
                 self._wake_keys(table, keys)
-        for waiter in [one for one in self._index_waiters if one[0] <= applied_index]:
+        for waiter in [each for each in self._index_waiters if each[0] <= applied_index]:
             self._index_waiters.discard(waiter)
             _set(waiter[1])
 
     def wake_all(self) -> None:
-        """Anything may have changed."""
+        """Wake every waiter for a target: anything may have changed."""
         for name in list(self._waiters):
             self._wake(name)
 

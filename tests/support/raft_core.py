@@ -6,7 +6,7 @@ import random
 
 from orchgit.raft.configuration import Configuration, ConfigurationEntry
 from orchgit.raft.core import RaftConfig, RaftCore
-from orchgit.raft.messages import Message, PreVoteReply, VoteReply
+from orchgit.raft.messages import AppendReply, Message, PreVoteReply, VoteReply
 from tests.support.raft_disk import MemoryLog, MemorySnapshots
 
 
@@ -52,3 +52,16 @@ def elect(core: RaftCore, now_s: float) -> None:
     core.step("b", VoteReply(core.state.term, True), now_s)
     assert core.is_leader
     settle(core)
+
+
+def lead_two_that_follow() -> RaftCore:
+    """Members b and c have everything, and know that it is committed."""
+    core = make_core()
+    elect(core, 2.0)
+    for name in "bc":
+        core.step(name, AppendReply(core.state.term, True, 2, 0), 2.1)
+    settle(core)
+    assert core.notify_s is not None
+    core.tick(core.notify_s)
+    settle(core)
+    return core

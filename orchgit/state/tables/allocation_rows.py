@@ -1,7 +1,7 @@
-"""How an allocation lies in its row: columns, the shared part, and a body of what is unusual.
+"""How an allocation is stored in its row: columns, a shared part, and a body of unusual fields.
 
-Rows that one `Placements` made share their resources and metrics (`alloc_shared`). The body is NULL
-for an allocation about which nothing is known but its placement, which is what a million rows are.
+Rows of one `Placements` share their resources and metrics (`alloc_shared`). The body is NULL for an
+allocation that was placed and nothing else, as most of a million rows are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from orchgit.model.resources import AllocatedPort, AllocatedResources
 
 
 class AllocBody(msgspec.Struct, omit_defaults=True):
-    """Everything of an allocation that is neither in a column nor shared."""
+    """The fields of an allocation that are neither in a column nor shared."""
 
     desired_description: str = ""
     desired_transition: DesiredTransition | None = None
@@ -88,12 +88,12 @@ _Row = tuple[
 
 
 def shared_id(row: tuple[object, ...]) -> int:
-    """Of a row of READ_COLUMNS."""
+    """Returns the id of the shared part of a row of READ_COLUMNS."""
     return cast(int, row[16])
 
 
 def allocation_of(row: tuple[object, ...], shared: Shared) -> Allocation:
-    """An allocation from a row of READ_COLUMNS."""
+    """Returns the allocation of a row of READ_COLUMNS."""
     (
         id_, namespace, job_id, job_version, job_type, task_group, name_index, node_id,
         node_name, eval_id, deployment_id, commit_id, rollout_id, desired_status, client_status,
@@ -153,7 +153,8 @@ CHANGE_COLUMNS = """row, id, namespace, job_id, job_version, task_group, node_id
 
 @dataclass(slots=True)
 class AllocationRow:
-    """What an entry may change of an allocation; `old_...` is how it was before the entry."""
+    """The fields of an allocation that an entry may change; `old_...` are those before the
+    entry."""
 
     row: int
     id: str
@@ -200,7 +201,7 @@ class AllocationRow:
 
     @property
     def changes_usage(self) -> bool:
-        """Whether the node's usage is another one now; what ended by itself takes nothing."""
+        """Whether the usage of the node changes; a client-terminal allocation uses nothing."""
         ended, ended_before = (
             status in CLIENT_TERMINAL for status in (self.client_status, self.old_client_status)
         )
@@ -213,7 +214,7 @@ class AllocationRow:
 
     @staticmethod
     def of(row: tuple[object, ...]) -> AllocationRow:
-        """From a row of CHANGE_COLUMNS."""
+        """Returns the allocation of a row of CHANGE_COLUMNS."""
         columns: list[Any] = [*row]
         columns[-1] = decode_body(columns[-1])
         return AllocationRow(*columns)

@@ -1,4 +1,4 @@
-"""Allocations: reads that build structs, bulk inserts of placements, and changes of records."""
+"""Allocations: reads that build structs, bulk inserts of placements, and changes of rows."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class AllocationReads(TableReads):
         return self._allocations(where, values)
 
     def keys(self, namespace: str | None = None, prefix: str = "") -> list[tuple[int, str]]:
-        """(create index, id) in order of creation: enough to choose a page of them."""
+        """Returns (create index, id) in order of creation: enough to choose a page of them."""
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         sql = f"SELECT create_index, id FROM allocations WHERE {where or 'TRUE'}"  # noqa: S608
         rows = self._connection.execute(f"{sql} ORDER BY create_index, id", tuple(values))
         return cast(list[tuple[int, str]], rows.fetchall())
 
     def get_many(self, ids: Iterable[str]) -> list[Allocation]:
-        """Those that exist, in no particular order."""
+        """Returns the allocations that exist, in no particular order."""
         return [
             allocation
             for chunk in chunks(ids, _CHUNK)
@@ -72,7 +72,7 @@ class AllocationReads(TableReads):
         ]
 
     def of_rows(self, rows: Iterable[int]) -> list[Allocation]:
-        """In the order of their ids."""
+        """Returns the allocations of these SQLite rows in the order of their ids."""
         found = [
             allocation
             for chunk in chunks(rows, _CHUNK)
@@ -81,12 +81,13 @@ class AllocationReads(TableReads):
         return sorted(found, key=lambda allocation: allocation.id)
 
     def namesakes_of_job(self, namespace: str, job_id: str) -> list[tuple[str, str]]:
-        """(group, node id) of what runs of jobs of this id in other namespaces."""
+        """Returns (group, node id) of the allocations, not client-terminal, of jobs of this id in
+        other namespaces."""
         rows = self._connection.execute(_NAMESAKES, (namespace, job_id)).fetchall()
         return cast(list[tuple[str, str]], rows)
 
     def of_job(self, namespace: str, job_id: str, all_versions: bool = True) -> list[Allocation]:
-        """`all_versions` False: only those of the job's current version."""
+        """`all_versions` False: only allocations of the job's current version."""
         where = "namespace = ? AND job_id = ?"
         if all_versions:
             return self._allocations(where, (namespace, job_id))
@@ -96,11 +97,11 @@ class AllocationReads(TableReads):
         )
 
     def of_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
-        """`terminal`: True: either side calls it over; False: neither does; None: all."""
+        """`terminal` True: desired or client status is terminal; False: neither is; None: all."""
         return self._allocations(f"node_id = ?{_which(terminal)}", (node_id,))
 
     def occupying_node(self, node_id: str) -> list[Allocation]:
-        """Those that still take resources: the agent has not said that they are over."""
+        """Returns the allocations that still use the node's resources: not client-terminal."""
         return self._allocations(f"node_id = ? AND NOT {_CLIENT_TERMINAL}", (node_id,))
 
     def ids_of_node(self, node_id: str) -> list[str]:
@@ -108,7 +109,7 @@ class AllocationReads(TableReads):
         return [cast(str, id_) for (id_,) in self._rows(sql, (node_id,))]
 
     def of_eval(self, eval_id: str, terminal: bool | None = None) -> list[Allocation]:
-        """`terminal` as for those of a node."""
+        """`terminal` as for `of_node`."""
         return self._allocations(f"eval_id = ?{_which(terminal)}", (eval_id,))
 
     def count_of_eval(self, eval_id: str) -> int:
@@ -116,7 +117,7 @@ class AllocationReads(TableReads):
         return int(self._connection.execute(sql, (eval_id,)).fetchone()[0])
 
     def nodes_freed_since(self, index: int) -> dict[str, int]:
-        """Nodes on which an allocation ended after `index`, and the index of the latest."""
+        """Returns nodes on which an allocation ended after `index` -> index of the latest."""
         sql = f"""SELECT node_id, MAX(modify_index) FROM allocations
             WHERE modify_index > ? AND {_CLIENT_TERMINAL} GROUP BY node_id"""  # noqa: S608
         return {cast(str, node): cast(int, at) for node, at in self._rows(sql, (index,))}
@@ -130,7 +131,7 @@ class AllocationReads(TableReads):
         return self._connection.execute(sql, (deployment_id,)).fetchone() is not None
 
     def of_node_changed_since(self, node_id: str, index: int) -> list[Allocation]:
-        """Those whose servers' side changed after `index`; what the agent reported is left out."""
+        """Returns those that a server changed after `index`; reports of the agent do not count."""
         return self._allocations("node_id = ? AND alloc_modify_index > ?", (node_id, index))
 
     def _allocations(self, where: str, values: Sequence[object]) -> list[Allocation]:
@@ -178,7 +179,7 @@ class AllocationWrites(AllocationReads):
         self._summaries = summaries
 
     def insert_placed(self, placements: Placements) -> None:
-        """All rows of the columns; they must be new."""
+        """Insert all rows of the placements; their ids must be new."""
         count = len(placements)
         shared = self._insert_shared(placements)
         usage = _usage(placements.resources, placements.resources.total())
@@ -264,7 +265,7 @@ class AllocationWrites(AllocationReads):
         return bodies
 
     def rows(self, ids: Iterable[str]) -> dict[str, AllocationRow]:
-        """Those that exist, for changing and giving to `save`."""
+        """Returns the allocations that exist by id, to be changed and given to `save`."""
         sql = f"SELECT {CHANGE_COLUMNS} FROM allocations WHERE id IN "  # noqa: S608
         records = (
             AllocationRow.of(row)
@@ -279,7 +280,8 @@ class AllocationWrites(AllocationReads):
         return [cast(str, id_) for (id_,) in self._rows(sql, (namespace, job_id))]
 
     def save(self, records: Iterable[AllocationRow]) -> None:
-        """Write changed records back at this index, and count what changed."""
+        """Store changed rows at this index, and count the changes in the summaries of their
+        jobs."""
         records = list(records)
         self._connection.executemany(_UPDATE, map(self._update_of, records))
         for record in records:
@@ -304,7 +306,8 @@ class AllocationWrites(AllocationReads):
         )
 
     def _count_changes(self, records: Sequence[AllocationRow]) -> None:
-        """An allocation of a purged job does not count for a new one of the same name."""
+        """Count changes of status; an allocation of a purged job does not count for a new one of
+        its id."""
         since = {
             key: self._number("SELECT create_index FROM jobs WHERE namespace = ? AND id = ?", key)
             for key in dict.fromkeys((record.namespace, record.job_id) for record in records)
@@ -316,7 +319,7 @@ class AllocationWrites(AllocationReads):
             self._summaries.count(record.group_key, record.client_status, record.live, 1)
 
     def delete_all(self, ids: Sequence[str]) -> list[AllocationRow]:
-        """Forget them, and what they alone shared; returns those there were."""
+        """Delete allocations and the parts that no other shares; returns those that existed."""
         records = list(self.rows(ids).values())
         self._connection.executemany(
             "DELETE FROM allocations WHERE row = ?", [(record.row,) for record in records]

@@ -57,42 +57,47 @@ def job_of(row: Sequence[object]) -> Job:
 
 class JobVersionReads(TableReads):
     def get(self, namespace: str, job_id: str, version: int) -> Job | None:
-        """A version that is kept, or that an allocation still refers to."""
+        """Returns a version that was not dropped, or that an allocation still refers to."""
         sql = f"""{_VERSIONS} WHERE v.namespace = ? AND v.id = ? AND v.version = ?
             ORDER BY v.job_create_index DESC LIMIT 1"""
         row = self._connection.execute(sql, (namespace, job_id, version)).fetchone()
         return job_of(row) if row else None
 
     def of_allocation(self, held: Allocation) -> Job | None:
-        """The job version that the allocation runs. A job that was purged and registered again
-        counts its versions from 0 again: the version is that of the registration which the
-        allocation was placed for. None only for data of servers that lost versions."""
+        """Returns the job version that the allocation runs.
+
+        A job that was purged and registered again counts its versions from 0 again: the version
+        returned is that of the registration which the allocation was placed for. None only for
+        data of servers that lost versions.
+        """
         key = (held.namespace, held.job_id, held.job_version, held.create_index)
         row = self._connection.execute(_OF_ALLOCATION, key).fetchone()
         return job_of(row) if row else None
 
     def nearest_to_allocation(self, held: Allocation) -> Job | None:
-        """The same, or the stored version that comes nearest to it."""
+        """Returns the version that the allocation runs, or the nearest one that is stored."""
         key = (held.namespace, held.job_id, held.job_version, held.create_index)
         row = self._connection.execute(_NEAREST, key).fetchone()
         return job_of(row) if row else None
 
     def of_job(self, namespace: str, job_id: str) -> list[Job]:
-        """The kept versions of a registered job, newest first."""
+        """Returns the versions of a registered job that were not dropped, newest first."""
         sql = f"""{_VERSIONS} JOIN jobs j ON j.namespace = v.namespace AND j.id = v.id
             AND j.create_index = v.job_create_index
             WHERE v.namespace = ? AND v.id = ? AND v.retired = 0 ORDER BY v.version DESC"""
         return [job_of(row) for row in self._rows(sql, (namespace, job_id))]
 
     def stored_of_job(self, namespace: str, job_id: str) -> list[tuple[int, int]]:
-        """(create index of the registration, version) of all that are stored, dropped ones too."""
+        """Returns (create index of the registration, version) of all versions, dropped ones too."""
         sql = "SELECT job_create_index, version FROM job_versions WHERE namespace = ? AND id = ?"
         return cast(list[tuple[int, int]], self._rows(sql, (namespace, job_id)))
 
     def origin(self, namespace: str, job_id: str, version: int) -> tuple[JobOrigin | None, int]:
-        """(where that version came from, None if it is gone; the create index of the registered
-        job that it is a version of, 0 if that job was purged). Reads little of it: every plan
-        asks."""
+        """Returns (origin of the version, None if it is gone; create index of the registered job
+        that it is a version of, 0 if that job was purged).
+
+        Decodes only the origin: every plan asks.
+        """
         row = self._connection.execute(_ORIGIN, (namespace, job_id, version)).fetchone()
         if row is None:
             return None, 0

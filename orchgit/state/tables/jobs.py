@@ -32,12 +32,12 @@ _OF_KEYS = f"""SELECT {JOB_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
 
 class JobReads(TableReads):
     def get(self, namespace: str, job_id: str) -> Job | None:
-        """The current version."""
+        """Returns the current version."""
         row = self._connection.execute(_BY_ID, (namespace, job_id)).fetchone()
         return job_of(row) if row else None
 
     def get_many(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Job]:
-        """The current versions of those (namespace, id) that are registered."""
+        """Returns (namespace, id) -> current version, for the jobs that are registered."""
         jobs = [job_of(row) for row in self._rows(_OF_KEYS, (msgspec.json.encode(tuple(keys)),))]
         return {(job.namespace, job.id): job for job in jobs}
 
@@ -49,13 +49,13 @@ class JobReads(TableReads):
         return [job_of(row) for row in self._rows(sql, values)]
 
     def keys(self, namespace: str | None = None, prefix: str = "") -> list[tuple[str, str]]:
-        """(namespace, id) in the order of `jobs`: enough to choose a page of them."""
+        """Returns (namespace, id) in the order of `all`: enough to choose a page of them."""
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         sql = f"SELECT namespace, id FROM jobs WHERE {where or 'TRUE'} ORDER BY namespace, id"  # noqa: S608
         return cast(list[tuple[str, str]], self._rows(sql, values))
 
     def of_type(self, *types: str) -> list[Job]:
-        """Those that are not stopped."""
+        """Returns the jobs of any of these types that are not stopped."""
         marks = ", ".join("?" * len(types))
         sql = f"{_CURRENT} WHERE j.type IN ({marks}) AND j.stop = 0 ORDER BY j.namespace, j.id"
         return [job_of(row) for row in self._rows(sql, types)]
@@ -65,40 +65,41 @@ class JobReads(TableReads):
         return [job_of(row) for row in self._rows(f"{sql} ORDER BY j.id", (namespace, parent_id))]
 
     def of_source(self, source: str) -> list[Job]:
-        """The same jobs whole, in no order."""
+        """Returns the jobs of the source that are not stopped, in no order."""
         sql = f"{_CURRENT} WHERE j.source = ? AND j.source != '' AND j.stop = 0"
         return [job_of(row) for row in self._rows(sql, (source,))]
 
     def keys_of_source(self, source: str) -> list[tuple[str, str]]:
-        """(namespace, id) of each job that is not stopped and came from this source."""
+        """Returns (namespace, id) of the jobs of the source that are not stopped."""
         sql = """SELECT namespace, id FROM jobs WHERE source = ? AND source != '' AND stop = 0
             ORDER BY namespace, id"""
         return cast(list[tuple[str, str]], self._rows(sql, (source,)))
 
     def modify_indexes_of_source(self, source: str) -> dict[tuple[str, str], int]:
-        """The same jobs with their JobModifyIndex: tells at one look which of them changed."""
+        """Returns (namespace, id) -> JobModifyIndex of the jobs of the source that are not
+        stopped."""
         sql = """SELECT namespace, id, job_modify_index FROM jobs
             WHERE source = ? AND source != '' AND stop = 0"""
         rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
         return {(namespace, job_id): index for namespace, job_id, index in rows}
 
     def periodic(self) -> list[Job]:
-        """Periodic parents that are not stopped."""
+        """Returns the periodic parents that are not stopped."""
         sql = f"{_CURRENT} WHERE j.periodic = 1 AND j.stop = 0 ORDER BY j.namespace, j.id"
         return [job_of(row) for row in self._rows(sql)]
 
     def is_periodic(self, namespace: str, job_id: str) -> bool:
-        """Whether there is such a job, and it is launched again and again."""
+        """Whether the job exists and is periodic."""
         sql = "SELECT periodic FROM jobs WHERE namespace = ? AND id = ?"
         return bool(self._number(sql, (namespace, job_id)))
 
     def count_live_of_namespace(self, namespace: str) -> int:
-        """How many are not dead."""
+        """Returns the number of jobs that are not dead."""
         sql = "SELECT count(*) FROM jobs WHERE namespace = ? AND status != 'dead'"
         return self._number(sql, (namespace,))
 
     def count_live_of_pool(self, pool: str) -> int:
-        """How many are not dead."""
+        """Returns the number of jobs that are not dead."""
         sql = "SELECT count(*) FROM jobs WHERE node_pool = ? AND status != 'dead'"
         return self._number(sql, (pool,))
 

@@ -56,7 +56,7 @@ def entry(term: int, **voters: bool) -> Entry:
     return Entry(term, Configuration(members).encode())
 
 
-def test_a_learner_gets_everything_and_counts_for_nothing() -> None:
+def test_learner_gets_everything_and_counts_for_no_majority() -> None:
     core = lead(make_core("ab"))
     index = core.change_members(MemberChange("z", voter=False))
     assert members(core) == {"a": True, "b": True, "z": False}, "in force when it is appended"
@@ -71,7 +71,7 @@ def test_a_learner_gets_everything_and_counts_for_nothing() -> None:
     assert core.state.role is Role.FOLLOWER, "nor does hearing of one keep the leadership"
 
 
-def test_a_learner_is_not_asked_for_its_vote_and_does_not_stand() -> None:
+def test_learner_is_not_asked_for_its_vote_and_does_not_stand() -> None:
     core = make_core("ab")
     core.step("b", Append(1, 1, 0, [entry(1, a=False, b=True)], 2, 0), 0.1)
     settle(core)
@@ -86,7 +86,7 @@ def test_a_learner_is_not_asked_for_its_vote_and_does_not_stand() -> None:
     assert {receiver for receiver, _ in settle(voter)} == {"b"}
 
 
-def test_one_change_at_a_time() -> None:
+def test_second_change_is_refused_until_the_first_is_committed() -> None:
     core = lead(make_core("ab"))
     core.change_members(MemberChange("y", voter=False))
     with pytest.raises(UnavailableError, match="another change"):
@@ -96,7 +96,7 @@ def test_one_change_at_a_time() -> None:
     assert core.change_members(MemberChange("z", voter=False))
 
 
-def test_no_change_before_the_leader_has_committed_an_entry_of_its_own() -> None:
+def test_change_is_refused_before_the_leader_has_committed_an_entry_of_its_own() -> None:
     """An earlier leader's uncommitted change may still come into force (the bug of 2015)."""
     core = make_core("ab")
     core.tick(2.0)
@@ -107,7 +107,7 @@ def test_no_change_before_the_leader_has_committed_an_entry_of_its_own() -> None
         core.change_members(MemberChange("z", voter=False))
 
 
-def test_a_change_that_is_cut_off_is_in_force_no_more() -> None:
+def test_change_that_is_cut_off_is_no_longer_in_force() -> None:
     core = lead(make_core("abc"))
     core.change_members(MemberChange("z", voter=False))
     assert "z" in members(core)
@@ -115,7 +115,7 @@ def test_a_change_that_is_cut_off_is_in_force_no_more() -> None:
     assert members(core) == dict.fromkeys("abc", True)
 
 
-def test_a_vote_only_for_who_has_caught_up() -> None:
+def test_learner_gets_a_vote_only_when_it_keeps_up() -> None:
     core = lead(make_core("ab"))
     core.change_members(MemberChange("z", voter=False))
     settle(core)
@@ -137,12 +137,12 @@ def test_a_vote_only_for_who_has_caught_up() -> None:
     assert members(core) == {"a": True, "b": True, "z": True}
 
 
-def test_a_vote_for_a_stranger_is_refused() -> None:
+def test_vote_for_a_non_member_is_refused() -> None:
     with pytest.raises(RefusedError, match="it is no member"):
         lead(make_core("ab")).change_members(MemberChange("z", voter=True))
 
 
-def test_a_leader_that_is_removed_leads_until_that_is_committed_without_its_own_vote() -> None:
+def test_removed_leader_leads_until_its_removal_is_committed_without_its_own_vote() -> None:
     core = lead(make_core("abc"))
     index = core.change_members(MemberChange("a", voter=None))
     settle(core)
@@ -156,7 +156,7 @@ def test_a_leader_that_is_removed_leads_until_that_is_committed_without_its_own_
     assert core.state.role is Role.FOLLOWER, "it is no member any more"
 
 
-def test_a_removed_member_stands_while_only_it_has_the_entry() -> None:
+def test_removed_member_stands_while_no_other_member_has_the_entry() -> None:
     """Else nobody could be elected: its log is ahead of all others."""
     core = lead(make_core("ab"))
     core.change_members(MemberChange("a", voter=None))
@@ -173,7 +173,7 @@ def test_a_removed_member_stands_while_only_it_has_the_entry() -> None:
     assert again.is_removed
 
 
-def test_the_only_one_with_a_vote_stays() -> None:
+def test_removal_of_the_only_voter_is_refused() -> None:
     core = lead(make_core("a"))
     core.change_members(MemberChange("z", voter=False))
     settle(core)
@@ -181,7 +181,7 @@ def test_the_only_one_with_a_vote_stays() -> None:
         core.change_members(MemberChange("a", voter=None))
 
 
-def test_what_is_so_already_is_not_changed() -> None:
+def test_change_to_what_is_the_case_already_appends_no_configuration() -> None:
     core = lead(make_core("ab"))
     for change in (
         MemberChange("b", voter=False),
@@ -193,7 +193,7 @@ def test_what_is_so_already_is_not_changed() -> None:
         assert members(core) == {"a": True, "b": True}
 
 
-def test_who_is_removed_is_told_and_does_not_stand() -> None:
+def test_removed_member_is_told_and_does_not_stand() -> None:
     core = lead(make_core("abc"))
     index = core.change_members(MemberChange("c", voter=None)) or 0
     assert not any(isinstance(message, NotMember) for _, message in settle(core)), "not committed"
@@ -209,7 +209,7 @@ def test_who_is_removed_is_told_and_does_not_stand() -> None:
     assert removed.is_removed
 
 
-def test_who_was_to_be_removed_and_was_not_is_told_nothing() -> None:
+def test_member_whose_removal_was_given_up_is_told_nothing() -> None:
     """The disk was full: the removal is given up, and another change comes in its place."""
     core = lead(make_core("abc"))
     core.change_members(MemberChange("c", voter=None))
@@ -222,7 +222,7 @@ def test_who_was_to_be_removed_and_was_not_is_told_nothing() -> None:
     assert not any(isinstance(message, NotMember) for _, message in sent)
 
 
-def test_who_is_taken_in_again_stands_again() -> None:
+def test_member_that_is_added_again_stands_again() -> None:
     core = make_core("abc")
     core.step("b", NotMember(1, 5), 0.1)
     core.step("b", Append(1, 1, 0, [Entry(1, b"\x01") for _ in range(8)], 2, 0), 0.2)
@@ -232,7 +232,7 @@ def test_who_is_taken_in_again_stands_again() -> None:
     assert core.state.role is Role.PRE_CANDIDATE
 
 
-def test_a_member_without_any_configuration_waits_and_follows_whoever_leads() -> None:
+def test_member_without_configuration_waits_and_follows_any_leader() -> None:
     core = make_core("")
     core.tick(99.0)
     assert core.state.role is Role.FOLLOWER
@@ -245,7 +245,7 @@ def test_a_member_without_any_configuration_waits_and_follows_whoever_leads() ->
     assert core.state.outbox.pop() == ("y", VoteReply(7, True)), "for an unknown candidate"
 
 
-def test_a_cluster_is_formed_once() -> None:
+def test_second_bootstrap_is_refused() -> None:
     core = make_core("")
     assert core.bootstrap()
     core.tick(0.1)
@@ -257,7 +257,7 @@ def test_a_cluster_is_formed_once() -> None:
     )
 
 
-def test_members_are_found_again_in_the_log_and_the_state() -> None:
+def test_members_are_read_from_the_log_and_the_state_at_start() -> None:
     core = lead(make_core("ab"))
     core.change_members(MemberChange("z", voter=False))
     settle(core)
@@ -279,7 +279,7 @@ HELLO = Append(3, 1, 0, [entry(1, a=True, b=True, c=True)], 2, 0)
 """A leader of term 3 for which the receiver is still the member that it was."""
 
 
-def test_a_server_that_lost_its_disk_hears_nothing_until_it_is_admitted() -> None:
+def test_server_that_lost_its_disk_ignores_messages_until_it_is_admitted() -> None:
     core = blank()
     for message in (HELLO, RequestVote(4, 9, 3, True), PreVote(4, 9, 3), TimeoutNow(3)):
         core.step("b", message, 1.0)
@@ -293,7 +293,7 @@ def test_a_server_that_lost_its_disk_hears_nothing_until_it_is_admitted() -> Non
     assert members(core) == {"a": True, "b": True, "c": True}
 
 
-def test_it_elects_nobody_and_does_not_stand_before_it_has_what_it_was_admitted_with() -> None:
+def test_admitted_server_neither_votes_nor_stands_before_it_has_the_admitting_entry() -> None:
     core = blank()
     core.membership.admit(3, 4)
     core.step("b", HELLO, 1.0)
@@ -312,7 +312,7 @@ def test_it_elects_nobody_and_does_not_stand_before_it_has_what_it_was_admitted_
     assert settle(again) == [("c", VoteReply(10, True))]
 
 
-def test_who_is_told_the_members_by_hand_needs_no_admission() -> None:
+def test_server_whose_members_are_forced_needs_no_admission() -> None:
     core = blank()
     core.membership.admit(3, 40)
     assert not core.bootstrap(), "it is of a cluster"
@@ -321,7 +321,7 @@ def test_who_is_told_the_members_by_hand_needs_no_admission() -> None:
     assert forced.is_leader
 
 
-def test_an_answer_of_the_member_that_it_was_counts_no_more() -> None:
+def test_reply_from_before_the_removal_does_not_count() -> None:
     core = lead(make_core("abc"))
     late = AppendReply(core.state.term, True, core.state.log.last_index, 0)
     core.change_members(MemberChange("c", voter=None))

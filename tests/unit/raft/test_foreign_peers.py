@@ -47,7 +47,7 @@ def position(core: RaftCore) -> tuple[int, int, int, Vote]:
 
 
 @pytest.mark.parametrize("message", FOREIGN)
-def test_who_speaks_of_another_log_is_told_and_not_heard(message: RulingMessage) -> None:
+def test_message_of_another_log_is_answered_and_ignored(message: RulingMessage) -> None:
     core = alone("new")
     before = (
         core.state.term,
@@ -68,7 +68,9 @@ def test_who_speaks_of_another_log_is_told_and_not_heard(message: RulingMessage)
 
 
 @pytest.mark.parametrize("message", FOREIGN)
-def test_before_its_log_has_an_id_it_hears_nobody(message: RulingMessage) -> None:
+def test_new_cluster_without_a_log_id_ignores_leaders_and_candidates(
+    message: RulingMessage,
+) -> None:
     """The other cluster may be what it was a member of a moment ago."""
     core = alone("")
     before = (
@@ -88,7 +90,7 @@ def test_before_its_log_has_an_id_it_hears_nobody(message: RulingMessage) -> Non
     assert core.is_leader
 
 
-def test_the_former_leader_counts_it_out() -> None:
+def test_former_leader_does_not_count_a_member_of_another_cluster() -> None:
     core = make_core()
     core.state.log_id = "old"
     elect(core, 2.0)
@@ -103,7 +105,7 @@ def test_the_former_leader_counts_it_out() -> None:
     assert silent.last_contact_s == pytest.approx(0.4)
 
 
-def test_a_member_that_does_not_know_its_log_yet_hears_and_is_heard() -> None:
+def test_member_that_does_not_know_its_log_id_follows_and_is_answered() -> None:
     core = make_core()
     core.step("b", Append(1, 1, 0, [Entry(1, b"x")], 1, 0, "old"), 0.1)
     assert core.state.log.last_index == 2
@@ -116,7 +118,7 @@ def test_a_member_that_does_not_know_its_log_yet_hears_and_is_heard() -> None:
     assert core.membership.foreign_peers == {}
 
 
-def test_people_are_told_once_of_each() -> None:
+def test_each_foreign_peer_is_reported_once() -> None:
     report = ForeignPeerReport()
     with capture_logs() as lines:
         for _ in range(3):

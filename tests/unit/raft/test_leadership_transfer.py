@@ -39,13 +39,13 @@ HAS_ROOM, HAS_NONE = AppendReply(1, True, 2, 0), AppendReply(1, True, 2, 0, has_
 IS_BEHIND = AppendReply(1, True, 1, 0)
 
 
-def test_a_leader_without_room_hands_over_to_one_that_can_write() -> None:
+def test_leader_with_a_full_disk_transfers_to_a_member_that_can_write() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_ROOM)
     assert _pass_time(core, 5.1, HAS_ROOM, HAS_ROOM) == []
     assert set(_pass_time(core, 5.6, HAS_ROOM, HAS_ROOM)) < {"b", "c"}
 
 
-def test_room_for_a_moment_is_not_room() -> None:
+def test_disk_with_room_for_a_moment_counts_as_full() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_ROOM)
     for now_s in (3.0, 4.0, 5.0):
         core.state.has_room = True
@@ -54,7 +54,7 @@ def test_room_for_a_moment_is_not_room() -> None:
     assert _pass_time(core, 5.6, HAS_ROOM, HAS_ROOM)
 
 
-def test_a_disk_that_has_room_again_keeps_the_lead() -> None:
+def test_leader_whose_disk_has_room_again_keeps_the_lead() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_ROOM)
     core.state.has_room = True
     assert _pass_time(core, 6.0, HAS_ROOM, HAS_ROOM) == []
@@ -65,14 +65,16 @@ def test_a_disk_that_has_room_again_keeps_the_lead() -> None:
 @pytest.mark.parametrize(
     "others", [(HAS_NONE, HAS_ROOM), (HAS_NONE, HAS_NONE), (IS_BEHIND, IS_BEHIND)]
 )
-def test_it_leads_on_where_nobody_could_commit_either(others: tuple[AppendReply, ...]) -> None:
+def test_leader_with_a_full_disk_stays_where_the_others_could_not_commit(
+    others: tuple[AppendReply, ...],
+) -> None:
     """For the sake of reads that have to be current."""
     core = _leader_without_room(*others)
     assert _pass_time(core, 9.0, *others) == []
     assert core.is_leader
 
 
-def test_an_operator_is_told_why_a_member_cannot_take_over() -> None:
+def test_refused_transfer_names_the_reason() -> None:
     core = _leader_without_room(HAS_ROOM, HAS_NONE)
     assert core.transfer("b") is None
     assert "its disk is full" in str(core.transfer("c"))
@@ -84,7 +86,7 @@ def test_an_operator_is_told_why_a_member_cannot_take_over() -> None:
     assert isinstance(core.transfer("c"), NotLeaderError)
 
 
-def test_a_follower_says_whether_it_could_write() -> None:
+def test_reply_says_whether_the_follower_has_room() -> None:
     core = make_core()
     core.step("b", Append(1, 1, 0, [], 1, 0), 0.1)
     core.state.has_room = False
@@ -92,3 +94,18 @@ def test_a_follower_says_whether_it_could_write() -> None:
     core.step("b", Append(1, 9, 1, [], 1, 0), 0.2)
     said = [reply.has_room for _, reply in settle(core) if isinstance(reply, AppendReply)]
     assert said == [True, False, False]
+
+
+def test_transfer_waits_until_the_target_has_everything() -> None:
+    core = make_core()
+    elect(core, 2.0)
+    core.step("b", AppendReply(1, True, 2, 0), 2.1)
+    assert core.propose(b"x") == 3
+    assert core.transfer("b") is None
+    assert core.propose(b"y") is None, "no new entries meanwhile"
+    assert not any(isinstance(m, TimeoutNow) for _, m in settle(core))
+    core.step("b", AppendReply(1, True, 3, 0), 2.2)
+    assert ("b", TimeoutNow(1)) in settle(core)
+    core.step("c", AppendReply(1, True, 3, 0), 2.9)
+    core.tick(3.2)
+    assert core.propose(b"y") == 4, "given up: the heir did not stand"

@@ -25,7 +25,7 @@ others."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_clusters_keep_their_promises(first: int) -> None:
+def test_simulated_clusters_keep_their_promises(first: int) -> None:
     elected, answered, installed, refused, changed, lost, full = 0, 0, 0, 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
@@ -87,15 +87,15 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.ActsBeforeItIsAdmitted,
     ],
 )
-def test_a_broken_rule_is_found(mutant: type[RaftCore]) -> None:
+def test_deliberate_bug_is_found(mutant: type[RaftCore]) -> None:
     assert _found(mutant), f"{mutant.__name__} survives {SEEDS} seeds"
 
 
-def test_a_disk_that_forgets_is_found() -> None:
+def test_disk_that_forgets_is_found() -> None:
     assert _found(log=raft_mutants.ForgetfulLog)
 
 
-def test_a_seed_says_it_all() -> None:
+def test_same_seed_gives_the_same_run() -> None:
     one, two = Simulation(7), Simulation(7)
     one.run()
     two.run()
@@ -103,7 +103,7 @@ def test_a_seed_says_it_all() -> None:
     assert one.events == two.events
 
 
-def test_a_seed_says_the_same_in_another_process() -> None:
+def test_same_seed_gives_the_same_run_in_another_process() -> None:
     """Nothing may depend on the order of a set of strings."""
     code = (
         "from tests.support.raft_simulation import Simulation\n"
@@ -147,5 +147,5 @@ def _read(value: int, began: float, ended: float) -> Operation:
         ([_write(1, 1, 2), _read(1, 9, 10), _write(2, 4, 5)], False),
     ],
 )
-def test_the_checker_of_histories(history: list[Operation], fine: bool) -> None:
+def test_checker_of_histories(history: list[Operation], fine: bool) -> None:
     assert (explain(history) is None) is fine

@@ -54,7 +54,7 @@ def used_bytes(path: Path) -> int:
     return len(path.read_bytes().rstrip(b"\0"))
 
 
-def test_what_was_synced_is_there_again(tmp_path: Path) -> None:
+def test_synced_records_are_read_again(tmp_path: Path) -> None:
     filled(tmp_path, 30).close()
     again = Journal(tmp_path, SMALL)
     assert contents(again) == [payload(n) for n in range(1, 31)]
@@ -65,7 +65,7 @@ def test_what_was_synced_is_there_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_one_sync_serves_all_that_wait(tmp_path: Path) -> None:
+def test_one_sync_serves_all_pending_records(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for number in range(100):
         journal.append(1, payload(number))
@@ -92,7 +92,7 @@ def test_records_are_readable_before_and_after_the_tail_in_memory(tmp_path: Path
 
 
 @pytest.mark.parametrize("lost", [1, 5, HEAD_SIZE, HEAD_SIZE + 3])
-def test_a_torn_tail_is_cut(tmp_path: Path, lost: int) -> None:
+def test_torn_tail_is_cut(tmp_path: Path, lost: int) -> None:
     filled(tmp_path, 5, 1 << 16).close()
     (path,) = segments(tmp_path)
     os.truncate(path, used_bytes(path) - lost)
@@ -103,7 +103,7 @@ def test_a_torn_tail_is_cut(tmp_path: Path, lost: int) -> None:
     assert contents(Journal(tmp_path, 1 << 16))[-1] == b"instead"
 
 
-def test_an_old_record_behind_a_lost_page_does_not_come_back(tmp_path: Path) -> None:
+def test_old_record_behind_a_lost_page_does_not_come_back(tmp_path: Path) -> None:
     journal = filled(tmp_path, 3, 1 << 16)
     for number in (4, 5):
         journal.append(1, payload(number))
@@ -121,7 +121,7 @@ def test_an_old_record_behind_a_lost_page_does_not_come_back(tmp_path: Path) -> 
     assert Journal(tmp_path, 1 << 16).last_index == 4, "record 5 of the old term is gone"
 
 
-def test_a_flipped_bit_in_an_older_segment_is_refused(tmp_path: Path) -> None:
+def test_flipped_bit_in_an_older_segment_is_refused(tmp_path: Path) -> None:
     filled(tmp_path, 30).close()
     path = segments(tmp_path)[1]
     data = bytearray(path.read_bytes())
@@ -131,14 +131,14 @@ def test_a_flipped_bit_in_an_older_segment_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path, SMALL)
 
 
-def test_a_missing_segment_is_refused(tmp_path: Path) -> None:
+def test_missing_segment_is_refused(tmp_path: Path) -> None:
     filled(tmp_path, 30).close()
     segments(tmp_path)[1].unlink()
     with pytest.raises(InvariantError, match="missing"):
         Journal(tmp_path, SMALL)
 
 
-def test_cutting_conflicting_entries(tmp_path: Path) -> None:
+def test_conflicting_entries_are_cut(tmp_path: Path) -> None:
     journal = filled(tmp_path, 30)
     journal.cut_after(7)
     assert (journal.last_index, journal.synced_index) == (7, 7)
@@ -164,7 +164,7 @@ def test_compaction_keeps_what_is_not_in_the_snapshot(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_snapshot_may_take_the_place_of_the_log(tmp_path: Path) -> None:
+def test_reset_lets_a_snapshot_replace_the_log(tmp_path: Path) -> None:
     journal = filled(tmp_path, 5)
     journal.reset(100)
     assert journal.append(3, b"after") == 100
@@ -186,7 +186,7 @@ def test_the_vote_is_durable_and_checked(tmp_path: Path) -> None:
         Journal(tmp_path)
 
 
-def test_a_failed_sync_acknowledges_nothing(tmp_path: Path) -> None:
+def test_failed_sync_acknowledges_nothing(tmp_path: Path) -> None:
     journal = filled(tmp_path, 1)
     journal.append(1, b"lost")
     for segment in journal._segments:

@@ -203,7 +203,7 @@ class FailingDisk(RuleBasedStateMachine):
             assert entries_of(self.journal) == self.entries
 
 
-def test_what_was_synced_survives_everything() -> None:
+def test_synced_records_survive_any_crash() -> None:
     run_state_machine_as_test(
         FailingDisk, settings=settings(max_examples=100, stateful_step_count=30, deadline=None)
     )
@@ -211,7 +211,7 @@ def test_what_was_synced_survives_everything() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 32), batches=st.lists(st.integers(1, 5), min_size=1, max_size=9))
-def test_a_flipped_bit_is_never_believed(seed: int, batches: list[int]) -> None:
+def test_flipped_bit_is_always_detected(seed: int, batches: list[int]) -> None:
     """Refused by the file's name. Only of the last write nobody can say whether it had been on
     disk: it is cut, and the server compares the log with its state."""
     disk, rng = MemoryDisk(seed), random.Random(seed)
@@ -248,7 +248,7 @@ def test_damage_before_a_later_write_is_refused(record: int) -> None:
 
 
 @pytest.mark.parametrize("record", range(6, 9))
-def test_damage_in_the_last_write_is_a_torn_one(record: int) -> None:
+def test_damage_in_the_last_write_counts_as_torn(record: int) -> None:
     disk = MemoryDisk()
     journal = filled(disk, [2, 2, 2, 3], 1 << 14)
     (path,) = disk.list(DIRECTORY, ".segment")
@@ -260,7 +260,7 @@ def test_damage_in_the_last_write_is_a_torn_one(record: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
-def test_a_bit_that_flips_while_running_is_noticed(seed: int) -> None:
+def test_bit_that_flips_while_running_is_detected(seed: int) -> None:
     disk, rng = MemoryDisk(seed), random.Random(seed)
     filled(disk, [3] * 6).close()
     journal = opened(disk)
@@ -278,7 +278,7 @@ def test_a_bit_that_flips_while_running_is_noticed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["vote", "base", "00000000000000000001.segment"])
-def test_a_file_that_cannot_be_read_is_named(name: str) -> None:
+def test_unreadable_file_is_named(name: str) -> None:
     disk = MemoryDisk()
     journal = filled(disk, [1])
     journal.store_base(1, 1)
@@ -289,7 +289,7 @@ def test_a_file_that_cannot_be_read_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"xx", b"\0" * 40, b"\0" * 8192])
-def test_a_vote_that_is_gone_is_not_made_up(content: bytes | None) -> None:
+def test_missing_vote_refuses_the_start(content: bytes | None) -> None:
     disk = MemoryDisk()
     filled(disk, [1]).close()
     if content is None:
@@ -300,7 +300,7 @@ def test_a_vote_that_is_gone_is_not_made_up(content: bytes | None) -> None:
         opened(disk)
 
 
-def test_a_failed_sync_is_the_end_of_writing() -> None:
+def test_failed_sync_ends_all_writing() -> None:
     """The system may take the pages for clean afterwards: the second sync would seem to succeed."""
     disk = MemoryDisk()
     journal = filled(disk, [1])
@@ -315,7 +315,7 @@ def test_a_failed_sync_is_the_end_of_writing() -> None:
     assert journal.synced_index == 1
 
 
-def test_what_a_failed_sync_left_in_memory_is_written_again_at_the_start() -> None:
+def test_last_write_is_written_again_at_start_after_a_failed_sync() -> None:
     """The process starts again, finds its last write in the system's cache, and counts it."""
     disk = MemoryDisk()
     journal = filled(disk, [2, 1])
@@ -331,7 +331,7 @@ def test_what_a_failed_sync_left_in_memory_is_written_again_at_the_start() -> No
     assert entries_of(opened(disk)) == before
 
 
-def test_a_full_disk_takes_back_what_waits_and_goes_on_when_there_is_room() -> None:
+def test_full_disk_gives_up_pending_records_and_goes_on_when_there_is_room() -> None:
     disk = MemoryDisk(capacity=8192 + 3000)
     journal = opened(disk, 1 << 12)
     journal.store_vote(Vote(1, "me"))
@@ -360,9 +360,7 @@ def test_a_full_disk_takes_back_what_waits_and_goes_on_when_there_is_room() -> N
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_write_that_was_cut_off_by_a_full_disk_does_not_come_back(
-    seed: int, goes_on: bool
-) -> None:
+def test_write_that_a_full_disk_cut_off_does_not_come_back(seed: int, goes_on: bool) -> None:
     """On a file system that cannot keep space: some whole records of the refused write are there,
     and a shorter one is written over the first of them."""
     disk = MemoryDisk(seed)
@@ -390,7 +388,7 @@ def test_entries_that_were_cut_do_not_come_back(seed: int) -> None:
     assert opened(disk, 1 << 14).last_index == 3
 
 
-def test_the_log_follows_a_snapshot_that_was_received_before_a_crash() -> None:
+def test_log_restarts_at_a_snapshot_received_before_a_crash() -> None:
     disk = MemoryDisk()
     journal = filled(disk, [3, 3])
     journal.store_vote(Vote(4, None))
@@ -400,7 +398,7 @@ def test_the_log_follows_a_snapshot_that_was_received_before_a_crash() -> None:
     assert (again.first_index, again.last_index, again.term(50)) == (50, 50, 4)
 
 
-def test_a_log_that_conflicts_with_the_snapshot_is_dropped_for_it() -> None:
+def test_log_that_conflicts_with_the_snapshot_is_dropped() -> None:
     """It reaches behind the snapshot's entry, which was another one here."""
     disk = MemoryDisk()
     journal = filled(disk, [3, 3])
@@ -411,7 +409,7 @@ def test_a_log_that_conflicts_with_the_snapshot_is_dropped_for_it() -> None:
     assert (again.first_index, again.last_index, again.term(5)) == (5, 5, 4)
 
 
-def test_a_vote_needs_no_room() -> None:
+def test_vote_needs_no_room() -> None:
     disk = MemoryDisk()
     journal = filled(disk, [1])
     disk.capacity = disk._used()
@@ -420,7 +418,7 @@ def test_a_vote_needs_no_room() -> None:
     assert opened(disk).vote == Vote(5, "other")
 
 
-def test_a_vote_that_a_full_disk_refuses_stays_the_old_one() -> None:
+def test_vote_that_a_full_disk_refuses_stays_the_old_one() -> None:
     """Where nothing is written in place."""
     disk = MemoryDisk()
     journal = filled(disk, [1])
@@ -435,7 +433,7 @@ def test_a_vote_that_a_full_disk_refuses_stays_the_old_one() -> None:
     again.store_vote(Vote(5, "other"))
 
 
-def test_the_order_of_things_on_disk() -> None:
+def test_order_of_writes_and_syncs() -> None:
     """A file's name before its records count; records written, then synced, in one go."""
     disk = MemoryDisk()
     journal = opened(disk)

@@ -39,7 +39,7 @@ def put_record(disk: MemoryDisk, vote: Vote) -> None:
     disk.store(PATH, crc32c(body).to_bytes(4, "little") + body)
 
 
-def test_a_vote_is_found_again() -> None:
+def test_stored_vote_is_read_again() -> None:
     disk = MemoryDisk()
     assert opened(disk).value == Vote()
     file = given_before(disk)
@@ -50,7 +50,7 @@ def test_a_vote_is_found_again() -> None:
         assert file.value == vote
 
 
-def test_a_full_disk_takes_votes() -> None:
+def test_vote_is_stored_on_a_full_disk() -> None:
     disk = MemoryDisk()
     file = given_before(disk)
     disk.capacity = disk._used()
@@ -66,9 +66,7 @@ def test_a_full_disk_takes_votes() -> None:
     seed=st.integers(0, 1 << 32),
     steps=st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=12),
 )
-def test_whatever_is_torn_a_vote_that_was_given_is_known(
-    seed: int, steps: list[tuple[int, bool]]
-) -> None:
+def test_stored_vote_survives_any_torn_write(seed: int, steps: list[tuple[int, bool]]) -> None:
     """The power goes, or the process, at any step of writing it: it is the old one or the new."""
     disk = MemoryDisk(seed)
     file = given_before(disk)
@@ -93,7 +91,7 @@ def test_whatever_is_torn_a_vote_that_was_given_is_known(
 
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), refused=st.lists(st.integers(1, 4), max_size=6))
-def test_refused_votes_do_not_wear_out_the_file(seed: int, refused: list[int]) -> None:
+def test_refused_votes_damage_no_slot(seed: int, refused: list[int]) -> None:
     """Where nothing is written in place a full disk may leave a slot torn, again and again: the
     next attempt never touches the other one first."""
     disk = MemoryDisk(seed)
@@ -113,7 +111,7 @@ def test_refused_votes_do_not_wear_out_the_file(seed: int, refused: list[int]) -
 
 @pytest.mark.parametrize("slot", [0, 1])
 @pytest.mark.parametrize("position", [0, 2, 20])
-def test_a_damaged_slot_is_known_from_the_other_and_mended(slot: int, position: int) -> None:
+def test_damaged_slot_is_repaired_from_the_other(slot: int, position: int) -> None:
     disk = MemoryDisk()
     given_before(disk).store(NEW)
     disk.flip(PATH, slot * SLOT + position)
@@ -125,7 +123,7 @@ def test_a_damaged_slot_is_known_from_the_other_and_mended(slot: int, position: 
 
 @pytest.mark.parametrize("slot", [0, 1])
 @pytest.mark.parametrize("seed", range(20))
-def test_mending_a_slot_leaves_the_other_one_until_it_is_done(slot: int, seed: int) -> None:
+def test_repair_of_a_slot_leaves_the_other_untouched(slot: int, seed: int) -> None:
     disk = MemoryDisk(seed)
     given_before(disk).store(NEW)
     disk.flip(PATH, slot * SLOT + 10)
@@ -136,7 +134,7 @@ def test_mending_a_slot_leaves_the_other_one_until_it_is_done(slot: int, seed: i
     assert opened(disk).value == NEW
 
 
-def test_two_damaged_slots_refuse_the_start_by_name() -> None:
+def test_two_damaged_slots_refuse_the_start_and_name_the_file() -> None:
     disk = MemoryDisk()
     given_before(disk)
     disk.flip(PATH, 10)
@@ -145,7 +143,7 @@ def test_two_damaged_slots_refuse_the_start_by_name() -> None:
         VoteFile(disk, PATH)
 
 
-def test_a_file_of_one_record_is_read_and_gets_slots() -> None:
+def test_file_of_one_record_is_read_and_gets_slots() -> None:
     disk = MemoryDisk()
     put_record(disk, OLD)
     assert opened(disk).value == OLD
@@ -157,7 +155,7 @@ def test_a_file_of_one_record_is_read_and_gets_slots() -> None:
     assert opened(disk).value == NEW
 
 
-def test_a_damaged_file_of_one_record_refuses_the_start_by_name() -> None:
+def test_damaged_file_of_one_record_refuses_the_start_and_names_the_file() -> None:
     disk = MemoryDisk()
     put_record(disk, OLD)
     disk.flip(PATH, 6)
@@ -165,7 +163,7 @@ def test_a_damaged_file_of_one_record_refuses_the_start_by_name() -> None:
         VoteFile(disk, PATH)
 
 
-def test_without_room_a_file_of_one_record_stays_until_there_is() -> None:
+def test_file_of_one_record_stays_while_the_disk_is_full() -> None:
     disk = MemoryDisk()
     put_record(disk, OLD)
     disk.capacity = disk._used() + 100
@@ -179,7 +177,7 @@ def test_without_room_a_file_of_one_record_stays_until_there_is() -> None:
     assert opened(disk).value == NEW
 
 
-def test_a_disk_that_cannot_be_written_is_named_at_the_start() -> None:
+def test_unwritable_disk_refuses_the_start_and_names_the_file() -> None:
     disk = MemoryDisk()
     given_before(disk)
     disk.fail_at[disk.calls + 1] = errno.EIO

@@ -30,7 +30,7 @@ async def submit(hub: Hub, server: str, *payloads: bytes) -> list[Proposal]:
     return proposals
 
 
-def test_a_command_is_applied_by_all_in_the_same_order(hub: Hub) -> None:
+def test_commands_are_applied_by_all_in_the_same_order(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["two"].stand_for_election()
         hub.settle()
@@ -43,7 +43,7 @@ def test_a_command_is_applied_by_all_in_the_same_order(hub: Hub) -> None:
     asyncio.run(scenario())
 
 
-def test_a_majority_goes_on_without_the_leader(hub: Hub) -> None:
+def test_majority_goes_on_without_the_leader(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -61,7 +61,7 @@ def test_a_majority_goes_on_without_the_leader(hub: Hub) -> None:
     asyncio.run(scenario())
 
 
-def test_a_command_goes_to_a_leader_that_was_heard_of_just_then(hub: Hub) -> None:
+def test_command_is_forwarded_to_a_leader_learned_in_the_same_turn(hub: Hub) -> None:
     """In one turn a follower learns who leads now, and gets a command to forward: nothing is lost,
     so nobody is told that the outcome is unknown."""
 
@@ -87,7 +87,7 @@ def test_a_command_goes_to_a_leader_that_was_heard_of_just_then(hub: Hub) -> Non
     asyncio.run(scenario())
 
 
-def test_an_entry_of_a_lost_leader_is_answered_as_unknown(hub: Hub) -> None:
+def test_proposal_of_a_deposed_leader_is_answered_as_unknown(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -109,7 +109,7 @@ def test_an_entry_of_a_lost_leader_is_answered_as_unknown(hub: Hub) -> None:
     asyncio.run(scenario())
 
 
-def test_nothing_is_sent_or_counted_before_it_is_synced(hub: Hub) -> None:
+def test_entries_are_sent_and_counted_only_after_the_sync(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -132,7 +132,7 @@ def test_nothing_is_sent_or_counted_before_it_is_synced(hub: Hub) -> None:
     asyncio.run(scenario())
 
 
-def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
+def test_vote_is_on_disk_when_it_is_sent(hub: Hub, tmp_path: Path) -> None:
     hub.servers["two"].stand_for_election()
     hub.settle()
     for server in hub.servers.values():
@@ -140,7 +140,7 @@ def test_a_vote_is_on_disk_when_it_is_given(hub: Hub, tmp_path: Path) -> None:
         assert server.journal.vote.voted_for == "two"
 
 
-def test_what_is_proposed_during_a_round_goes_together_in_the_next(hub: Hub) -> None:
+def test_proposals_during_a_round_go_together_in_the_next(hub: Hub) -> None:
     async def scenario() -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
@@ -164,7 +164,7 @@ def test_what_is_proposed_during_a_round_goes_together_in_the_next(hub: Hub) -> 
     asyncio.run(scenario())
 
 
-def test_nothing_is_applied_that_the_own_disk_does_not_have(hub: Hub) -> None:
+def test_entries_are_applied_only_when_the_own_disk_has_them(hub: Hub) -> None:
     """What a state has its log must have, also after a crash: even if it is known to be committed
     before it is on disk here."""
     hub.servers["one"].stand_for_election()

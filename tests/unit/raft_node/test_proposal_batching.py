@@ -18,7 +18,7 @@ def commands(taken: list[QueuedProposal]) -> list[bytes]:
     return [one.command for one in taken]
 
 
-def test_who_writes_alone_waits_for_nobody() -> None:
+def test_single_proposal_is_taken_at_once() -> None:
     async def scenario() -> None:
         queue = ProposalQueue()
         for number in range(3):
@@ -31,7 +31,7 @@ def test_who_writes_alone_waits_for_nobody() -> None:
     asyncio.run(scenario())
 
 
-def test_what_comes_during_a_round_makes_up_the_next_one() -> None:
+def test_proposals_during_a_round_are_batched() -> None:
     async def scenario() -> None:
         queue = ProposalQueue()
         queue.put(await made(0))
@@ -48,7 +48,7 @@ def test_what_comes_during_a_round_makes_up_the_next_one() -> None:
     asyncio.run(scenario())
 
 
-def test_a_slow_round_is_not_waited_for_to_its_end() -> None:
+def test_batch_is_taken_after_the_longest_wait_though_the_round_goes_on() -> None:
     async def scenario() -> None:
         queue = ProposalQueue()
         queue.put(await made(0))
@@ -62,7 +62,7 @@ def test_a_slow_round_is_not_waited_for_to_its_end() -> None:
     asyncio.run(scenario())
 
 
-def test_when_there_is_enough_for_a_round_it_begins() -> None:
+def test_full_batch_is_taken_during_a_round() -> None:
     async def scenario() -> None:
         queue = ProposalQueue()
         queue.put(await made(0))

@@ -23,7 +23,7 @@ def parts_of(message: bytes, size: int) -> list[bytes]:
 
 
 @given(st.data())
-def test_messages_come_out_however_the_bytes_are_cut(data: st.DataObject) -> None:
+def test_messages_are_parsed_however_the_bytes_are_cut(data: st.DataObject) -> None:
     large = data.draw(st.binary(min_size=1, max_size=300))
     parts = parts_of(large, data.draw(st.integers(1, 100)))
     small = data.draw(st.lists(st.binary(min_size=1, max_size=50), max_size=8))
@@ -53,21 +53,21 @@ def test_messages_come_out_however_the_bytes_are_cut(data: st.DataObject) -> Non
     ],
     ids=["unknown kind", "huge", "a whole message over the limit", "a part over the limit"],
 )
-def test_what_no_member_sends_is_refused_by_its_head_alone(data: bytes) -> None:
+def test_invalid_frame_is_refused_by_its_head(data: bytes) -> None:
     parser = FrameParser(1 << 30)
     parser.feed(data)
     with pytest.raises(ValueError, match="a frame of kind"):
         parser.message()
 
 
-def test_parts_do_not_add_up_to_more_than_the_limit() -> None:
+def test_parts_beyond_the_limit_are_refused() -> None:
     parser = FrameParser(100)
     parser.feed(frame(b"x" * 60, PART) + frame(b"y" * 60, PART))
     with pytest.raises(ValueError, match="more than 100 bytes"):
         parser.message()
 
 
-def test_a_limit_that_is_raised_holds_for_the_next_message() -> None:
+def test_raised_limit_holds_for_the_next_message() -> None:
     parser = FrameParser(10)
     parser.feed(frame(b"hello") + frame(b"x" * 50, WHOLE))
     assert parser.message() == b"hello"

@@ -21,7 +21,7 @@ def loop() -> Iterator[PollLoop]:
     loop.close()
 
 
-def test_a_call_before_the_wait_is_not_slept_over(loop: PollLoop) -> None:
+def test_wait_returns_at_once_after_a_call(loop: PollLoop) -> None:
     done: list[int] = []
     loop.call(lambda: done.append(1))
     loop.wait(LONG_S)
@@ -31,7 +31,7 @@ def test_a_call_before_the_wait_is_not_slept_over(loop: PollLoop) -> None:
     assert not loop.has_calls
 
 
-def test_a_call_of_a_call_is_left_for_the_next_run(loop: PollLoop) -> None:
+def test_call_made_by_a_call_runs_next_time(loop: PollLoop) -> None:
     done: list[int] = []
     loop.call(lambda: loop.call(lambda: done.append(1)))
     loop.run_calls()
@@ -42,7 +42,7 @@ def test_a_call_of_a_call_is_left_for_the_next_run(loop: PollLoop) -> None:
     assert done == [1]
 
 
-def test_ten_thousand_calls_from_other_threads_are_all_heard(loop: PollLoop) -> None:
+def test_ten_thousand_calls_from_other_threads_all_run(loop: PollLoop) -> None:
     done: list[int] = []
     answered = threading.Semaphore(0)
 
@@ -66,7 +66,7 @@ def test_ten_thousand_calls_from_other_threads_are_all_heard(loop: PollLoop) -> 
     assert sorted(done) == list(range(10_000))
 
 
-def test_sockets_are_served_although_somebody_called(loop: PollLoop) -> None:
+def test_sockets_are_served_although_a_call_waits(loop: PollLoop) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         read: list[bytes] = []
@@ -83,7 +83,7 @@ def test_sockets_are_served_although_somebody_called(loop: PollLoop) -> None:
         assert read == [b"x", b"room"]
 
 
-def test_what_a_socket_brings_is_no_reason_to_wake_twice(loop: PollLoop) -> None:
+def test_call_made_by_a_ready_socket_does_not_wake_twice(loop: PollLoop) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         loop.watch(ours.fileno(), lambda: loop.call(lambda: ours.recv(10)))

@@ -20,7 +20,7 @@ def run(scenario: Callable[[Waiting], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_each_ends_at_its_own_time_whatever_was_added_before() -> None:
+def test_each_proposal_expires_at_its_own_time() -> None:
     async def scenario(waiting: Waiting) -> None:
         ended: list[str] = []
         proposals = {name: Proposal() for name in ("long", "late", "early", "at once")}
@@ -38,7 +38,7 @@ def test_each_ends_at_its_own_time_whatever_was_added_before() -> None:
     run(scenario)
 
 
-def test_what_was_answered_or_discarded_is_left_alone() -> None:
+def test_answered_or_discarded_proposal_does_not_expire() -> None:
     async def scenario(waiting: Waiting) -> None:
         answered, discarded, last = Proposal(), Proposal(), Proposal()
         for proposal in (answered, discarded, last):
@@ -54,7 +54,7 @@ def test_what_was_answered_or_discarded_is_left_alone() -> None:
     run(scenario)
 
 
-def test_after_a_pause_it_looks_again() -> None:
+def test_timer_is_set_again_after_a_pause() -> None:
     async def scenario(waiting: Waiting) -> None:
         for _ in range(2):
             proposal = Proposal()
