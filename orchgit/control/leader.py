@@ -1,7 +1,7 @@
-"""Follows leadership: one `LeaderTerm` while this server leads, none while it does not.
+"""Follows leadership: there is one `LeaderTerm` while this server leads, and none otherwise.
 
-`Control` is what the rest of the server holds on to. Its methods ask the current term and raise
-NotLeaderError, with the leader's address where it is known, when there is none.
+The rest of the server holds on to `Control`. Its methods use the current term; without one they
+raise NotLeaderError, with the leader's address where that is known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _LOOK_AGAIN_S = 0.5
 
 
 class Control:
-    """The leader's side of scheduling, and the facade that RPC and API talk to."""
+    """The leader's side of scheduling: a LeaderClient for workers, and what agents and operators
+    ask of the leader."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Control:
 
     @property
     def leads(self) -> bool:
-        """Whether this server is the one to ask."""
+        """Whether this server leads."""
         return self._state.is_leader
 
     def worker_gone(self, session: WorkerSession) -> None:
@@ -143,14 +144,14 @@ class Control:
     # -- for operators -------------------------------------------------------------------------
 
     async def collect_garbage(self) -> None:
-        """Collect everything that is over, however young."""
+        """Collect all garbage, however young."""
         await self._leading().garbage.collect(force=True)
 
     def autopilot_health(self) -> ClusterHealth:
         return self._leading().autopilot.health()
 
     def broker_stats(self) -> dict[str, int]:
-        """Lengths of the queues, for metrics; zeros on a server that does not lead."""
+        """Lengths of the queues, for metrics; empty on a server that does not lead."""
         term = self._term
         if term is None or not self._ready.is_set():
             return {}
