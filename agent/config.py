@@ -1,4 +1,4 @@
-"""What an agent is told when it starts: one frozen dataclass, validated once."""
+"""The configuration of an agent: one frozen dataclass, validated once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AgentConfig:
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
-    """Where this agent's HTTP API is reached; told to the servers and their clients."""
+    """The address of this agent's HTTP API, for the servers and their clients."""
     network_interface: str = ""
     drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options by driver: `{"raw_exec": {"enabled": True}}`."""

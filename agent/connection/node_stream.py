@@ -74,7 +74,7 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
-    """`ask_leader`: how to hear of a new leader while the server in use is silent. `membership`:
+    """`ask_leader` asks another server who leads, while the server in use is silent. `membership`:
     the cluster whose servers are used, and no others."""
 
     def __init__(
@@ -116,7 +116,7 @@ class ServerLink:
             self._session.report(report, urgent)
 
     def node_changed(self) -> None:
-        """Send the node's description anew."""
+        """Send the changed description of the node."""
         if self._session is not None:
             self._session.send(AgentNodeUpdate(self._side.node()))
 
@@ -288,7 +288,7 @@ class _Session:
             self._pending = {}
 
     async def _receive(self, stream: AsyncGenerator[ServerFrame]) -> None:
-        """Handle each frame, and close the stream, whatever ends it: nobody else does."""
+        """Handle each frame, and close the stream at the end or on an error."""
         async with aclosing(stream):
             async for frame in stream:
                 self._heard_s = self._clock.monotonic_s()

@@ -76,7 +76,7 @@ def read(interface: str = "", speed_mbits: int = 0) -> Network:
         for name, found in psutil.net_if_addrs().items()
     ]
     by_name = {one.name: one for one in interfaces}
-    wanted = interface or _default_route()
+    wanted = interface or default_route()
     return Network(by_name.get(wanted) or by_name.get(_LOOPBACK), interfaces)
 
 
@@ -94,7 +94,7 @@ def _addresses(found: Sequence[Any]) -> list[Address]:
     return usable
 
 
-def _default_route(routes: Path = Path("/proc/net/route")) -> str:
+def default_route(routes: Path = Path("/proc/net/route")) -> str:
     """The interface of the default route with the lowest metric; "" without one."""
     try:
         rows = [line.split() for line in routes.read_text().splitlines()[1:]]

@@ -187,8 +187,8 @@ class AllocServices:
         running.loop = spawn(work, f"check {name}")
 
     async def _loop(self, running: RunningCheck, target: Target) -> None:
-        """Run the check each interval. Until it first passes (a program that starts) it is asked
-        more often, and only what comes at the job's own pace counts as a failure."""
+        """Run the check each interval. Until it first passes (a program that starts) it is run
+        more often, and only failures at the job's own interval count."""
         started_ns = self._clock.now_ns()
         interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
         failures, due_ns = 0, started_ns

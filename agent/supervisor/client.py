@@ -1,7 +1,7 @@
 """The agent's client of the supervisor: starts one where none runs, and stays connected.
 
-Every request may be sent twice without harm, so a connection that breaks (the supervisor was
-killed) is made anew, with a new supervisor if need be, and what was not answered is sent again.
+Every request may be sent twice without harm. So after a broken connection (the supervisor was
+killed) the client connects again, to a new supervisor if need be, and repeats open requests.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class SupervisorClient:
                 self._recovering = asyncio.create_task(self._recover(), name="supervisor-recovery")
 
     async def _recover(self) -> None:
-        """Connect again at once: tasks that write need a supervisor, whoever asks for one."""
+        """Connect again at once: tasks that write output need a supervisor."""
         while not self._closed:
             with contextlib.suppress(UnavailableError, ConnectionError, DriverError):
                 await self.connect()

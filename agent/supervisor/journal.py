@@ -1,9 +1,9 @@
-"""What the supervisor must not forget: one append-only file of the tasks' latest records.
+"""The supervisor's journal: one append-only file of the tasks' latest records.
 
 A record is a dict with a `key`; the last one for a key counts, and one with `gone` ends it. Every
 frame carries a checksum; a torn tail (the machine stopped inside a write) is cut off when read.
 `append` returns after fdatasync where the caller asks for it: a start is on disk before the task's
-first instruction, an exit before anyone is told.
+first instruction, an exit before it is reported.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from agent.supervisor.codec import CodecError, pack, unpack
 
 Record = dict[str, object]
 
-_COMPACT_BYTES = 1 << 20
+COMPACT_BYTES = 1 << 20
 
 
 class SupervisorJournal:
-    def __init__(self, directory: str) -> None:
+    """The file is compacted when it has grown by `compact_bytes`, or to twice its size."""
+
+    def __init__(self, directory: str, compact_bytes: int = COMPACT_BYTES) -> None:
         self._path = os.path.join(directory, "journal")
         self.records, size = _read(self._path)
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.ftruncate(self._fd, size)
         self._size = size
-        self._compact_at = max(_COMPACT_BYTES, 2 * size)
+        self._compact_bytes = compact_bytes
+        self._compact_at = max(compact_bytes, 2 * size)
 
     def append(self, record: Record, durable: bool) -> None:
         """Write one record; with `durable`, only return once it is on disk."""
@@ -36,9 +39,9 @@ class SupervisorJournal:
         _apply(self.records, record)
         if self._size > self._compact_at:
             try:
-                self._compact()
+                self.compact()
             except OSError:
-                self._compact_at = self._size + _COMPACT_BYTES  # no room: the old file is good
+                self._compact_at = self._size + self._compact_bytes  # no room: the old file is good
 
     def _write(self, data: bytes) -> None:
         """The whole frame or (on a full disk) nothing of it: what follows must stay readable."""
@@ -50,7 +53,7 @@ class SupervisorJournal:
             raise
         self._size += len(data)
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Replace the file by one that holds only the live records."""
         data = b"".join(_frame(record) for record in self.records.values())
         new_path = self._path + ".new"
@@ -65,8 +68,10 @@ class SupervisorJournal:
             raise
         os.close(self._fd)
         self._fd, self._size = fd, len(data)
-        self._compact_at = max(_COMPACT_BYTES, 2 * len(data))
-        _sync_directory(os.path.dirname(self._path))
+        self._compact_at = max(self._compact_bytes, 2 * len(data))
+        directory_fd = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory_fd)
+        os.close(directory_fd)
 
     def is_there(self) -> bool:
         """False when the file was deleted, or another one has its name."""
@@ -119,9 +124,3 @@ def _apply(records: dict[str, Record], record: Record) -> None:
         records.pop(key, None)
     else:
         records[key] = record
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    os.fsync(fd)
-    os.close(fd)

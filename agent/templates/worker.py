@@ -1,8 +1,8 @@
 """The process that renders templates for an agent, one after the other.
 
-It holds nothing of the agent's and opens no file itself: what a template reads it asks the agent
-for. So a template that takes all the memory or time it may have harms nobody. Only what rendering
-needs is imported: the process starts while a task waits for it.
+It holds none of the agent's secrets and opens no file itself: it asks the agent for what a template
+reads. So a template that uses up its memory or time harms no other. Only what rendering needs is
+imported: a task waits while the process starts.
 """
 
 from __future__ import annotations

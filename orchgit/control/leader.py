@@ -1,4 +1,4 @@
-"""Follows leadership: there is one `LeaderTerm` while this server leads, and none otherwise.
+"""Follows leadership: there is one `ControlTerm` while this server leads, and none otherwise.
 
 The rest of the server holds on to `Control`. Its methods use the current term; without one they
 raise NotLeaderError, with the leader's address where that is known.
@@ -15,7 +15,7 @@ from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
 from orchgit.control.evaluations.queue import stats_by_name
-from orchgit.control.leader_term import ControlConfig, LeaderTerm
+from orchgit.control.leader_term import ControlConfig, ControlTerm
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.ids import IdSource
@@ -56,7 +56,7 @@ class Control:
         self._clock = clock
         self._ids = ids
         self._config = config or ControlConfig()
-        self._term: LeaderTerm | None = None
+        self._term: ControlTerm | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
@@ -164,7 +164,7 @@ class Control:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _leading(self) -> LeaderTerm:
+    def _leading(self) -> ControlTerm:
         if self._term is None or not self._ready.is_set():
             if self._state.is_leader:
                 raise NotLeaderError("cannot do this yet: this server is taking over the lead")
@@ -188,9 +188,9 @@ class Control:
             await _end(term)
 
     async def _lead(self) -> None:
-        """LeaderTerm, and begin again from the state if a loop failed."""
+        """Run a term, and begin again from the state if a loop failed."""
         while True:
-            self._term = LeaderTerm(
+            self._term = ControlTerm(
                 self._state, self._clock, self._ids, self._config, on_ready=self._ready.set
             )
             try:

@@ -71,7 +71,7 @@ class Watcher(Protocol):
     async def run(self) -> None: ...
 
 
-class LeaderTerm:
+class ControlTerm:
     """`run` lasts as long as this server leads; `on_ready` is called when the queues are filled."""
 
     def __init__(
@@ -194,8 +194,8 @@ class LeaderTerm:
             watcher.take(batch)
 
     async def _tend_blocked(self) -> None:
-        """Unblock evaluations whose plans kept being rejected, and forget unblock indexes that every
-        snapshot is past."""
+        """Unblock evaluations whose plans kept being rejected; forget the unblock indexes that no
+        snapshot is older than."""
         indexes: deque[int] = deque(maxlen=REMEMBERED_MINUTES)
         while True:
             await self._clock.sleep(UNBLOCK_FAILED_S)

@@ -1,4 +1,4 @@
-"""Who may speak to a member: certificates of the cluster's own authority, on both sides."""
+"""TLS between members: certificates of the cluster's own authority, on both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """Checks the host that is connected to against the certificate it shows."""
+    """Returns a context that checks the certificate against the host that is connected to."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
 
@@ -34,14 +34,14 @@ def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
 
 
 def names_host(certificate: Mapping[str, object], host: str) -> bool:
-    """Whether a checked certificate's alternative names have exactly this host."""
+    """Returns whether a checked certificate's alternative names have exactly this host."""
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
     return any(_same_host(str(value), host) for _, value in names)
 
 
 def server_of(certificate: Mapping[str, object], region: str) -> bool:
-    """Whether a checked certificate is a server's, not an agent's."""
+    """Returns whether a checked certificate is a server's, not an agent's."""
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
     return names_server((str(value) for kind, value in names if kind == "DNS"), region)

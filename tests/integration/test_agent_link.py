@@ -197,6 +197,8 @@ def test_agent_ends_its_session_with_a_silent_server() -> None:
         await rig.link.connected.wait()
         await server.until(lambda: len(server.frames) >= 2)
         for _ in range(60):
+            if len(rig.side.contacts) > 1:  # the node may connect again after that
+                break
             await clock.advance(1)
         assert rig.side.contacts == [True, False]
         await rig.link.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchgit.control.watchers.garbage import GarbageCollector, GarbageLimits
+from orchgit.control.watchers.garbage import GarbageLimits, StateGarbageCollector
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.log_entry import rollout_of, upserts_of
@@ -59,7 +59,7 @@ async def push(
 async def collected(rig: GitopsRig, job_id: str) -> None:
     """The job completes, and its record is collected."""
     await rig.until(lambda: (job := rig.job(job_id)) is not None and job.status == "dead")
-    await GarbageCollector(rig.state, rig.context.clock, GarbageLimits()).collect(force=True)
+    await StateGarbageCollector(rig.state, rig.context.clock, GarbageLimits()).collect(force=True)
     assert rig.job(job_id) is None
 
 

@@ -98,13 +98,13 @@ def _parse(stem: Path, **inputs: Any) -> ParsedJob:
 def _valid(path: Path) -> str | None:
     stem = path.with_name(_base(path))
     want = json.loads(path.with_name(f"{stem.name}.json").read_text())["Job"]
-    return _difference(_parse(stem, **_inputs(stem)).spec, want)
+    return tree_difference(_parse(stem, **_inputs(stem)).spec, want)
 
 
 def _canonical(path: Path) -> str | None:
     want = json.loads(path.read_text())
     stem = path.parent.parent / path.stem
-    return _difference(canonicalize(_parse(stem, **_inputs(stem, files=True)).spec), want)
+    return tree_difference(canonicalize(_parse(stem, **_inputs(stem, files=True)).spec), want)
 
 
 def _invalid(path: Path) -> str | None:
@@ -162,7 +162,7 @@ def _expression(case: dict[str, Any]) -> str | None:
         got = json.loads(json_text.encode(value))
     except FunctionError:
         return None if "value_error" in case else "cannot be written as JSON"
-    return _difference(got, case.get("value"))
+    return tree_difference(got, case.get("value"))
 
 
 def _expression_error(case: dict[str, Any], problem: Any) -> str | None:
@@ -193,19 +193,19 @@ def _probe(case: dict[str, Any]) -> str | None:
     return None
 
 
-def _difference(got: Any, want: Any, path: str = "") -> str | None:
+def tree_difference(got: Any, want: Any, path: str = "") -> str | None:
     """Where two JSON trees first differ; numbers are compared as JSON has them, as doubles."""
     if isinstance(got, dict) and isinstance(want, dict):
         for key in {**got, **want}:
             if key not in got or key not in want:
                 return f"{path}.{key} is {'missing' if key not in got else 'too much'}"
-            found = _difference(got[key], want[key], f"{path}.{key}")
+            found = tree_difference(got[key], want[key], f"{path}.{key}")
             if found is not None:
                 return found
         return None
     if isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
         pairs = enumerate(zip(got, want, strict=True))
-        found_all = (_difference(g, w, f"{path}[{i}]") for i, (g, w) in pairs)
+        found_all = (tree_difference(g, w, f"{path}[{i}]") for i, (g, w) in pairs)
         return next((found for found in found_all if found is not None), None)
     if _is_number(got) and _is_number(want):
         same = got == want or numbers.to_float(got) == numbers.to_float(want)

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "golden" / "jobspec"
-_PIECES = (
+PIECES = (
     "${", "%{", "}", "{", "[", "]", "(", ")", '"', "\n", "<<EOT\n", "EOT\n", "~}", "...", "=>",
     "$${", "\\u00e9", "\\", "#", "//", "/*", "*/", "=", ":", "?", ".", ",", "-", "!", "0", "1e9",
     "null", "true", "for", "in", "if", "var.x", "local.y", "[*]", ".*", "é", "\u2028", "\t", "\r",
@@ -30,12 +30,12 @@ def mutate(text: str, rng: random.Random) -> str:
         if kind == 0:
             text = text[:at] + text[at + size :]
         elif kind == 1:
-            text = text[:at] + rng.choice(_PIECES) + text[at:]
+            text = text[:at] + rng.choice(PIECES) + text[at:]
         elif kind == 2:
             other = rng.randrange(len(text) + 1)
             text = text[:at] + text[other : other + size] + text[at:]
         elif kind == 3:
-            text = text[:at] + rng.choice(_PIECES) + text[at + size :]
+            text = text[:at] + rng.choice(PIECES) + text[at + size :]
         else:
             lines = text.splitlines(keepends=True)
             if len(lines) > 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -118,12 +118,17 @@ class _AgentSocket:
 
     async def _shake_hands(self, scope: Scope, address: str) -> None:
         query = scope["query_string"].decode("latin-1")
+        passed_on = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name not in (*_OWN, *_OF_A_PAGE) and not name.startswith(b"sec-websocket-")
+        ]
         await self.say(
             Request(
                 host=address,
                 target=scope["path"] + (f"?{query}" if query else ""),
                 subprotocols=list(scope.get("subprotocols", ())),
-                extra_headers=[*_passed_on(scope["headers"]), (_RELAYED, b"1")],
+                extra_headers=[*passed_on, (_RELAYED, b"1")],
             )
         )
         async for event in self.events():
@@ -168,11 +173,3 @@ class _AgentSocket:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def _passed_on(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in (*_OWN, *_OF_A_PAGE) and not name.startswith(b"sec-websocket-")
-    ]

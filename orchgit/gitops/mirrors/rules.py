@@ -38,7 +38,7 @@ class Wanted:
 
     @property
     def objects(self) -> frozenset[str]:
-        """All objects that the mirror must have, with everything that they lead to."""
+        """All objects that the mirror must have, with everything reachable from them."""
         return self.commits | frozenset((self.refs or {}).values())
 
 
@@ -83,9 +83,9 @@ def full_ref(ref: str) -> str:
 def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str]) -> MirrorPlan:
     """Returns what to do so that the mirror shows what is wanted.
 
-    `held` are the wanted objects that are here with all that they lead to, `present` the mirror's
-    refs. A ref moves only to a held object. A ref of ours goes when the state no longer names its
-    commit.
+    `held` are the wanted objects that are here with everything reachable from them, `present` the
+    mirror's refs. A ref moves only to a held object. A ref of ours goes when the state no longer
+    names its commit.
     """
     targets = {f"{KEPT_PREFIX}{commit}": commit for commit in wanted.commits}
     targets.update(wanted.refs or {})

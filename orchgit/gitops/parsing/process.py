@@ -32,7 +32,8 @@ class ParseLimits:
     killed or crashed, or once the files took `max_steps` of evaluation, of 1 to 2 us each.
 
     Idle processes end after `idle_s`. `warm` of them stay for `warm_idle_s`, so that the next file
-    does not wait for a start, unless one takes more than `warm_memory_bytes`.
+    does not wait for a start. One that holds more than `idle_memory_bytes` does not stay, and is
+    not given another commit's files.
     """
 
     parse_processes: int = 0
@@ -46,7 +47,7 @@ class ParseLimits:
     idle_s: float = 30.0
     warm: int = 0
     warm_idle_s: float = 600.0
-    warm_memory_bytes: int = 48 * _MIB
+    idle_memory_bytes: int = 48 * _MIB
     command: Sequence[str] = field(
         default=(sys.executable, "-m", "orchgit.gitops.parsing.worker"), repr=False
     )

@@ -167,7 +167,7 @@ class SourceReconciler:
         for commit_id in (branch, source.status.applied_commit):
             if commit_id and commit_id in missing:
                 raise SourceError(
-                    f"cannot go on with source {source.name!r} yet: this server lacks commit "
+                    f"cannot apply source {source.name!r} yet: this server lacks commit "
                     f"{commit_id[:12]} and is fetching it from the other servers"
                 )
         return branch

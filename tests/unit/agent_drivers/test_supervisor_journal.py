@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent.supervisor import journal as journal_module
 from agent.supervisor.journal import SupervisorJournal
 
 _CHANGES = st.lists(
@@ -41,7 +40,7 @@ def test_the_last_record_of_each_key_counts(
     opened = SupervisorJournal(directory)
     expected = apply(opened, changes)
     if compact:
-        opened._compact()
+        opened.compact()
     opened.close()
     assert values(SupervisorJournal(directory)) == expected
 
@@ -72,9 +71,8 @@ def test_a_torn_tail_is_cut_and_never_read(
     assert values(SupervisorJournal(str(directory))) == {**before, "later": 1}
 
 
-def test_it_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_COMPACT_BYTES", 2000)
-    opened = SupervisorJournal(str(tmp_path))
+def test_journal_is_compacted_as_it_grows(tmp_path: Path) -> None:
+    opened = SupervisorJournal(str(tmp_path), compact_bytes=2000)
     for number in range(1000):
         opened.append({"key": "k", "value": number}, durable=False)
     opened.append({"key": "other", "value": 1}, durable=False)

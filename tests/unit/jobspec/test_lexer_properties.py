@@ -16,13 +16,13 @@ from jobspec.hcl.lexer import Token, tokenize, tokenize_template
 from jobspec.hcl.parser import parse_body, parse_expression, parse_template
 from jobspec.parse import parse_job, read_body
 from tests.support.cpu_time import least_cpu_s
-from tests.support.jobspec_mutations import _PIECES, golden_texts
+from tests.support.jobspec_mutations import PIECES, golden_texts
 
 KINDS = {
     "id", "num", "str", "nl", "eof", "bad", "oq", "cq", "oh", "ch", "lit", "qnl", "${", "%{", "te",
 }  # fmt: skip
 MORE = (
-    *_PIECES, " ", "a", "job", '"a"', "<<-EOT\n", "<<X\r\n", "X\r\n", "\ufeff", "\x00", "\x0b", "~",
+    *PIECES, " ", "a", "job", '"a"', "<<-EOT\n", "<<X\r\n", "X\r\n", "\ufeff", "\x00", "\x0b", "~",
     "${~", "%{if true}", "%{else}", "%{endif}", "'", ";", "&&", "|", "::", "\u0301", "😀", "\ud7ff",
     "${a}", "\\q", "\\u12", "-a", "a-b", "0x1", "1.", ".5", "1e", "//x", "*/", "\r\n", "\n\n",
 )  # fmt: skip

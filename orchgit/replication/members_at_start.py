@@ -47,7 +47,7 @@ class RecoveredPeer(msgspec.Struct, frozen=True):
     non_voter: bool = False
 
 
-class Origin:
+class MembersAtStart:
     """Of the member called `address`; `directory` holds its log."""
 
     def __init__(self, directory: Path, address: str, journal: Journal, disk: Disk = DISK) -> None:
