@@ -11,10 +11,20 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+
+
+@dataclass(frozen=True, slots=True)
+class RunAs:
+    """The user and the groups of a child."""
+
+    user: int
+    group: int | None = None
+    extra_groups: Sequence[int] | None = None
 
 
 class ChildInput(asyncio.StreamWriter):
@@ -93,9 +103,7 @@ async def start_child(
     stderr: int | None = None,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
-    user: int | None = None,
-    group: int | None = None,
-    extra_groups: Sequence[int] | None = None,
+    run_as: RunAs | None = None,
     pass_fds: Sequence[int] = (),
     start_new_session: bool = False,
 ) -> Child:
@@ -109,9 +117,9 @@ async def start_child(
         stderr=stderr,
         cwd=cwd,
         env=env,
-        user=user,
-        group=group,
-        extra_groups=extra_groups,
+        user=run_as.user if run_as else None,
+        group=run_as.group if run_as else None,
+        extra_groups=run_as.extra_groups if run_as else None,
         pass_fds=pass_fds,
         start_new_session=start_new_session,
     )
@@ -137,4 +145,4 @@ class _Pipe(asyncio.StreamReaderProtocol):
         return False
 
 
-__all__ = ["DEVNULL", "PIPE", "STDOUT", "Child", "ChildInput", "start_child"]
+__all__ = ["DEVNULL", "PIPE", "STDOUT", "Child", "ChildInput", "RunAs", "start_child"]

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from agent.drivers.base import ExecResult
-from orchgit.child import DEVNULL, PIPE, STDOUT, Child, start_child
+from orchgit.child import DEVNULL, PIPE, STDOUT, Child, RunAs, start_child
 from orchgit.errors import DriverError
 
 OUTPUT_LIMIT_BYTES = 256 << 10
@@ -171,7 +171,9 @@ async def _open_terminal(command: Command) -> StreamSession:
 
 
 async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
-    changes_user = command.uid is not None
+    run_as = None
+    if command.uid is not None:
+        run_as = RunAs(command.uid, command.gid, command.groups)
     try:
         process = await start_child(
             *command.argv,
@@ -181,9 +183,7 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
             cwd=command.cwd,
             env=command.env,
             start_new_session=True,
-            user=command.uid,
-            group=command.gid if changes_user else None,
-            extra_groups=command.groups if changes_user else None,
+            run_as=run_as,
         )
     except OSError as error:
         raise DriverError(f"cannot run {command.argv[0]}: {error.strerror}") from None

@@ -1,7 +1,7 @@
-"""Follows leadership: one `LeaderTerm` while this server leads, none while it does not.
+"""Follows leadership: there is one `ControlTerm` while this server leads, and none otherwise.
 
-`Control` is what the rest of the server holds on to. Its methods ask the current term and raise
-NotLeaderError, with the leader's address where it is known, when there is none.
+The rest of the server holds on to `Control`. Its methods use the current term; without one they
+raise NotLeaderError, with the leader's address where that is known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
 from orchgit.control.evaluations.queue import stats_by_name
-from orchgit.control.leader_term import ControlConfig, LeaderTerm
+from orchgit.control.leader_term import ControlConfig, ControlTerm
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.ids import IdSource
@@ -42,7 +42,8 @@ _LOOK_AGAIN_S = 0.5
 
 
 class Control:
-    """The leader's side of scheduling, and the facade that RPC and API talk to."""
+    """The leader's side of scheduling: a LeaderClient for workers, and what agents and operators
+    ask of the leader."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Control:
         self._clock = clock
         self._ids = ids
         self._config = config or ControlConfig()
-        self._term: LeaderTerm | None = None
+        self._term: ControlTerm | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
@@ -92,7 +93,7 @@ class Control:
 
     @property
     def leads(self) -> bool:
-        """Whether this server is the one to ask."""
+        """Whether this server leads."""
         return self._state.is_leader
 
     def worker_gone(self, session: WorkerSession) -> None:
@@ -143,14 +144,14 @@ class Control:
     # -- for operators -------------------------------------------------------------------------
 
     async def collect_garbage(self) -> None:
-        """Collect everything that is over, however young."""
+        """Collect all garbage, however young."""
         await self._leading().garbage.collect(force=True)
 
     def autopilot_health(self) -> ClusterHealth:
         return self._leading().autopilot.health()
 
     def broker_stats(self) -> dict[str, int]:
-        """Lengths of the queues, for metrics; zeros on a server that does not lead."""
+        """Lengths of the queues, for metrics; empty on a server that does not lead."""
         term = self._term
         if term is None or not self._ready.is_set():
             return {}
@@ -163,7 +164,7 @@ class Control:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _leading(self) -> LeaderTerm:
+    def _leading(self) -> ControlTerm:
         if self._term is None or not self._ready.is_set():
             if self._state.is_leader:
                 raise NotLeaderError("cannot do this yet: this server is taking over the lead")
@@ -187,9 +188,9 @@ class Control:
             await _end(term)
 
     async def _lead(self) -> None:
-        """LeaderTerm, and begin again from the state if a loop failed."""
+        """Run a term, and begin again from the state if a loop failed."""
         while True:
-            self._term = LeaderTerm(
+            self._term = ControlTerm(
                 self._state, self._clock, self._ids, self._config, on_ready=self._ready.set
             )
             try:

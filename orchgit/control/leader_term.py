@@ -1,4 +1,4 @@
-"""One leadership: every loop and queue that only the leader has, from its start to its end.
+"""One term of leadership: every loop and queue that only the leader has.
 
 Built anew each time leadership is gained and filled from the state; dropped when it is lost. The
 order of `run` is the order that matters: subscribe, catch up (barrier), read, then listen.
@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -61,8 +61,18 @@ class ControlConfig:
     autopilot: AutopilotLimits = field(default_factory=AutopilotLimits)
 
 
-class LeaderTerm:
-    """`run` lasts as long as the leadership; `on_ready` is called when the queues are filled."""
+class Watcher(Protocol):
+    """A loop that follows a part of the state. `take` only notes a batch and wakes the loop."""
+
+    def restore(self, snapshot: Snapshot) -> None: ...
+
+    def take(self, batch: AppliedBatch) -> None: ...
+
+    async def run(self) -> None: ...
+
+
+class ControlTerm:
+    """`run` lasts as long as this server leads; `on_ready` is called when the queues are filled."""
 
     def __init__(
         self,
@@ -91,11 +101,13 @@ class LeaderTerm:
             state, self.evaluations, self.blocked, clock, ids, config.broker.delivery_limit
         )
         self._outcomes = OutcomeWriter(state, clock)
-        self._deployments = DeploymentWatcher(state, clock, ids)
-        self._drainer = Drainer(state, clock, ids)
-        self._periodic = PeriodicDispatcher(state, clock, ids)
-        self._volumes = VolumeWatcher(state, clock)
-        self._locks = VariableLocks(state, clock)
+        self._watchers: tuple[Watcher, ...] = (
+            DeploymentWatcher(state, clock, ids),
+            Drainer(state, clock, ids),
+            PeriodicDispatcher(state, clock, ids),
+            VolumeWatcher(state, clock),
+            VariableLocks(state, clock),
+        )
         self.autopilot = Autopilot(state, clock, config.autopilot)
 
     async def run(self) -> None:
@@ -159,11 +171,7 @@ class LeaderTerm:
             self._reaper.run_failed(),
             self._tend_blocked(),
             self.heartbeats.run(),
-            self._deployments.run(),
-            self._drainer.run(),
-            self._periodic.run(),
-            self._volumes.run(),
-            self._locks.run(),
+            *(watcher.run() for watcher in self._watchers),
             self.garbage.run(),
             self.autopilot.run(),
         ]
@@ -172,27 +180,22 @@ class LeaderTerm:
         self._broker.floor_index = snapshot.index
         self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self.heartbeats.restore(snapshot)
-        self._deployments.restore(snapshot)
-        self._drainer.restore(snapshot)
-        self._periodic.restore(snapshot)
-        self._volumes.restore(snapshot)
-        self._locks.restore(snapshot)
+        for watcher in self._watchers:
+            watcher.restore(snapshot)
         self._intake.restore(snapshot)
 
     def _take(self, batch: AppliedBatch) -> None:
-        """Pass on what was applied; every receiver only notes it and wakes its loop."""
+        """Pass an applied batch on to the broker and the watchers."""
         if "scheduler_config" in batch.changed:
             with self._state.store.snapshot() as snapshot:
                 self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self._intake.take(batch)
-        self._deployments.take(batch)
-        self._drainer.take(batch)
-        self._periodic.take(batch)
-        self._volumes.take(batch)
-        self._locks.take(batch)
+        for watcher in self._watchers:
+            watcher.take(batch)
 
     async def _tend_blocked(self) -> None:
-        """Let the rejected try again, and forget changes that every snapshot has seen by now."""
+        """Unblock evaluations whose plans kept being rejected; forget the unblock indexes that no
+        snapshot is older than."""
         indexes: deque[int] = deque(maxlen=REMEMBERED_MINUTES)
         while True:
             await self._clock.sleep(UNBLOCK_FAILED_S)
@@ -202,7 +205,8 @@ class LeaderTerm:
             indexes.append(self._state.store.watch.applied_index)
 
     async def _plan_rejected(self, node_id: str) -> None:
-        """A plan's part for this node was refused; too often means the node is set aside."""
+        """Count a rejection of this node's part of a plan; a node that is rejected too often
+        becomes ineligible."""
         if not self._rejections.add(node_id, self._clock.monotonic_s()):
             return
         now_ns = self._clock.now_ns()
@@ -217,4 +221,4 @@ class LeaderTerm:
         try:
             await self._state.propose(command)
         except OrchgitError as error:
-            _log.warning("cannot mark a node ineligible", node=node_id, error=str(error))
+            _log.warning("cannot make a node ineligible", node=node_id, error=str(error))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from orchgit.child import DEVNULL, PIPE, STDOUT, ChildInput, start_child
+from orchgit.child import DEVNULL, PIPE, STDOUT, ChildInput, RunAs, start_child
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -127,9 +127,7 @@ def test_as_another_user(run: Run) -> None:
         child = await start_child(
             *("sh", "-c", "id -u; id -g; id -G"),
             stdout=PIPE,
-            user=65533,
-            group=65532,
-            extra_groups=[65531],
+            run_as=RunAs(user=65533, group=65532, extra_groups=[65531]),
         )
         assert child.stdout is not None
         assert (await child.stdout.read()).split() == [b"65533", b"65532", b"65532", b"65531"]

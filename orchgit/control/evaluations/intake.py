@@ -1,7 +1,7 @@
-"""What the log brings to the broker: new evaluations in, ended ones out, blocked ones let go.
+"""Brings applied log entries to the broker: new evaluations in, ended ones out, blocked ones freed.
 
-The one reader of the applied feed that touches the broker and the blocked evaluations. It starts
-from a snapshot and goes on with the batches after it, so nothing is missed and nothing is polled.
+The only reader of the applied feed that changes the broker and the blocked evaluations. It starts
+from a snapshot and continues with the batches after it, so it misses nothing and polls nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EvalIntake:
         self._blocked = blocked
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take in what the state holds: the start of a leadership."""
+        """Fill the broker from the state, at the start of a term."""
         blocked = snapshot.evaluations.of_status(EvalStatus.BLOCKED)
         if blocked:
             since = min(evaluation.snapshot_index for evaluation in blocked)

@@ -1,7 +1,7 @@
-"""Ends evaluations that no worker will end: canceled ones, and those delivered too often.
+"""Ends the evaluations that no worker ends: needless ones, and those delivered too often.
 
-Canceling is paced by acks: each lets one batch be written, so canceling never outruns scheduling.
-A sweep from time to time takes what is left when the cluster is quiet.
+Each ack lets one batch of canceled evaluations be written, so canceling never outruns scheduling.
+A sweep every few seconds cancels the rest when the cluster is quiet.
 """
 
 from __future__ import annotations

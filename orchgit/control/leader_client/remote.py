@@ -25,7 +25,7 @@ PLAN_TIMEOUT_S = 60.0
 _DEQUEUE_SLACK_S = 10.0
 
 
-class Channel(Protocol):
+class CallChannel(Protocol):
     """`orchgit.wire.channel.LeaderChannel` or `orchgit.wire.pipe_calls.PipeChannel`."""
 
     async def call(
@@ -36,7 +36,7 @@ class Channel(Protocol):
 class RemoteLeader:
     """A LeaderClient over a channel."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: CallChannel) -> None:
         self._channel = channel
 
     async def dequeue(self, request: DequeueRequest) -> DequeueReply:

@@ -1,4 +1,4 @@
-"""Nodes as the plan applier reads them, kept between plans: decoding costs more than judging."""
+"""Nodes as the plan applier reads them, cached between plans: decoding costs more than checking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchgit.state.snapshot import Snapshot
 
 
 class NodeCache:
-    """`refresh` before reading; what changed since the last time is read anew when asked for."""
+    """Call `refresh` before reading: it drops the nodes that changed since the last refresh."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}

@@ -1,4 +1,4 @@
-"""Nodes for which plans are rejected again and again: most likely the node, not the plans. Pure.
+"""Which nodes have plans rejected again and again: then the node is at fault, not the plans. Pure.
 
 A rejection is normal when two workers plan at once; many for one node within minutes mean that the
 schedulers' picture of it does not fit the applier's, and every further plan for it is wasted.

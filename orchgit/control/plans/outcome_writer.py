@@ -1,4 +1,4 @@
-"""What workers decided without a plan, into the log: what comes together is one entry."""
+"""Writes outcomes without a plan to the log: those of one turn of the event loop are one entry."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What is taken on each node, kept between plans by the plan applier.
+"""The usage of each node, cached between plans by the plan applier.
 
-Usage grows only by plans, and all plans pass the one applier, which records what it committed: an
-entry is never too low. It may be too high, when an allocation ended by itself; that is harmless,
-because the applier forgets the entries of rejected nodes and looks once more before it says no.
+Usage grows only by plans, and all plans pass the one applier, which records what it commits: a
+cached usage is never too low. It is too high when an allocation has ended by itself; that is
+harmless, because the applier drops the usage of rejected nodes and checks once more before it
+rejects a plan.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from orchgit.model.node import Node
 
 
 class NodeUsageCache:
-    """A UsageSource that remembers."""
+    """A UsageSource with a cache."""
 
     def __init__(self) -> None:
         self._usages: dict[str, NodeUsage] = {}

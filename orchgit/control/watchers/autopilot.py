@@ -1,4 +1,4 @@
-"""The leader looks after the servers: gives votes to those that caught up, takes dead ones out."""
+"""Autopilot: makes learners that caught up voters, and removes dead servers from the cluster."""
 
 from __future__ import annotations
 

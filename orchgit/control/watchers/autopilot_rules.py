@@ -1,9 +1,9 @@
-"""What autopilot would do about the servers. Pure: who they are, how they do, and the time go in.
+"""Which servers autopilot promotes and removes. Pure: the servers' states and the time go in.
 
-A learner that keeps up gets a vote once it was stable for a while. A dead server is taken out of
-the count of votes, because it makes every further loss weigh more; but never below a number that
-survives a loss, and never without a majority of living servers: the ones left must be able to go on
-whatever becomes of the rest.
+A learner that keeps up becomes a voter once it was stable for a while. A dead server is removed,
+because as a voter it makes every further loss weigh more; but never below a number of voters that
+survives a loss, and never without a majority of living servers: those that are left must be able to
+go on whatever becomes of the others.
 """
 
 from __future__ import annotations

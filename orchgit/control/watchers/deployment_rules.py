@@ -1,9 +1,9 @@
 """What should happen to a running deployment. Pure: state in, decisions out.
 
-The scheduler places, replaces and completes; these rules watch between its evaluations: promote
-canaries that are all healthy, let failed allocations be replaced, give the scheduler a new look
-when something got healthy, and fail what does not progress, going back to the last stable version
-if the job asks for that.
+The scheduler places, replaces and completes allocations. Between its evaluations these rules
+promote canaries that are all healthy, let failed allocations be replaced, have the job evaluated
+when an allocation became healthy, and fail deployments without progress, with a revert to the last
+stable version if the job asks for that.
 """
 
 from __future__ import annotations

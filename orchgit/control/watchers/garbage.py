@@ -1,7 +1,7 @@
-"""Forgets what is over: evaluations with their allocations, jobs, deployments, nodes, rollouts.
+"""Deletes what has ended: evaluations with their allocations, jobs, deployments, nodes, rollouts.
 
-Runs from time to time with an age for each kind, and at once for `system gc`. Deletions go out in
-batches, so that no log entry grows with the cluster.
+Runs at an interval, with an age for each kind, and at once for `system gc`. Deletions are proposed
+in batches, so that no log entry grows with the cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What may be forgotten. Pure: each rule looks at one object and what refers to it.
+"""What may be deleted. Pure: each rule looks at one object and what refers to it.
 
 `before_ns`: only what was last changed before then; a forced collection passes the present.
 """

@@ -1,5 +1,5 @@
-"""Marks nodes that are not heard of any more: `disconnected` while an allocation of theirs may
-wait for them, else `down`; and evaluates the jobs concerned (invariant 5)."""
+"""Marks nodes that missed their heartbeat: `disconnected` while an allocation of the node may wait
+for it, else `down`; and creates evaluations for the node's jobs (invariant 5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ends locks of variables that nobody renews. How long a lock has left is known to the leader only:
-a new one gives every lock its whole TTL again, so a lock may last longer, never shorter."""
+"""Ends locks of variables that are not renewed. Only the leader knows how long a lock has left: a
+new leader gives every lock its whole TTL again, so a lock may last longer, never shorter."""
 
 from __future__ import annotations
 

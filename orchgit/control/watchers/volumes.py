@@ -1,5 +1,5 @@
-"""Says of host volumes whether they can be had: one is unavailable while its node is down, gone, or
-does not report it. Who waits for one is let go when it is ready again (`eval_intake`)."""
+"""Records whether host volumes are available: a volume is not while its node is down, gone, or does
+not report it. `EvalIntake` unblocks the evaluations that wait for a volume when it is ready."""
 
 from __future__ import annotations
 
