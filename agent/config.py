@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.artifacts.plan import FetchLimits
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import is_host_port, split_host_port
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
@@ -102,10 +103,8 @@ class AgentConfig:
 
 
 def _address_problem(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        return f'"{address}" is not host:port'
-    return ""
+    known = is_host_port(address) and split_host_port(address)[1] > 0
+    return "" if known else f'"{address}" is not host:port'
 
 
 def _volume_problems(volumes: Mapping[str, HostVolumeConfig]) -> list[str]:

@@ -19,9 +19,11 @@ from pathlib import Path
 
 import msgspec
 
+from agent.supervisor.codec import MAX_FRAME_BYTES
 from agent.supervisor.daemon import PROTOCOL_VERSION, SOCKET_NAME
 from agent.supervisor.protocol import Answer, TaskReport, TaskSpec
 from orchgit.errors import DriverError, UnavailableError
+from orchgit.length_frames import FrameError, receive_frame
 
 _MAIN = str(Path(__file__).with_name("main.py"))
 _READY_TIMEOUT_S = 10.0
@@ -198,9 +200,8 @@ class SupervisorClient:
         decoder = msgspec.msgpack.Decoder(Answer)
         try:
             while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                self._take(decoder.decode(await reader.readexactly(size)))
-        except (asyncio.IncompleteReadError, ConnectionError):
+                self._take(decoder.decode(await receive_frame(reader, MAX_FRAME_BYTES)))
+        except (asyncio.IncompleteReadError, ConnectionError, FrameError):
             self._drop_connection()
             if not self._closed and (self._recovering is None or self._recovering.done()):
                 self._recovering = asyncio.create_task(self._recover(), name="supervisor-recovery")

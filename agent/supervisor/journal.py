@@ -16,13 +16,13 @@ from agent.supervisor.codec import CodecError, pack, unpack
 
 Record = dict[str, object]
 
-_COMPACT_BYTES = 1 << 20
+COMPACT_BYTES = 1 << 20
 
 
 class SupervisorJournal:
     """The file is compacted when it has grown by `compact_bytes`, or to twice its size."""
 
-    def __init__(self, directory: str, compact_bytes: int = _COMPACT_BYTES) -> None:
+    def __init__(self, directory: str, compact_bytes: int = COMPACT_BYTES) -> None:
         self._path = os.path.join(directory, "journal")
         self.records, size = _read(self._path)
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)

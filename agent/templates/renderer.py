@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from agent.templates.worker import (
     CONTENT,
     FAILED,
-    HEADER,
     READ,
     REFUSED,
     RENDER,
@@ -27,6 +26,7 @@ from agent.templates.worker import (
 )
 from orchgit.child import DEVNULL, PIPE, Child, start_child
 from orchgit.errors import DriverError, InvalidInputError
+from orchgit.length_frames import FrameError, frame, receive_frame
 
 _MIB = 1 << 20
 _MAX_PATH_BYTES = 1 << 16
@@ -214,11 +214,18 @@ class TemplateRenderer:
 
     async def _receive(self, child: Child) -> tuple[bytes, bytes]:
         assert child.stdout is not None
-        kind, size = HEADER.unpack(await child.stdout.readexactly(HEADER.size))
-        longest = self.limits.output_bytes if kind == RENDERED else 4 * self.limits.source_bytes
-        if size > longest:
-            raise ConnectionError(f"it gives over {longest} bytes, the limit of templates")
-        return kind, await child.stdout.readexactly(size)
+        longest = max(self.limits.output_bytes, 4 * self.limits.source_bytes)
+        try:
+            message = await receive_frame(child.stdout, longest + 1)
+        except FrameError:
+            raise ConnectionError(
+                f"it gives over {longest} bytes, the limit of templates"
+            ) from None
+        kind, body = message[:1], message[1:]
+        allowed = self.limits.output_bytes if kind == RENDERED else 4 * self.limits.source_bytes
+        if len(body) > allowed:
+            raise ConnectionError(f"it gives over {allowed} bytes, the limit of templates")
+        return kind, body
 
     def _too_much_memory(self) -> str:
         return (
@@ -229,7 +236,7 @@ class TemplateRenderer:
 
 async def _send(child: Child, kind: bytes, body: bytes) -> None:
     assert child.stdin is not None
-    child.stdin.write(HEADER.pack(kind, len(body)) + body)
+    child.stdin.write(frame(kind + body))
     with suppress(ConnectionError):  # its end shows when it is read from
         await child.stdin.drain()
 

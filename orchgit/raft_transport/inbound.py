@@ -17,11 +17,12 @@ import msgspec
 import structlog
 
 from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.host_port import is_loopback, split_host_port
 from orchgit.raft import messages as raft_messages
 from orchgit.raft_transport.frames import MAX_MESSAGE_BYTES, FrameParser
 from orchgit.raft_transport.link import SILENCE_S, WOULD_BLOCK, Greeting, disable_delay, shut_down
 from orchgit.raft_transport.poll_loop import PollLoop
-from orchgit.raft_transport.tls import is_loopback, names_host, server_of, split_address
+from orchgit.raft_transport.tls import names_host, server_of
 from orchgit.raft_transport.transport import Receive
 from orchgit.wire.tls import PerVersion
 
@@ -198,7 +199,7 @@ class Inbound:
             raise ValueError(f"it is of cluster {greeting.cluster!r}, protocol {greeting.protocol}")
         if greeting.receiver != self._name or greeting.sender == self._name:
             raise ValueError(f"{greeting.sender!r} to {greeting.receiver!r}: not this server")
-        host, _ = split_address(greeting.sender)
+        host, _ = split_host_port(greeting.sender)
         if isinstance(channel, ssl.SSLSocket):
             certificate = channel.getpeercert() or {}
             if not names_host(certificate, host):
@@ -254,7 +255,7 @@ class Inbound:
 
 
 def _listen(address: str) -> socket.socket:
-    host, port = split_address(address)
+    host, port = split_host_port(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=64)

@@ -16,11 +16,12 @@ from collections import deque
 import msgspec
 import structlog
 
+from orchgit.backoff import backoff_s
+from orchgit.host_port import split_host_port
 from orchgit.raft import messages as raft_messages
 from orchgit.raft.messages import Message
 from orchgit.raft_transport.frames import LAST_PART, PART, PART_BYTES, STILL_HERE, frame
 from orchgit.raft_transport.poll_loop import PollLoop
-from orchgit.raft_transport.tls import split_address
 from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger(component="raft")
@@ -68,7 +69,8 @@ class TcpLink:
         self._is_full = False
         self._used_s = self._moved_s = time.monotonic()
         self._retry_at_s = 0.0
-        self._retry_s = _RETRY_S[0]
+        self._failures = 0
+        """Attempts to connect since the last connection."""
         self._connecting: threading.Thread | None = None
         self._made: socket.socket | None = None
         """Connected, and not yet taken over by the raft thread."""
@@ -167,7 +169,7 @@ class TcpLink:
 
     def _connect(self) -> None:
         """In a thread of its own."""
-        host, port = split_address(self._greeting.receiver)
+        host, port = split_host_port(self._greeting.receiver)
         try:
             channel = socket.create_connection((host, port), _CONNECT_S)
             try:
@@ -190,10 +192,10 @@ class TcpLink:
         self._connecting = None
         self._channel, self._made = self._made, None
         if self._channel is None:
-            self._retry_at_s = time.monotonic() + self._retry_s
-            self._retry_s = min(2 * self._retry_s, _RETRY_S[1])
+            self._retry_at_s = time.monotonic() + backoff_s(self._failures, *_RETRY_S)
+            self._failures += 1
             return
-        self._retry_s = _RETRY_S[0]
+        self._failures = 0
         self._moved_s = time.monotonic()
         self._is_full = False
         self._loop.watch(self._channel.fileno(), self._ready)

@@ -52,31 +52,3 @@ def _same_host(one: str, other: str) -> bool:
         return ipaddress.ip_address(one) == ipaddress.ip_address(other)
     except ValueError:
         return one.lower() == other.lower()
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Of "host:port" or "[v6]:port"."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise InvalidInputError(
-            f"cannot use raft address {address!r}: write it as host:port, for example "
-            "127.0.0.1:4647"
-        )
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(address: str) -> bool:
-    host, _ = split_address(address)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def is_any_host(address: str) -> bool:
-    """Such as 0.0.0.0: to listen everywhere, and no address to reach somebody at."""
-    host, _ = split_address(address)
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

@@ -23,7 +23,7 @@ T = TypeVar("T")
 class ClusterCalls:
     """The part of `ReplicatedState` that is about the other members; on its event loop."""
 
-    _config: ReplicationConfig
+    config: ReplicationConfig
     _node: RaftNode
     _loop: asyncio.AbstractEventLoop
     _started: bool
@@ -46,7 +46,7 @@ class ClusterCalls:
     @property
     def address(self) -> str:
         """This server's raft address, which is its name as a member."""
-        return self._config.address
+        return self.config.address
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -103,7 +103,7 @@ class ClusterCalls:
 
     async def add_member(self, address: str) -> None:
         """Adds a server without a vote; nothing changes if it is a member."""
-        if not self._config.listens:
+        if not self.config.listens:
             raise RefusedError(
                 f"cannot add {address}: this server has no raft address that others can reach; "
                 "give it one and, unless all are on this machine, certificates (`tls`)"
@@ -153,7 +153,7 @@ class ClusterCalls:
 
         No member votes for another within the shortest election time-out after a message of a
         leader; a tenth is kept for clocks that differ."""
-        certain_s = self._config.timing.election_s[0] * 0.9
+        certain_s = self.config.timing.election_s[0] * 0.9
         return self._started and boottime_s() - self._node.status.confirmed_s < certain_s
 
     @property

@@ -44,7 +44,7 @@ class ReplicatedState(Writing):
 
     def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
         config.validate()
-        self._config = config
+        self.config = config
         self._clock = clock
         self._ids = ids
         self._feeds = AppliedFeeds()
@@ -67,13 +67,13 @@ class ReplicatedState(Writing):
         `leader_address`, and the first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
-        with room_to_start(self._config.data_dir):
+        with room_to_start(self.config.data_dir):
             self._open()
         self._started = True
         self._applier.start()
         self._transport.start(self._node.receive, self._node.loop)
         self._raft.start()
-        if self._node.status.members == (Member(self._config.address, True),):
+        if self._node.status.members == (Member(self.config.address, True),):
             await self._unless_failed(self.leadership.gained())
             if self.leadership.is_leader:
                 await self._give_cluster_id()
@@ -81,20 +81,20 @@ class ReplicatedState(Writing):
 
     def _open(self) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
-        config = self._config
+        config = self.config
         self._opened = OpenedState(config)
         with contextlib.ExitStack() as undo:
             undo.callback(self._opened.discard)
             self.store = self._opened.store
             self._offset = self._opened.index - self._opened.log_index
             self._log_id = self._known_log_id()
-            self._space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
+            self.space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
             self._applier = Applier(
                 self.store,
                 on_applied=lambda outcome: self._loop.call_soon_threadsafe(self._publish, outcome),
                 on_failure=lambda error: self._loop.call_soon_threadsafe(self._end, error),
                 on_room=lambda: self._node.wake(),
-                space=self._space,
+                space=self.space,
                 disk=config.disk,
             )
             members_at_start = MembersAtStart(
@@ -123,7 +123,7 @@ class ReplicatedState(Writing):
                 self._opened,
                 self._transport,
                 self._applier,
-                self._space,
+                self.space,
                 config.disk,
                 callbacks,
             )
@@ -136,7 +136,7 @@ class ReplicatedState(Writing):
 
     def _refuse_members_out_of_reach(self) -> None:
         others = [one.address for one in self._node.status.members if one.address != self.address]
-        if others and not self._config.listens:
+        if others and not self.config.listens:
             raise RefusedError(
                 f"cannot start: this server's cluster has other members ({', '.join(others)}), but "
                 "it has no raft address that they can reach; give it the one it had"
@@ -191,7 +191,7 @@ class ReplicatedState(Writing):
 
     @property
     def server_id(self) -> str:
-        return self._config.server_id
+        return self.config.server_id
 
     @property
     def failure(self) -> BaseException | None:
@@ -209,7 +209,7 @@ class ReplicatedState(Writing):
     @property
     def lacks_room(self) -> bool:
         """The disk is full: writes are refused until there is room."""
-        return self._space.refusal is not None
+        return self.space.refusal is not None
 
     @property
     def log_syncs(self) -> int:

@@ -27,7 +27,7 @@ class Writing(ClusterCalls):
     """The part of `ReplicatedState` that takes writes; on its event loop."""
 
     _clock: Clock
-    _space: DiskSpace
+    space: DiskSpace
     _failure: BaseException | None
 
     async def propose(
@@ -54,7 +54,7 @@ class Writing(ClusterCalls):
             in_log = False
             raise
         except TimeoutError:
-            lack = self._space.refusal
+            lack = self.space.refusal
             raise TimedOutError(
                 f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
                 f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"

@@ -130,14 +130,14 @@ class Server:
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
-        self._front = Consistency(
+        self.front = Consistency(
             self._app.serve,
             ServerLeadership(self.state),
             self._app.knows_node,
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self._front, config.http_bind, config.http_access)
+        self.http = HttpServer(self.front, config.http_bind, config.http_access)
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
         )
@@ -232,7 +232,7 @@ class Server:
             self.directory,
             config.tls,
             self.facts.server_id,
-            self._front.forwarded,
+            self.front.forwarded,
             self.directory.translated,
             self.gitops.synchronizer,
             MembershipServicer(

@@ -36,7 +36,7 @@ _NEW_USAGE = """SELECT node_id, cpu_shares, memory_mb, disk_mb, ports FROM alloc
     WHERE usage_index > ? AND create_index > ?
     AND client_status NOT IN ('complete', 'failed', 'lost')"""
 # The index is named: for DISTINCT the planner would read the whole table in the order of nodes.
-_CHANGED_NODES = """SELECT DISTINCT node_id FROM allocations INDEXED BY allocations_by_usage
+CHANGED_NODES = """SELECT DISTINCT node_id FROM allocations INDEXED BY allocations_by_usage
     WHERE usage_index > ? AND create_index <= ?"""
 _FREED_NODES = "SELECT node_id FROM freed_nodes WHERE freed_index > ?"
 _NODE_USAGE = """SELECT sum(cpu_shares), sum(memory_mb), sum(disk_mb), count(ports) FROM allocations
@@ -238,7 +238,7 @@ class ClusterColumns:
         """Add the usage of new allocations. A node where an allocation takes more or less than
         before, or where allocations were deleted, is counted anew."""
         execute = snapshot.connection.execute
-        touched = {cast(str, row[0]) for row in execute(_CHANGED_NODES, (known, known))}
+        touched = {cast(str, row[0]) for row in execute(CHANGED_NODES, (known, known))}
         touched |= {cast(str, row[0]) for row in execute(_FREED_NODES, (known,))}
         self._recount(snapshot, touched)
         touched.update(counted)

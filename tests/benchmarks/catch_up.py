@@ -98,7 +98,7 @@ async def measure(directory: Path, entries: int, jobs: int) -> dict[str, Any]:
         await asyncio.sleep(CALM_S)
         _say("away", **await calm.stop())
         found = await _started(late, leader)
-        found["by_snapshot"] = (Path(late._arguments[0]) / "raft" / "base").exists()
+        found["by_snapshot"] = (Path(late.arguments[0]) / "raft" / "base").exists()
         found["term_changed"] = (await cluster.leader()).bind != leader.bind
         _say("catching-up", **found)
         return found

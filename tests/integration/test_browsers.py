@@ -110,7 +110,7 @@ def test_client_under_any_address_of_the_machine_is_answered(rig: ServerRig) -> 
     async def ask() -> int:
         host, _, port = rig.server.http_address.rpartition(":")
         connection = await RawConnection.open((host, int(port)))
-        connection._host = b"192.0.2.77:4646"
+        connection.host = b"192.0.2.77:4646"
         return (await connection.request("PUT", "/v1/system/gc")).status
 
     assert asyncio.run(ask()) == 200

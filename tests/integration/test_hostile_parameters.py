@@ -217,19 +217,19 @@ def test_no_value_in_any_place_of_a_request_makes_a_server_fail(rig: Rig, part: 
     for path, methods, module in endpoints():
         if path.split("/")[2] == part:
             reading = [method for method in methods if method != "DELETE"]
-            rig.no_failures(rig.server._front, hostile(path, reading, module, rig.known))
+            rig.no_failures(rig.server.front, hostile(path, reading, module, rig.known))
             deleting = [method for method in methods if method == "DELETE"]
-            rig.no_failures(rig.server._front, hostile(path, deleting, module, {}))
+            rig.no_failures(rig.server.front, hostile(path, deleting, module, {}))
 
 
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/v1/job/spoiled/plan", b"/v1/validate/job"])
 def test_no_value_in_a_job_makes_a_server_fail(rig: Rig, path: bytes) -> None:
-    rig.no_failures(rig.server._front, (("PUT", path, b"", body) for body in spoiled_jobs()))
+    rig.no_failures(rig.server.front, (("PUT", path, b"", body) for body in spoiled_jobs()))
 
 
 def test_no_value_in_any_place_of_a_request_makes_git_or_webhooks_fail(rig: Rig) -> None:
     for route in routes_of(rig.server.gitops.routes):
-        rig.no_failures(rig.server._front, hostile(*route, rig.known))
+        rig.no_failures(rig.server.front, hostile(*route, rig.known))
 
 
 def test_no_value_in_any_place_of_a_request_makes_an_agent_fail(rig: Rig) -> None:

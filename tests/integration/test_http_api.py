@@ -343,7 +343,7 @@ def test_every_metric_that_is_answered_is_documented(http: httpx.Client) -> None
 def test_a_full_disk_is_answered_with_503_and_the_reason(
     rig: ServerRig, http: httpx.Client
 ) -> None:
-    space, body = rig.server.state._space, {"Job": job(new_id())}
+    space, body = rig.server.state.space, {"Job": job(new_id())}
     space.lacks(STATE, DiskFullError("cannot write: the disk of /data is full (3 MB free)"))
     refused = http.put("/v1/jobs", json=body)
     assert http.get("/v1/jobs").status_code == 200

@@ -64,7 +64,7 @@ class Side:
     def connect(self, rig: Rig) -> None:
         self.first.clear()
         self._link = ServerLink([rig.rpc.address], self, FakeClock(), open_node_stream, "seed")
-        self._life.allocs._report = lambda report, urgent: self._link.report(report, urgent)
+        self._life.forward = lambda report, urgent: self._link.report(report, urgent)
         self._link.start()
 
     async def disconnect(self) -> None:

@@ -204,12 +204,12 @@ def test_a_member_that_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
             names = {f"job-{i}" for i in range(600)}
             for batch in _hundreds(names):
                 await asyncio.gather(*(leader.ask("write", name) for name in batch))
-            journal = Path(leader._arguments[0]) / "raft"
+            journal = Path(leader.arguments[0]) / "raft"
             await until(lambda: _compacted(journal))
             await late.start()
             await leader.ask("write", "while-it-catches-up")
             await all_have(cluster, {*names, "while-it-catches-up"})
-            assert (Path(late._arguments[0]) / "raft" / "base").exists(), "no snapshot was sent"
+            assert (Path(late.arguments[0]) / "raft" / "base").exists(), "no snapshot was sent"
             await late.kill()
             await late.start()
             await all_have(cluster, names)

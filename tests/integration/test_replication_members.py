@@ -153,7 +153,7 @@ def test_members_are_known_again_after_a_restart_also_from_a_snapshot(tmp_path: 
             await take_in(first, second)
             for n in range(100):
                 await register(first, f"job-{n}")
-            (data,) = {first._config.data_dir}
+            (data,) = {first.config.data_dir}
 
             async def compacted() -> bool:
                 await first.barrier()
@@ -194,7 +194,7 @@ def test_an_operator_forces_the_members_when_a_majority_is_lost(tmp_path: Path) 
             for state in (second, third):
                 await state.stop()
             await first.stop()
-            raft = first._config.data_dir / "raft"
+            raft = first.config.data_dir / "raft"
             (raft / "peers.json").write_text(json.dumps([{"id": "x", "address": "127.0.0.1:9"}]))
             with pytest.raises(InvalidInputError, match="does not name this server"):
                 await start(tmp_path, first.address)
@@ -243,7 +243,7 @@ def test_a_server_with_others_does_not_start_out_of_their_reach(tmp_path: Path) 
         async with servers(tmp_path, 2) as (first, second):
             await take_in(first, second)
             await first.stop()
-            config = ReplicationConfig(first._config.data_dir, "s", "127.0.0.1:0")
+            config = ReplicationConfig(first.config.data_dir, "s", "127.0.0.1:0")
             state = ReplicatedState(config, SystemClock(), RandomIds())
             with pytest.raises(RefusedError, match="no raft address that they can reach"):
                 await state.start()

@@ -23,7 +23,7 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
                 await take_in(first, one)
             await register(first, "before")
             await lost.stop()
-            shutil.rmtree(lost._config.data_dir)
+            shutil.rmtree(lost.config.data_dir)
             group[2] = alone = await start(tmp_path, lost.address)
             await alone.leadership.gained()
             await register(alone, "apart")

@@ -58,6 +58,8 @@ class AgentRig:
         self.local = LocalState(path / "client" / "state.db")
         self.services = ServiceTable()
         self.reports: list[AllocReport] = []
+        self.forward: Callable[[AllocReport, bool], None] | None = None
+        """Gets each report as well."""
         self.urgent = 0
         self._changed = asyncio.Event()
         self.allocs: Allocations
@@ -79,6 +81,8 @@ class AgentRig:
 
     def _report(self, report: AllocReport, urgent: bool) -> None:
         self.reports.append(report)
+        if self.forward is not None:
+            self.forward(report, urgent)
         self.urgent += urgent
         self._changed.set()
 

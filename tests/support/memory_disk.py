@@ -130,7 +130,7 @@ class MemoryDisk(Disk):
         if position < len(file.durable):
             file.durable[position] ^= 1 << bit
 
-    def _used(self) -> int:
+    def used(self) -> int:
         files = {id(file): file for file in self.names.values()}
         files |= {id(file): file for _, file in self._open.values()}
         return sum(len(file.content) for file in files.values())
@@ -144,7 +144,7 @@ class MemoryDisk(Disk):
         self.trace.append((what, path.name))
 
     def _grow(self, file: File, size: int) -> None:
-        if self._used() + max(0, size - len(file.content)) > self.capacity:
+        if self.used() + max(0, size - len(file.content)) > self.capacity:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # -- as the real one -------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class MemoryDisk(Disk):
             self._grow(file, offset + len(data))
         except OSError:
             part = self.rng.randint(0, len(data))
-            part = min(part, max(0, self.capacity - self._used()))
+            part = min(part, max(0, self.capacity - self.used()))
             file.write(offset, data[:part])
             raise
         file.write(offset, data)
@@ -238,4 +238,4 @@ class MemoryDisk(Disk):
         self._name_changes.append(dict(self.names))
 
     def free_bytes(self, directory: Path) -> int:
-        return max(0, self.capacity - self._used())
+        return max(0, self.capacity - self.used())

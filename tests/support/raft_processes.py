@@ -27,13 +27,13 @@ class RefusedByMember(Exception):
 class MemberProcess:
     def __init__(self, directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> None:
         self.bind = bind
-        self._arguments = [str(directory), bind, peers]
-        self._arguments += [str(one) for one in (tls.ca, tls.cert, tls.key)] if tls else []
+        self.arguments = [str(directory), bind, peers]
+        self.arguments += [str(one) for one in (tls.ca, tls.cert, tls.key)] if tls else []
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.support.raft_member", *self._arguments),
+        self.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.support.raft_member", *self.arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=16 << 20,
@@ -41,8 +41,8 @@ class MemberProcess:
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
             answer = json.loads(line)
             self._answers.pop(answer["n"]).set_result(answer)
         for answer in self._answers.values():
@@ -55,26 +55,26 @@ class MemberProcess:
         if self._reading.done():
             raise RefusedByMember("it is dead")
         self._answers[number] = future
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{number} {word} {argument}\n".encode())
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{number} {word} {argument}\n".encode())
         answer = await future
         if "error" in answer:
             raise RefusedByMember(answer["error"])
         return answer["ok"]
 
     def signal(self, number: signal.Signals) -> None:
-        os.kill(self._process.pid, number)
+        os.kill(self.process.pid, number)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
-        await self._process.wait()
+        await self.process.wait()
         await self._reading
 
     async def stop(self) -> int:
-        if self._process.returncode is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        code = await self._process.wait()
+        if self.process.returncode is None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        code = await self.process.wait()
         await self._reading
         return code
 
@@ -130,5 +130,5 @@ async def _running(members: list[MemberProcess]) -> AsyncIterator[ProcessCluster
         yield ProcessCluster(members)
     finally:
         for one in members:
-            one.signal(signal.SIGCONT) if one._process.returncode is None else None
+            one.signal(signal.SIGCONT) if one.process.returncode is None else None
         await asyncio.gather(*(one.stop() for one in members))

@@ -41,7 +41,7 @@ class RawConnection(asyncio.Protocol):
     """One request at a time. OSError: the connection is of no more use, the outcome unknown."""
 
     def __init__(self, host: str) -> None:
-        self._host = host.encode()
+        self.host = host.encode()
         self._got = b""
         self._waiter: asyncio.Future[Answer] | None = None
         self._error: OSError | None = None
@@ -72,7 +72,7 @@ class RawConnection(asyncio.Protocol):
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(
             b"%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s"
-            % (method.encode(), path.encode(), self._host, len(body), body)
+            % (method.encode(), path.encode(), self.host, len(body), body)
         )
         try:
             return await self._waiter

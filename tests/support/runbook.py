@@ -29,15 +29,15 @@ class Runbook:
         pieces = _STEP.split(text)[1:]
         steps = dict(zip(map(int, pieces[::2]), pieces[1::2], strict=True))
         book = cls(title, steps)
-        book.left = {one for number in steps for one in book._commands(number)}
+        book.left = {one for number in steps for one in book.commands(number)}
         return book
 
-    def _commands(self, step: int) -> list[str]:
+    def commands(self, step: int) -> list[str]:
         return [" ".join(found.split()) for found in _COMMAND.findall(self.steps[step])]
 
     def command(self, step: int, number: int = 0) -> str:
         """The command of that step, as it is written."""
-        found = self._commands(step)[number]
+        found = self.commands(step)[number]
         self.left.discard(found)
         return found
 

@@ -28,6 +28,7 @@ from wsproto.events import (
 from wsproto.utilities import ProtocolError
 
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.host_port import split_host_port
 from orchgit.wait_first import wait_first
 
 CONNECT_S = 5.0
@@ -105,10 +106,10 @@ class _AgentSocket:
 
     @classmethod
     async def open(cls, scope: Scope, address: str, tls: ssl.SSLContext | None) -> Self:
-        host, _, port = address.rpartition(":")
+        host, port = split_host_port(address)
         try:
             async with asyncio.timeout(CONNECT_S):
-                streams = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
+                streams = await asyncio.open_connection(host, port, ssl=tls)
                 agent = cls(*streams)
                 await agent._shake_hands(scope, address)
         except (OSError, TimeoutError, ProtocolError) as error:

@@ -52,7 +52,7 @@ class EvalQueue:
         self._waiters: dict[asyncio.Future[list[Delivery]], _Wish] = {}
         self._sessions: dict[str, str] = {}
         """Worker -> its newest session."""
-        self._local: dict[WorkerSession, frozenset[str]] = {}
+        self.local: dict[WorkerSession, frozenset[str]] = {}
         """The leader's own workers, and what they take."""
         self._own_types: frozenset[str] = frozenset()
         """What any of them takes."""
@@ -83,8 +83,8 @@ class EvalQueue:
         if it ends the worker's process, it takes no others with it."""
         if self._sessions.setdefault(session.worker_id, session.session) != session.session:
             self._nack_stale_sessions(session)
-        if session.local and self._local.get(session) != frozenset(types):
-            self._note_local({**self._local, session: frozenset(types)})
+        if session.local and self.local.get(session) != frozenset(types):
+            self._note_local({**self.local, session: frozenset(types)})
         if session.local:
             self._asked_at_s = self._clock.monotonic_s()
         waiter: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
@@ -119,7 +119,7 @@ class EvalQueue:
 
     def end_session(self, session: WorkerSession) -> None:
         """The worker's process has ended: what it held is delivered again."""
-        self._note_local({one: types for one, types in self._local.items() if one != session})
+        self._note_local({one: types for one, types in self.local.items() if one != session})
         for eval_id, token in self._broker.held():
             if session.holds(token):
                 self._nack_lost(eval_id, token)
@@ -220,7 +220,7 @@ class EvalQueue:
             self._feed([each for each, wish in self._waiters.items() if wish.session.local], _NONE)
             self._note_backlog()
             far = [each for each, wish in self._waiters.items() if not wish.session.local]
-            self._feed(far, _NONE if self._is_behind() else self._own_types)
+            self._feed(far, _NONE if self.is_behind() else self._own_types)
         self._note_backlog()
 
     def _feed(
@@ -253,7 +253,7 @@ class EvalQueue:
         return self._broker.dequeue(types, token, self._clock.now_ns(), fresh=bool(got))
 
     def _note_local(self, local: dict[WorkerSession, frozenset[str]]) -> None:
-        self._local = local
+        self.local = local
         self._own_types = frozenset[str]().union(*local.values())
 
     def _note_backlog(self) -> None:
@@ -262,7 +262,7 @@ class EvalQueue:
         elif self._behind_since_s is None:
             self._behind_since_s = self._clock.monotonic_s()
 
-    def _is_behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether the leader's own workers do not keep up."""
         return self._until_behind_s() == 0
 

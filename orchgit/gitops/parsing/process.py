@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from orchgit.gitops.parsing.messages import HEADER, WorkerMessage, framed
+from orchgit.gitops.parsing.messages import MAX_FRAME_BYTES, WorkerMessage, framed
+from orchgit.length_frames import take_frames
 
 _READ_BYTES = 1 << 18
 _STDERR_KEPT = 2_000
@@ -141,22 +142,7 @@ class ParseProcess:
         if not data:
             raise EOFError
         self._incoming += data
-        found = []
-        at = 0
-        while (body := self._frame(at)) is not None:
-            found.append(self._decoder.decode(body))
-            at += HEADER.size + len(body)
-        del self._incoming[:at]
-        return found
-
-    def _frame(self, at: int) -> bytes | None:
-        if len(self._incoming) < at + HEADER.size:
-            return None
-        (size,) = HEADER.unpack_from(self._incoming, at)
-        start = at + HEADER.size
-        if len(self._incoming) < start + size:
-            return None
-        return bytes(memoryview(self._incoming)[start : start + size])
+        return [self._decoder.decode(body) for body in take_frames(self._incoming, MAX_FRAME_BYTES)]
 
     def read_stderr(self) -> None:
         """Reads the process's stderr, and keeps its end."""

@@ -70,12 +70,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(WORKERS), limit=st.integers(1, 8))
     def take(self, name: str, limit: int) -> None:
-        behind = self.queue._is_behind()
+        behind = self.queue.is_behind()
         batch = self.do(self.queue.dequeue(TYPES, 0, limit, self.holders[name]))
         assert len(batch) <= limit
         if any(each.again for each in batch):
             assert len(batch) == 1, "what failed once comes alone"
-        if name == "far" and self.queue._local:
+        if name == "far" and self.queue.local:
             assert behind or not batch, "the leader's own workers come first"
         for each in batch:
             assert each.again == (self.failures.get(each.evaluation.id, 0) > 0)

@@ -174,7 +174,7 @@ class FailingDisk(RuleBasedStateMachine):
     @rule(size=st.sampled_from([0, 1500, 4096, 1 << 41]))
     def room(self, size: int) -> None:
         """Somebody else fills the disk, or clears it."""
-        self.disk.capacity = self.disk._used() + size
+        self.disk.capacity = self.disk.used() + size
 
     @rule(power=st.booleans())
     def start_again(self, power: bool) -> None:
@@ -412,7 +412,7 @@ def test_log_that_conflicts_with_the_snapshot_is_dropped() -> None:
 def test_vote_needs_no_room() -> None:
     disk = MemoryDisk()
     journal = filled(disk, [1])
-    disk.capacity = disk._used()
+    disk.capacity = disk.used()
     journal.store_vote(Vote(5, "other"))
     disk.crash()
     assert opened(disk).vote == Vote(5, "other")

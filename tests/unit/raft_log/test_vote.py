@@ -53,12 +53,12 @@ def test_stored_vote_is_read_again() -> None:
 def test_vote_is_stored_on_a_full_disk() -> None:
     disk = MemoryDisk()
     file = given_before(disk)
-    disk.capacity = disk._used()
+    disk.capacity = disk.used()
     for term in range(5, 50):
         file.store(Vote(term, "other"))
         file = opened(disk)
         assert file.value == Vote(term, "other")
-    assert disk._used() == 2 * SLOT
+    assert disk.used() == 2 * SLOT
 
 
 @settings(max_examples=200, deadline=None)
@@ -149,7 +149,7 @@ def test_file_of_one_record_is_read_and_gets_slots() -> None:
     assert opened(disk).value == OLD
     disk.crash()
     disk.flip(PATH, 10)
-    disk.capacity = disk._used()
+    disk.capacity = disk.used()
     file = opened(disk)
     file.store(NEW)
     assert opened(disk).value == NEW
@@ -166,7 +166,7 @@ def test_damaged_file_of_one_record_refuses_the_start_and_names_the_file() -> No
 def test_file_of_one_record_stays_while_the_disk_is_full() -> None:
     disk = MemoryDisk()
     put_record(disk, OLD)
-    disk.capacity = disk._used() + 100
+    disk.capacity = disk.used() + 100
     file = opened(disk)
     assert file.value == OLD
     with pytest.raises(DiskFullError):

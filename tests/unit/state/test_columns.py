@@ -209,7 +209,7 @@ def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> 
         with store.snapshot() as snapshot:
             before = snapshot.index
             plan = snapshot.connection.execute(
-                f"EXPLAIN QUERY PLAN {columns_module._CHANGED_NODES}", (1, 1)
+                f"EXPLAIN QUERY PLAN {columns_module.CHANGED_NODES}", (1, 1)
             ).fetchone()
             assert "SEARCH" in plan[-1]
             assert "allocations_by_usage" in plan[-1]
@@ -217,7 +217,7 @@ def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> 
             world.step(kind, 0)
             with store.snapshot() as snapshot:
                 changed = snapshot.connection.execute(
-                    columns_module._CHANGED_NODES, (before, before)
+                    columns_module.CHANGED_NODES, (before, before)
                 )
                 assert len(changed.fetchall()) == found
     finally:
