@@ -1,4 +1,4 @@
-"""What a server may ask of its cluster: who belongs to it, who leads, and whether it still does."""
+"""What a server asks of its cluster: the members, the leader, and whether it still leads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchgit.raft.configuration import Member, MemberChange, PeerProgress
 from orchgit.raft_node.node import RaftNode
 from orchgit.raft_node.proposal import Proposal, not_leader, stopped
 from orchgit.replication.leadership import Leadership, LeaderSignal
-from orchgit.replication.pending_proposals import Waiting
+from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.state.store import Store
 
@@ -28,7 +28,7 @@ class ClusterCalls:
     _loop: asyncio.AbstractEventLoop
     _started: bool
     _offset: int
-    _waiting: Waiting
+    _pending: PendingProposals
     _leader_signal: LeaderSignal
     leadership: Leadership
     store: Store
@@ -50,7 +50,7 @@ class ClusterCalls:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """The newest configuration that is known here; empty: none yet."""
+        """The newest configuration that is known here; empty if there is none yet."""
         return self._node.status.members if self._started else ()
 
     @property
@@ -59,11 +59,12 @@ class ClusterCalls:
 
     @property
     def is_removed(self) -> bool:
-        """It was a member and is none any more: it hears nothing, and can stop."""
+        """This server was removed: no leader sends it anything, and it can stop."""
         return self._started and self._node.status.is_removed
 
     async def bootstrap(self) -> None:
-        """Form a cluster of this server alone, and lead it; RefusedError if it belongs to one."""
+        """Forms a cluster of this server alone, and leads it. Raises RefusedError if the server
+        belongs to a cluster."""
         if not self._started:
             raise stopped()
         begun: asyncio.Future[bool] = self._loop.create_future()
@@ -78,12 +79,12 @@ class ClusterCalls:
 
     @property
     def waits_for_admission(self) -> bool:
-        """It has nothing and hears nothing, until `admit`: it may have been a member once."""
+        """It has no data and handles no message until `admit`: it may have been a member once."""
         return self._started and self._node.status.waits_for_admission
 
     @property
     def is_catching_up(self) -> bool:
-        """It was admitted, and its log does not reach yet to where that was."""
+        """It was admitted, and its log lacks the entry by which that was done."""
         return self._started and self._node.status.is_catching_up
 
     @property
@@ -92,8 +93,8 @@ class ClusterCalls:
         return self._node.status.term, self._node.status.commit_index
 
     async def admit(self, term: int, index: int) -> None:
-        """A leader says that this server was added by then, and that no configuration counts the
-        member that it may have been: it hears the leader from here on."""
+        """A leader added this server by then, and no configuration counts the member that it may
+        have been: the server follows the leader from here on."""
         kept: asyncio.Future[OrchgitError | None] = self._loop.create_future()
         self._node.admit(term, index, self._settler(kept))
         error = await kept
@@ -101,7 +102,7 @@ class ClusterCalls:
             raise error
 
     async def add_member(self, address: str) -> None:
-        """Take a server in, without a vote; nothing changes if it is a member."""
+        """Adds a server without a vote; nothing changes if it is a member."""
         if not self.config.listens:
             raise RefusedError(
                 f"cannot add {address}: this server has no raft address that others can reach; "
@@ -110,20 +111,20 @@ class ClusterCalls:
         await self._change(MemberChange(address, voter=False))
 
     async def promote_member(self, address: str) -> None:
-        """Give a member a vote; RefusedError while it is behind."""
+        """Gives a member a vote; raises RefusedError while the member is behind."""
         await self._change(MemberChange(address, voter=True))
 
     async def remove_member(self, address: str) -> None:
-        """Take a server out. The leader itself goes on until that is committed, then another takes
-        over at once. Nothing changes if it is no member."""
+        """Removes a server; nothing changes if it is no member. A leader that removes itself leads
+        until that is committed, then another member takes over at once."""
         await self._change(MemberChange(address, voter=None))
 
     async def _change(self, change: MemberChange, timeout_s: float = 10.0) -> None:
-        """On the leader only. Returns when it is committed; RefusedError while another is made."""
+        """On the leader only. Returns when the change is committed."""
         if not self._started:
             raise stopped()
         proposal = Proposal()
-        self._waiting.add(proposal, timeout_s)
+        self._pending.add(proposal, timeout_s)
         self._node.change_members(change, proposal)
         try:
             await proposal.future
@@ -133,10 +134,10 @@ class ClusterCalls:
                 f"confirmed it in {timeout_s:g} s; look at the members before trying again"
             ) from None
         finally:
-            self._waiting.discard(proposal)
+            self._pending.discard(proposal)
 
     def peer_progress(self) -> tuple[PeerProgress, ...]:
-        """How far the other members are, on the leader; elsewhere empty."""
+        """Returns how far the other members are; empty unless this server leads."""
         return self._node.status.peer_progress() if self._started else ()
 
     # -- who leads -------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class ClusterCalls:
 
     @property
     def leader_address(self) -> str | None:
-        """The leader's raft address, where one is known."""
+        """The leader's raft address; None if no leader is known."""
         return self._node.status.leader_address if self._started else None
 
     @property
@@ -166,7 +167,7 @@ class ClusterCalls:
         return self._node.status.leader_and_term if self._started else (None, 0)
 
     async def leader_change(self, known: str | None, timeout_s: float) -> str | None:
-        """The leader's raft address, once it is another than `known`, or at the time-out."""
+        """Returns the leader's raft address once it differs from `known`, or at the time-out."""
         deadline_s = self._loop.time() + timeout_s
         while self.leader_address == known and (left_s := deadline_s - self._loop.time()) > 0:
             await self._leader_signal.wait(left_s)
@@ -174,7 +175,7 @@ class ClusterCalls:
 
     @property
     def last_contact_s(self) -> float | None:
-        """Since a leader was heard; 0 on the leader, None if there never was one."""
+        """The time since a message of a leader; 0 on the leader, None if there never was one."""
         return self._node.status.last_contact_s
 
     @property
@@ -191,10 +192,10 @@ class ClusterCalls:
         return self.store.watch.applied_index
 
     async def transfer_leadership(self, address: str) -> None:
-        """Begin to hand over to the member of that raft address; `leadership` tells when it is
-        done. It is given up when that member does not take over within an election time-out.
-        Raises what is in the way: NotLeaderError here, RefusedError for one that could not lead,
-        UnavailableError for one that is silent."""
+        """Begins a leadership transfer to the member of that raft address; `leadership` tells when
+        it is done. It is given up when that member does not take over within an election time-out.
+        Raises NotLeaderError on a follower, RefusedError if the member could not lead,
+        UnavailableError if the member is silent."""
         begun: asyncio.Future[OrchgitError | None] = self._loop.create_future()
         self._node.transfer(address, self._settler(begun))
         refusal = await begun
@@ -216,7 +217,7 @@ class ClusterCalls:
         return await self._applied_log(index, timeout_s)
 
     async def _applied_log(self, log_index: int, timeout_s: float) -> int:
-        """Wait until that entry of the log is applied; the state's index of it."""
+        """Waits until that entry of the log is applied; returns its index in the state."""
         while True:
             offset = self._offset
             await self.store.watch.wait_applied(log_index + offset, timeout_s)

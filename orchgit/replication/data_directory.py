@@ -1,4 +1,4 @@
-"""What is said when the disk of a server's directory is full as it starts."""
+"""The error when the disk of a server's directory is full at start."""
 
 from __future__ import annotations
 

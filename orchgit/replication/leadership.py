@@ -1,4 +1,4 @@
-"""Who leads, for the loops that run on the leader only."""
+"""Whether this server leads, for the loops that run on the leader only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LeadershipFeed:
         self._changed.set()
 
     def renew(self) -> None:
-        """Tell of a loss before what is the case is told again."""
+        """Yields a loss before the current role is yielded again."""
         if self._told:
             self._lost = True
             self._changed.set()
@@ -51,7 +51,7 @@ class LeadershipFeed:
 
 
 class LeaderSignal:
-    """Wakes whoever waits for another server to be the leader. Belongs to the event loop."""
+    """Wakes the tasks that wait for another leader; on the event loop."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
@@ -92,11 +92,11 @@ class Leadership:
         return feed
 
     async def gained(self) -> None:
-        """Return while this server leads."""
+        """Returns as soon as this server leads."""
         await self._gained.wait()
 
     async def lost(self) -> None:
-        """Return while this server does not lead."""
+        """Returns as soon as this server does not lead."""
         await self._lost.wait()
 
     def set(self, leads: bool) -> None:
@@ -109,7 +109,7 @@ class Leadership:
             feed.tell(leads)
 
     def renew(self) -> None:
-        """What the leader keeps besides the state is void: its loops end and begin anew."""
+        """What the leader's loops keep besides the state is void: the loops end and start again."""
         for feed in self._feeds:
             feed.renew()
 

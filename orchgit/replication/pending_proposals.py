@@ -1,4 +1,4 @@
-"""Proposals on their way, and the end of waiting for those that nothing comes back of."""
+"""Proposals that wait for their answers, and their time-outs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from orchgit.raft_node.proposal import Proposal
 
 
-class Waiting:
-    """Belongs to the event loop's thread. One timer for all of them: setting and taking back one
-    for each costs more than all else about waiting, and nearly none of them ever goes off."""
+class PendingProposals:
+    """On the event loop's thread. One timer serves all proposals: to set and cancel one for each
+    would cost more than all else about waiting, and hardly any ever fires."""
 
     def __init__(self) -> None:
         self._deadlines_s: dict[Proposal, float] = {}
@@ -22,7 +22,7 @@ class Waiting:
         return iter(tuple(self._deadlines_s))
 
     def add(self, proposal: Proposal, timeout_s: float) -> None:
-        """Unless it is answered or discarded by then, it ends with a TimeoutError."""
+        """Ends the proposal with a TimeoutError unless it is answered or discarded by then."""
         deadline_s = proposal.loop.time() + timeout_s
         self._deadlines_s[proposal] = deadline_s
         if deadline_s < self._looks_at_s:

@@ -27,7 +27,7 @@ from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
 from orchgit.replication.members_at_start import MembersAtStart
 from orchgit.replication.opened_state import OpenedState
-from orchgit.replication.pending_proposals import Waiting
+from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.server_host import LoopCallbacks, ServerHost
 from orchgit.replication.snapshots import (
@@ -49,7 +49,7 @@ class ReplicatedState(Writing):
         self._ids = ids
         self._feeds = AppliedFeeds()
         self._started = False
-        self._waiting = Waiting()
+        self._pending = PendingProposals()
         self._failure: BaseException | None = None
         self._naming: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -178,9 +178,9 @@ class ReplicatedState(Writing):
         await asyncio.to_thread(self._raft.stop)
         await asyncio.to_thread(self._transport.close)
         await asyncio.to_thread(self._applier.stop)
-        for proposal in self._waiting:
+        for proposal in self._pending:
             proposal.answer(0, stopped_meanwhile())
-        self._waiting.close()
+        self._pending.close()
         self._feeds.close()
         if self._naming is not None:
             await self._naming
@@ -260,6 +260,6 @@ class ReplicatedState(Writing):
         if self._failure is None:
             self._failure = error
             self.leadership.set(False)
-            for proposal in self._waiting:
+            for proposal in self._pending:
                 proposal.answer(0, self._unavailable())
             self._ended.set()

@@ -1,4 +1,4 @@
-"""How a command gets into the log, and what its caller is told."""
+"""How a command gets into the log, and what its caller gets back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Writing(ClusterCalls):
         command is certain not to be in the log.
         """
         proposal = self._submit(command, forward)
-        self._waiting.add(proposal, timeout_s)
+        self._pending.add(proposal, timeout_s)
         in_log = True
         try:
             return await proposal.future
@@ -60,7 +60,7 @@ class Writing(ClusterCalls):
                 f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"
             ) from None
         finally:
-            self._waiting.discard(proposal)
+            self._pending.discard(proposal)
             if writes is not None and in_log:
                 writes.any = True
 

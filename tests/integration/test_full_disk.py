@@ -147,7 +147,7 @@ def test_entries_wait_while_the_state_cannot_grow_and_none_is_lost(tmp_path: Pat
             waiting = [
                 asyncio.create_task(state.propose(register(f"job-{n:02}", 9000))) for n in range(20)
             ]
-            await until(lambda: state.space.refusal)
+            await until(lambda: state.lacks_room)
             with pytest.raises(DiskFullError, match=f"{tmp_path}/state is full"):
                 await state.propose(Noop())
             assert "before" in job_ids(state)
@@ -168,7 +168,7 @@ def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
             pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
             state.store._writer.execute(f"PRAGMA max_page_count = {pages}")
             waiting = asyncio.create_task(state.propose(register("a", 200_000)))
-            await until(lambda: state.space.refusal)
+            await until(lambda: state.lacks_room)
         with pytest.raises(UnavailableError, match="cannot tell whether"):
             await waiting
         async with running(tmp_path) as state:

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from orchgit.raft_node.proposal import Applied, Proposal
-from orchgit.replication.pending_proposals import Waiting
+from orchgit.replication.pending_proposals import PendingProposals
 
 
-def run(scenario: Callable[[Waiting], Awaitable[None]]) -> None:
+def run(scenario: Callable[[PendingProposals], Awaitable[None]]) -> None:
     async def whole() -> None:
-        waiting = Waiting()
+        waiting = PendingProposals()
         await scenario(waiting)
         waiting.close()
 
@@ -21,7 +21,7 @@ def run(scenario: Callable[[Waiting], Awaitable[None]]) -> None:
 
 
 def test_each_proposal_expires_at_its_own_time() -> None:
-    async def scenario(waiting: Waiting) -> None:
+    async def scenario(waiting: PendingProposals) -> None:
         ended: list[str] = []
         proposals = {name: Proposal() for name in ("long", "late", "early", "at once")}
         for name, proposal in proposals.items():
@@ -39,7 +39,7 @@ def test_each_proposal_expires_at_its_own_time() -> None:
 
 
 def test_answered_or_discarded_proposal_does_not_expire() -> None:
-    async def scenario(waiting: Waiting) -> None:
+    async def scenario(waiting: PendingProposals) -> None:
         answered, discarded, last = Proposal(), Proposal(), Proposal()
         for proposal in (answered, discarded, last):
             waiting.add(proposal, 0)
@@ -55,7 +55,7 @@ def test_answered_or_discarded_proposal_does_not_expire() -> None:
 
 
 def test_timer_is_set_again_after_a_pause() -> None:
-    async def scenario(waiting: Waiting) -> None:
+    async def scenario(waiting: PendingProposals) -> None:
         for _ in range(2):
             proposal = Proposal()
             waiting.add(proposal, 0.001)
